@@ -64,8 +64,7 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def get_auto_watermark_interval(self) -> int:
         """The interval of periodic watermarks in ms; default 200."""
-        value: int = self._settings.get(options.AUTO_WATERMARK_INTERVAL)
-        return value
+        return int(self._settings.get(options.AUTO_WATERMARK_INTERVAL))
 
     @kept
     def set_auto_watermark_interval(self, interval: int) -> Self:
@@ -92,8 +91,7 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def is_object_reuse_enabled(self) -> bool:
         """Whether elements are never copied; False by default."""
-        value: bool = self._settings.get(options.OBJECT_REUSE)
-        return value
+        return bool(self._settings.get(options.OBJECT_REUSE))
 
     def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
         """Set the restart strategy. See `RestartStrategies`."""
@@ -360,8 +358,7 @@ class ExecutionConfig(NamesOfPyFlink):
         return self
 
     def _flag(self, name: str, default: bool) -> bool:
-        value: bool = self._kept.get(name, default)
-        return value
+        return bool(self._kept.get(name, default))
 
 
 __getattr__ = module_getattr(__name__)

@@ -107,8 +107,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def get_checkpoint_timeout(self) -> int:
         """How long a checkpoint may take, in ms; default 600000."""
-        value: int = self._settings.get(options.CHECKPOINT_TIMEOUT)
-        return value
+        return int(self._settings.get(options.CHECKPOINT_TIMEOUT))
 
     def set_checkpoint_timeout(self, checkpoint_timeout: int) -> Self:
         """Set how long a checkpoint may take; a longer one counts as failed.
@@ -124,8 +123,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def get_min_pause_between_checkpoints(self) -> int:
         """Least time between the end of a checkpoint and the next, in ms; default 0."""
-        value: int = self._settings.get(options.CHECKPOINT_MIN_PAUSE)
-        return value
+        return int(self._settings.get(options.CHECKPOINT_MIN_PAUSE))
 
     def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> Self:
         """Set the least time between the end of a checkpoint and the next.
@@ -141,8 +139,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def get_max_concurrent_checkpoints(self) -> int:
         """The number set; default 1."""
-        value: int = self._settings.get(options.CHECKPOINT_MAX_CONCURRENT)
-        return value
+        return int(self._settings.get(options.CHECKPOINT_MAX_CONCURRENT))
 
     @kept
     def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> Self:
@@ -181,8 +178,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         """Failed checkpoints in a row that do not fail the job; default 0."""
-        value: int = self._settings.get(options.CHECKPOINT_TOLERABLE_FAILURES)
-        return value
+        return int(self._settings.get(options.CHECKPOINT_TOLERABLE_FAILURES))
 
     def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> Self:
         """Set how many failed checkpoints in a row do not fail the job.
@@ -237,8 +233,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def is_unaligned_checkpoints_enabled(self) -> bool:
         """As set; default False."""
-        value: bool = self._settings.get(options.UNALIGNED)
-        return value
+        return bool(self._settings.get(options.UNALIGNED))
 
     @kept
     def enable_unaligned_checkpoints(self, enabled: bool = True) -> Self:
@@ -257,8 +252,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def is_force_unaligned_checkpoints(self) -> bool:
         """As set; default False."""
-        value: bool = self._settings.get(options.UNALIGNED_FORCED)
-        return value
+        return bool(self._settings.get(options.UNALIGNED_FORCED))
 
     @kept
     def set_force_unaligned_checkpoints(self, force_unaligned_checkpoints: bool = True) -> Self:

@@ -609,13 +609,11 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
     def is_chaining_enabled(self) -> bool:
         """Whether operators are to be chained, as set; True by default."""
-        enabled: bool = self._settings.get(program_options.OPERATOR_CHAINING)
-        return enabled
+        return bool(self._settings.get(program_options.OPERATOR_CHAINING))
 
     def is_chaining_of_operators_with_different_max_parallelism_enabled(self) -> bool:
         """Whether operators of different maximum parallelism are to be chained, as set; True by default."""
-        enabled: bool = self._settings.get(program_options.CHAINING_OF_DIFFERENT_MAX_PARALLELISM)
-        return enabled
+        return bool(self._settings.get(program_options.CHAINING_OF_DIFFERENT_MAX_PARALLELISM))
 
     def set_default_local_parallelism(self, parallelism: int) -> None:
         """Set the parallelism of environments made from now on, in this process, that nothing else gives one.

@@ -118,26 +118,9 @@ def repair(
         ...     target="changelog-data/accounts-mended", operator="account", state="balance",
         ... ).corrections
     """
-    said: list[tuple[str, Any]] = [("who", who), ("why", why)]
-    for argument, text in said:
-        if not isinstance(text, str) or not text.strip() or len(text) > _MOST_CHARACTERS:
-            raise ArgumentTypeError(
-                f"{argument} must be a str of 1 to {_MOST_CHARACTERS:,} characters that says it to whoever looks at the "
-                f"history later, got {text!r:.80}"
-            )
-        writable(text, argument)
+    _check(fix, who, why, operator, state)
     if target is None and not dry_run:
         raise ConfigurationError("target is missing: name the folder of the new job, or ask for a dry_run")
-    if not callable(fix):
-        tables: Any = fix
-        if not isinstance(tables, Mapping) or not all(isinstance(each, Mapping) for each in tables.values()):
-            raise ArgumentTypeError(
-                f"fix must be a function, or tables of corrections, uid -> name of a state -> table; got {shown(fix)}"
-            )
-        if operator is not None or state is not None:
-            raise ConfigurationError(
-                "operator and state go with a function as fix: tables of corrections say themselves what they are of"
-            )
     job = open_job(path)
     ledger = Ledger(job.open_changelog())
     checkpoint = checkpoint_at(ledger.lineage, at)
@@ -164,6 +147,28 @@ def repair(
 
     fork = fork_job(job, checkpoint, target, _engine_version(), name, clock, amend)
     return Repaired(checkpoint, corrections, fork, made[0])
+
+
+def _check(fix: Fix, who: str, why: str, operator: str | None, state: str | None) -> None:
+    """Refuse arguments that cannot be used, before anything is read."""
+    said: list[tuple[str, Any]] = [("who", who), ("why", why)]
+    for argument, text in said:
+        if not isinstance(text, str) or not text.strip() or len(text) > _MOST_CHARACTERS:
+            raise ArgumentTypeError(
+                f"{argument} must be a str of 1 to {_MOST_CHARACTERS:,} characters that says it to whoever looks at the "
+                f"history later, got {text!r:.80}"
+            )
+        writable(text, argument)
+    if not callable(fix):
+        tables: Any = fix
+        if not isinstance(tables, Mapping) or not all(isinstance(each, Mapping) for each in tables.values()):
+            raise ArgumentTypeError(
+                f"fix must be a function, or tables of corrections, uid -> name of a state -> table; got {shown(fix)}"
+            )
+        if operator is not None or state is not None:
+            raise ConfigurationError(
+                "operator and state go with a function as fix: tables of corrections say themselves what they are of"
+            )
 
 
 def _engine_version() -> str:
