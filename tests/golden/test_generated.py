@@ -1,6 +1,6 @@
 """Random pipelines on which PyFlink and this engine were found to agree, run again: generated/corpus.jsonl.
 
-generated/compare.py makes more of them and asks PyFlink itself.
+generated/with_pyflink.py makes more of them and asks PyFlink itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Makes random pipelines, runs them by PyFlink and here, and says where the two give something else.
 
-    python compare.py --pyflink ENVIRONMENT/bin/python --seeds 1 9     # 36 pipelines for each seed, about a minute each
+    python with_pyflink.py --pyflink ENVIRONMENT/bin/python --seeds 1 9     # 36 pipelines for each seed, about a minute each
 
 JAVA_HOME must be a Java that its version of PyFlink runs on. Exit status 1: something differs. ``--keep FILE`` appends the
 pipelines on which both agree, with what they give, in the form of corpus.jsonl.
