@@ -173,8 +173,13 @@ def _check_table(table: Storage, name: str) -> None:
         raise _foreign(table, f"is a Delta table without the property {FORMAT_PROPERTY}")
     check_format(found, table.root)
     owner = properties.get(JOB_PROPERTY, name)
-    if owner != name:  # a file system that doesn't tell upper from lower case
-        raise _foreign(table, f"belongs to the job {owner!r}")
+    if owner != name:
+        raise ForeignPathError(
+            f"{table.root} belongs to the job {owner!r} and not to {name!r}: its folder was copied or renamed, or the file "
+            "system doesn't tell upper from lower case. To run a copy of a job, make it by 'changelog-engine fork PATH "
+            "NEW_PATH'; else set another base path or job name",
+            table.root,
+        )
 
 
 def _foreign(storage: Storage, fault: str) -> ForeignPathError:

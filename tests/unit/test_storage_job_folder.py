@@ -106,6 +106,13 @@ def test_foreign_content_is_left_alone(tmp_path: Path) -> None:
     refused(tmp_path / "b4", ForeignPathError, "without the property")
     DeltaTable.create(str(tmp_path / "b5" / "job"), Schema.from_arrow(SCHEMA))
     refused(tmp_path / "b5", ForeignPathError, "_delta_log")
+    other = open_job_folder(str(tmp_path / "b6"), "other").storage.root
+    os.rename(other, tmp_path / "b6" / "job")
+    refused(
+        tmp_path / "b6",
+        ForeignPathError,
+        "belongs to the job 'other' and not to 'job'.*changelog-engine fork",
+    )
 
 
 def test_newer_format_is_refused_with_both_numbers(tmp_path: Path) -> None:
