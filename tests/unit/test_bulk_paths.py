@@ -423,6 +423,27 @@ def test_what_a_type_admitted_is_written_as_one_by_one(
     assert list(zip(texts.to_pylist(), found, strict=True)) == [wanted[index] for index in at]
 
 
+PLAIN_ROWS = Types.ROW_NAMED(["a", 'b"'], [Types.DOUBLE(), Types.STRING()])
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        PLAIN_ROWS.copy(PLAIN_ROWS.check((number, text)))
+        for number in (1.5, -0.0, 1e300, None, float("nan"), float("-inf"))
+        for text in ("", "null", "}", '{"}', "\u20ac", "\ud800", None)
+    ]
+    + [make_row(["a", 'b"'], [1.5, "x"], RowKind.DELETE), Row(**{"a": 1.5, 'b"': "x"})],
+    ids=repr,
+)
+def test_rows_as_state_keeps_them_are_written_as_one_by_one(odd: Row) -> None:
+    codec = codec_for(PLAIN_ROWS)
+    rows = [*[PLAIN_ROWS.check((float(number), f"{number}")) for number in range(3)], odd]
+    texts, payloads = codec.encode_many(rows, admitted=True)
+    found = [None] * len(rows) if payloads is None else payloads.to_pylist()
+    assert list(zip(texts.to_pylist(), found, strict=True)) == [tuple(codec.encode(row)) for row in rows]
+
+
 KEY_LISTS = {
     "ints": [list(range(-9, 9)), [-(2**63), 2**63 - 1, 5]],
     "large ints": [[1, 2**70, -(2**63)], [3]],
