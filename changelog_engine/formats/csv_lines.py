@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -234,7 +235,8 @@ def line_writer(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Calla
 
 def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) -> Callable[[Any], str]:
     null, between = options.null_literal or "", options.array_delimiter
-    quoted = _quoter(options)
+    quote = options.quote
+    quoted = str if quote is None else Quoter(options.field_delimiter, quote, options.escape)
     if isinstance(type_info, RowTypeInfo):
         inner = [_single_writer(field, what) for field in type_info.get_field_types()]
         return lambda row: quoted(
@@ -275,22 +277,28 @@ def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str
     return lambda value: text(fit(value))
 
 
-def _quoter(options: CsvOptions) -> Callable[[str], str]:
-    """Quotes what needs it, and long texts, as Flink's writer does: what lies below the delimiters in Unicode needs it."""
-    quote, escape = options.quote, options.escape
-    if quote is None:
-        return lambda text: text
-    safe = chr(max(map(ord, (options.field_delimiter, quote, "\r", "\n"))) + 1)
-    unsafe = escape or "\\"
+class Quoter:
+    """Quotes what needs it, and long texts, as Flink's writer does: what lies below the delimiters in Unicode needs it.
 
-    def quoted(text: str) -> str:
-        if (
-            len(text) < _ALWAYS_QUOTED_FROM
-            and unsafe not in text
-            and all(character >= safe for character in text)
-        ):
+    Args:
+        delimiter: between fields, one character.
+        quote: round a field.
+        escape: stands twice for itself; None for none.
+    """
+
+    def __init__(self, delimiter: str, quote: str, escape: str | None) -> None:
+        last, special = max(delimiter, quote, "\r", "\n"), escape or "\\"
+        self._unsafe = re.compile(f"[\\0-{re.escape(last)}{re.escape(special)}]").search
+        self._quote, self._escape = quote, escape
+
+    def __call__(self, text: str) -> str:
+        """The text as it is written."""
+        if len(text) < _ALWAYS_QUOTED_FROM and not self._unsafe(text):
             return text
+        quote, escape = self._quote, self._escape
         text = text.replace(quote, quote * 2)
         return f"{quote}{text if escape is None else text.replace(escape, escape * 2)}{quote}"
 
-    return quoted
+    def all_plain(self, texts: Sequence[str]) -> bool:
+        """Whether all of these are written as they are."""
+        return max(map(len, texts), default=0) < _ALWAYS_QUOTED_FROM and not self._unsafe("".join(texts))

@@ -53,7 +53,7 @@ class TestCsv:
             Row(id=None, name="", list=[7], flag=None, x=-0.0),
         ]
         path = write(tmp_path, CsvBulkWriters.for_schema(schema), [*rows[:2], (None, "", [7], None, -0.0)])
-        assert path.read_bytes() == (b'1,"a, ""b""",1#2,true,1.5\n-2,"two\nlines\r\n",,false,\n,,7,,-0.0\n')
+        assert path.read_bytes() == (b'1,"a, ""b""","1#2",true,1.5\n-2,"two\nlines\r\n",,false,\n,,7,,-0.0\n')
         source = csv_source(tmp_path, schema)
         assert source._source.output_type == schema.get_type_info()
         found = read(source)
@@ -104,8 +104,32 @@ class TestCsv:
             CsvBulkWriters.for_schema(schema),
             [(1, "a|b", [1], True, 1.0), (2, None, None, None, None)],
         )
-        assert path.read_bytes() == b"1|'a|b'|1|true|1.0\r\n2|NULL|NULL|NULL|NULL\r\n"
+        assert path.read_bytes() == b"1|'a|b'|'1'|true|1.0\r\n2|NULL|NULL|NULL|NULL\r\n"
         assert read(csv_source(tmp_path, schema))[1] == Row(id=2, name=None, list=None, flag=None, x=None)
+
+    def test_cells_are_written_as_flink_writes_them(self, tmp_path):
+        """What PyFlink 2.3.0 wrote."""
+        builder = (
+            CsvSchema.builder().add_number_column("i", number_type=DataTypes.INT()).add_string_column("s")
+        )
+        schema = (
+            builder.add_number_column("d", number_type=DataTypes.DOUBLE()).add_boolean_column("b").build()
+        )
+        rows = [(1, "a,b", 1.5, True), (2, 'x"y', 1e10, False), (3, None, None, None), (4, "", 0.1, True)]
+        rows += [
+            (6, "it's", 1.0, True),
+            (7, "a\\b", 1.0, True),
+            (8, "a\nb", 1.0, True),
+            (9, " s ", 1e-5, True),
+        ]
+        written = write(tmp_path, CsvBulkWriters.for_schema(schema), rows).read_bytes()
+        assert written.split(b"\n", 4) == [
+            b'1,"a,b",1.5,true',
+            b'2,"x""y",1.0E10,false',
+            b"3,,,",
+            b"4,,0.1,true",
+            b'6,"it\'s",1.0,true\n7,"a\\b",1.0,true\n8,"a\nb",1.0,true\n9," s ",1.0E-5,true\n',
+        ]
 
     def test_separator_that_arrow_takes_for_none(self, tmp_path):
         schema = csv_schema(set_column_separator="\0")

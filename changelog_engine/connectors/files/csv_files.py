@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
@@ -15,6 +15,7 @@ from changelog_engine.connectors.files.csv_values import (
     CsvSchema,
     cell_writer_of,
     column_reader_of,
+    column_writer_of,
     reader_of,
 )
 from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactory, not_merged
@@ -24,6 +25,7 @@ from changelog_engine.connectors.files.json_lines import bad_record
 from changelog_engine.connectors.files.plain_csv import PlainColumns, suits
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
+from changelog_engine.formats.csv_lines import Quoter
 from changelog_engine.types import Row, Types
 from changelog_engine.types.row import make_row, rows_of_columns
 from changelog_engine.types.typeinfo import shown
@@ -320,6 +322,10 @@ class _CsvText:
         """Take one line."""
         self._lines.append(line[: -self.signs] + self._line_end)
 
+    def take_lines(self, lines: Iterable[str]) -> None:
+        """Take lines that have no end."""
+        self._lines += [line + self._line_end for line in lines]
+
     def take(self) -> bytes:
         """All lines since the last call."""
         lines, self._lines = self._lines, []
@@ -335,6 +341,10 @@ class CsvFileWriter(BulkWriter):
         self._text = _CsvText(schema.line_end)
         self._csv = csv.writer(self._text, **schema.dialect(), lineterminator="\r\n")
         self._cells = [cell_writer_of(schema, column) for column in schema.columns]
+        self._columns: list[Callable[[Sequence[Any]], list[str]]] | None = None
+        if schema.quote is not None:
+            quotes = Quoter(schema.separator, schema.quote, schema.escape)
+            self._columns = [column_writer_of(schema, column, quotes) for column in schema.columns]
         self._no_comment = csv.writer(self._text, **schema.dialect(), lineterminator="#\r\n")
         if schema.header:
             self._write(schema.names)
@@ -356,14 +366,28 @@ class CsvFileWriter(BulkWriter):
             TypeMismatchError: an element does not have the columns, or has a str that cannot be quoted, as one that would
                 begin a comment where there are neither quotes nor escapes.
         """
-        width, convert = len(self._cells), self._cells
-        plain = not any(convert)
-        write = self._write if self._schema.comments else self._csv.writerow
+        width = len(self._cells)
         for value in values:
             if not isinstance(value, (Row, tuple, list)) or len(value) != width:
                 raise TypeMismatchError(
                     f"{shown(value)} is not a row of the columns {', '.join(self._schema.names)}"
                 )
+        if self._columns is None:
+            self._write_unquoted(values)
+        elif values:
+            cells = zip(*values, strict=True)
+            texts = [write(column) for write, column in zip(self._columns, cells, strict=True)]
+            if self._schema.comments:
+                quote = self._schema.quote
+                texts[0] = [f"{quote}{text}{quote}" if text.startswith("#") else text for text in texts[0]]
+            self._text.take_lines(map(self._schema.separator.join, zip(*texts, strict=True)))
+        self.finish()
+
+    def _write_unquoted(self, values: Sequence[Any]) -> None:
+        convert = self._cells
+        plain = not any(convert)
+        write = self._write if self._schema.comments else self._csv.writerow
+        for value in values:
             try:
                 if plain:
                     write(value)
@@ -372,7 +396,6 @@ class CsvFileWriter(BulkWriter):
                     write([item if cell is None else cell(item) for cell, item in pairs])
             except csv.Error as error:
                 raise TypeMismatchError(f"{shown(value)} cannot be written as CSV: {error}") from None
-        self.finish()
 
     def finish(self) -> None:
         data = self._text.take()

@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.formats.csv_lines import Quoter
 from changelog_engine.formats.texts import cell_reader, is_bytes, many_from_text
 from changelog_engine.types import ElementsTypeInfo, Instant, TypeInformation
+from changelog_engine.types.java_text import double_text, float_text
 
+_PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes as Python does
 _WHOLE_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 
 
@@ -152,6 +156,46 @@ def cell_writer_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], Any]
     if not null and (kind in ("STRING", "CHAR", "FLOAT", "DOUBLE", "BIG_DEC") or kind in _WHOLE_BITS):
         return None
     return lambda value: null if value is None else value if type(value) is str else _plain(value)
+
+
+def column_writer_of(
+    schema: CsvSchema, column: CsvColumn, quotes: Quoter
+) -> Callable[[Sequence[Any]], list[str]]:
+    """What makes the cells of a column, in their quotes."""
+    kind, null, separator = column.type_info.kind, schema.null_text or "", column.separator or ""
+    is_array = isinstance(column.type_info, ElementsTypeInfo)
+    real = float_text if kind == "FLOAT" else double_text
+
+    def single(value: Any) -> str:
+        if type(value) is float:
+            return repr(value) if _PLAIN_FROM <= value < _PLAIN_BELOW and kind != "FLOAT" else real(value)
+        return _plain(value)
+
+    def cell(value: Any) -> str:
+        if value is None:
+            return null
+        if type(value) is str:
+            return quotes(value)
+        if is_array:
+            return quotes(separator.join(map(single, value)))
+        return single(value) if isinstance(value, bool | int | float | Decimal) else quotes(_plain(value))
+
+    def write(values: Sequence[Any]) -> list[str]:
+        if {int}.issuperset(map(type, values)):
+            return list(map(str, values))
+        if kind == "DOUBLE" and {float}.issuperset(map(type, values)) and _plain_floats(values):
+            return list(map(repr, values))
+        if {str}.issuperset(map(type, values)) and quotes.all_plain(values):
+            return list(values)
+        return [cell(value) for value in values]
+
+    return write
+
+
+def _plain_floats(values: Sequence[float]) -> bool:
+    """Whether Java writes all of these as Python does."""
+    total = sum(values)
+    return total == total and min(values) >= _PLAIN_FROM and max(values) < _PLAIN_BELOW
 
 
 def _plain(value: Any) -> str:
