@@ -185,6 +185,11 @@ class Coordinator:
         text = f"job {self._job.name!r} failed: {failure}"
         if isinstance(failure, SparkEndedError):
             text += f". {self._kept()}"
+        if self.last is not None and self.last.finished:
+            text += (
+                f". All of its input is in checkpoint {self.last.id} all the same, so the next run would begin anew: with "
+                "changelog.restore = latest it completes this one, and what its sinks have prepared"
+            )
         if not once_too_often:
             return JobExecutionError(text)
         seen = self._repetitions.seen

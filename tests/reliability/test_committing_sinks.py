@@ -26,7 +26,7 @@ from changelog_engine.connectors import (
     SinkContext,
 )
 from changelog_engine.driver.sinks import prepared_sinks
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.replay.job import replay_graph
 from changelog_engine.testing.conformance import check_committing_sink
@@ -240,6 +240,21 @@ def test_one_commit_for_all_subtasks(tmp_path: Path, seed: int) -> None:
         assert job.commits[-1].finished
         job.run_driver(job_into(OneCommit(str(out)), 2, False), restore="latest")
     assert visible(out) == exactly_once()
+
+
+@pytest.mark.parametrize(("epoch", "said"), [(1, False), (2, True)])
+def test_a_job_that_fails_behind_its_end_says_how_it_is_completed(
+    tmp_path: Path, epoch: int, said: bool
+) -> None:
+    """Otherwise it would be run again as it was, from the beginning, and its sinks had all of it twice."""
+    job = TestJob(tmp_path / "log", Script((20,), failures=(Failure(epoch, Fault.COMMIT_LIES),)))
+    graph = job_into(FolderSink(str(tmp_path / "out")), 1, True, numbers=40)
+    with pytest.raises(JobExecutionError, match="the answer to the commit was lost") as raised:
+        job.run_driver(graph, restart=NO_RESTART)
+    assert job.commits[-1].finished is said
+    assert ("changelog.restore = latest" in str(raised.value)) is said
+    job.run_driver(graph, restore="latest")
+    assert visible(tmp_path / "out") == exactly_once(40)
 
 
 class FailsOnce(OneCommit):

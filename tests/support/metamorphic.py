@@ -466,6 +466,9 @@ class Run:
         except JobExecutionError:
             if not job.coordinator.control.stopping:
                 raise
+            job.after_epoch = lambda: None
+            if job.commits and job.commits[-1].finished:
+                return self._finish()
             return False  # what fails while the job stops is not repeated
         except DriverKilled:
             job.after_epoch = lambda: None

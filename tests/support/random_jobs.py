@@ -201,9 +201,11 @@ def traits(described: Described) -> Traits:
         step["op"] in TWO - {"union"} and (not step.get("keyed") or step.get("tells", False))
         for step in steps
     )
+    # What a function gives to its stream and aside comes in the order of each, batch by batch.
+    merges = any(step.get("takes") == "both" or step.get("late") for step in steps)
     any_last = bool(keyed) and "window_all" not in ops[keyed[-1] :] and not spreads and not tells
     return Traits(
-        any_epochs=not TWO & {*ops} and "assign" not in ops,
+        any_epochs=not TWO & {*ops} and "assign" not in ops and not merges,
         any_parallelism=any_last and len(keyed) == 1 and "window_all" not in ops,
         any_last=any_last,
         timed='"ttl"' in json.dumps(described),
