@@ -9,6 +9,7 @@ from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types.typeinfo import a_class
 
 T = TypeVar("T")
 
@@ -91,11 +92,10 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
     else:
         given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     hint = "; build() it" if hook_of(value, "build") else ""
-    kind = f"{'an' if wanted.__name__[0] in 'AEIOU' else 'a'} {wanted.__name__}"
     if issubclass(wanted, Enum):
         such_as = f"{wanted.__name__}.{next(iter(wanted)).name}"
     example = f" such as {such_as}" if such_as else ""
-    raise ArgumentTypeError(f"{what} must be {kind}{example}, got {given}{hint}")
+    raise ArgumentTypeError(f"{what} must be {a_class(wanted)}{example}, got {given}{hint}")
 
 
 def flag(value: Any, what: str) -> bool:

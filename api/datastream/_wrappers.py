@@ -12,6 +12,7 @@ from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.hooks import hook_of
+from changelog_engine.types.typeinfo import a_class
 
 from .functions import (
     AggregateFunction,
@@ -239,10 +240,10 @@ def _wrapped(function: Any, wanted: ABCMeta, wrapper: Callable[[Any], Any] | Non
         return function
     refuse_class(function, what)
     if isinstance(function, Function):
-        raise ArgumentTypeError(f"{what} needs a {wanted.__name__}, got {type(function).__name__}")
+        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}, got {type(function).__name__}")
     if wrapper is None or not callable(function):
         also = "" if wrapper is None else " or a function"
-        raise ArgumentTypeError(f"{what} needs a {wanted.__name__}{also}, got {function!r}")
+        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}")
     return wrapper(function)
 
 

@@ -34,6 +34,7 @@ from changelog_engine.graph.nodes import (
 )
 from changelog_engine.graph.nodes import Partitioner as Way
 from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types.typeinfo import a_class
 from changelog_engine.windowing.assigner import MergingWindowAssigner, WindowAssigner
 from changelog_engine.windowing.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from changelog_engine.windowing.namespaces import window_codec
@@ -917,7 +918,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
     def _listed(self, name: str, wanted: type, function: Any, output_type: Any) -> DataStream:
         what = f"{type(self).__name__}.{name}"
         if not isinstance(function, wanted):
-            raise ArgumentTypeError(f"{what} needs a {wanted.__name__}, got {function!r}")
+            raise ArgumentTypeError(f"{what} needs {a_class(wanted)}, got {function!r}")
         return self._result(what, contents_spec(StateKind.LIST, self.get_input_type()), function, output_type)
 
     def _result(
@@ -961,9 +962,9 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
             if isinstance(function, wanted):
                 _wrappers.refuse_other_arguments(function, wanted, what)
                 return firing
-        names = " or ".join(wanted.__name__ for wanted in self._firings)
+        names = " or ".join(map(a_class, self._firings))
         got = type(function).__name__ if is_window_function(function) else repr(function)
-        raise ArgumentTypeError(f"{what}: the window function must be a {names}, got {got}")
+        raise ArgumentTypeError(f"{what}: the window function must be {names}, got {got}")
 
     def _place(self, operator: Transformation) -> None:
         """Say where the operator runs."""

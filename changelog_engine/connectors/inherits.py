@@ -6,7 +6,7 @@ from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.hooks import hook_of
-from changelog_engine.types.typeinfo import shown
+from changelog_engine.types.typeinfo import a_class, shown
 
 
 def check_inherits(given: Any, demand: str, *bases: type) -> None:
@@ -22,7 +22,7 @@ def check_inherits(given: Any, demand: str, *bases: type) -> None:
     """
     if isinstance(given, bases):
         return
-    wanted = " or ".join(f"{_article(base)} {base.__name__}" for base in bases)
+    wanted = " or ".join(map(a_class, bases))
     if isinstance(given, type) and issubclass(given, bases):
         raise ArgumentTypeError(
             f"{demand} {wanted}, got the class {given.__name__}: give an object, {given.__name__}(...)"
@@ -41,7 +41,3 @@ def _missing(given: Any, base: type) -> list[str]:
     there = set(dir(given))
     abstract: frozenset[str] = base.__abstractmethods__  # type: ignore[attr-defined] # bases are abstract classes
     return sorted(abstract - there)
-
-
-def _article(base: type) -> str:
-    return "an" if base.__name__[0] in "AEIOU" else "a"

@@ -19,6 +19,11 @@ from changelog_engine.types.java_members import JavaMembers
 MAX_SHOWN = 100
 
 
+def a_class(cls: type) -> str:
+    """The name of a class with its article, for messages."""
+    return f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
+
+
 def shown(value: Any, most: int = MAX_SHOWN) -> str:
     """A value's repr for a message, cut to a number of characters; never raises."""
     try:

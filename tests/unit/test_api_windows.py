@@ -151,15 +151,15 @@ def test_count_windows(keyed: Any) -> None:
         (lambda k, w: k.window(w).process(Pass()), "WindowedStream.process needs a ProcessWindowFunction"),
         (
             lambda k, w: k.window(w).reduce(max, PassAll()),
-            "must be a WindowFunction or ProcessWindowFunction",
+            "must be a WindowFunction or a ProcessWindowFunction",
         ),
-        (lambda k, w: k.window(w).aggregate(max), "WindowedStream.aggregate needs a AggregateFunction"),
+        (lambda k, w: k.window(w).aggregate(max), "WindowedStream.aggregate needs an AggregateFunction"),
         (lambda k, w: k.window(w).apply(Pass(), Types.STRING), "output_type must be a TypeInformation"),
         (
             lambda k, w: k.window(w).apply(Pass(), Types.STRING(), output_type=Types.STRING()),
             "result_type and output_type are the same thing",
         ),
-        (lambda k, w: k.window_all(w).apply(Pass()), "AllWindowedStream.apply needs a AllWindowFunction"),
+        (lambda k, w: k.window_all(w).apply(Pass()), "AllWindowedStream.apply needs an AllWindowFunction"),
     ],
 )
 def test_what_the_api_refuses(keyed: Any, call: Any, message: str) -> None:
