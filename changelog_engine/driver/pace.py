@@ -51,8 +51,8 @@ class Pace:
         self._slow_start = settings.thread_mode and _reads_one_by_one(plan)
         self._read_records = 0
         self._last_ms = 0.0
-        # Of late; of an epoch that overlaps no other its own.
-        self._durations_ms: deque[float] = deque(maxlen=OVERLAPPING)
+        # Of epochs that overlap, the last few: how long they took, and what the busiest source subtask read.
+        self._overlapping: deque[tuple[float, int]] = deque(maxlen=OVERLAPPING)
         self._readers = 0  # subtasks that read something in the last epoch
         self._idle_ms = 0
         self._alone = 0
@@ -90,8 +90,16 @@ class Pace:
 
     @property
     def _expected_ms(self) -> float:
-        """How long the next epoch takes; of those that overlap, a long one is followed by a short one."""
-        return sum(self._durations_ms) / max(1, len(self._durations_ms))
+        """How long the next epoch takes.
+
+        Of those that overlap, a long one is followed by a short one, and one that reads more takes longer, up to the target.
+        """
+        if not self._overlapping:
+            return self._last_ms
+        took_ms = sum([took_ms for took_ms, _ in self._overlapping])
+        read = sum([read for _, read in self._overlapping])
+        grown_ms = self._sizer.records * took_ms / read if read else 0.0
+        return max(took_ms / len(self._overlapping), min(grown_ms, self._target_ms))
 
     def reads_ahead(self, slots: int | None) -> bool:
         """Whether it pays that sources read the next epoch while the stages behind them run this one.
@@ -133,16 +141,17 @@ class Pace:
             overlaps: see EpochSizer.
         """
         self._last_ms = duration_ms
-        if not overlaps:
-            self._durations_ms.clear()
-        self._durations_ms.append(duration_ms)
+        share = max((report.records_in for report in reports if report.sources), default=0)
+        if overlaps:
+            self._overlapping.append((duration_ms, share))
+        else:
+            self._overlapping.clear()
         changed = self._uncommitted or records > 0 or any(report.mutations for report in reports)
         self._uncommitted, self._covered = changed and not self._covered, False
         self._readers = sum(1 for report in reports if report.sources and report.records_in)
         behind = [source.behind for report in reports for source in report.read.values()]
         self._caught_up, self._more_waits = all(each == 0 for each in behind), any(behind)
         if reads and not self.one_by_one:
-            share = max((report.records_in for report in reports if report.sources), default=0)
             self._sizer.observe(share, duration_ms / 1000, work_ms(reports) / 1000, overlaps)
         self._read_records += records
 

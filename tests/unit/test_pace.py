@@ -139,6 +139,24 @@ def test_what_was_read_has_its_checkpoint_in_time() -> None:
     assert rests(0, epochs, 200)[-2:] == [170, 170]
 
 
+def test_of_epochs_that_overlap_the_next_one_is_due_by_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the last few count together, where a short one comes behind each long one."""
+    plan: Any = None
+    pace = Pace(plan, JobSettings(checkpoint_interval_ms=1_000), OneClock(lambda: 1_000))
+    expected: list[float] = []
+    monkeypatch.setattr(
+        BarrierClock,
+        "due_behind",
+        lambda self, now_ms, expected_ms, barrier: bool(expected.append(expected_ms)),
+    )
+    for duration_ms in (200.0, 150.0, 1_400.0, 400.0, 1_350.0):
+        reports = [EpochReport(0, 0, records_in=pace.records, sources={"s": {}})]
+        pace.observe(True, duration_ms, pace.records, reports, overlaps=True)
+        pace.checkpoint_due_behind(True)
+    assert expected[0] == 1_000, "the next one reads eight times as much, and has the target"
+    assert expected[-1] == pytest.approx((1_400 + 400 + 1_350) / 3)
+
+
 @pytest.mark.parametrize(
     ("records", "behind", "slots", "ahead"),
     [
