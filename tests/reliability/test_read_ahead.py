@@ -145,8 +145,10 @@ def test_what_ran_ahead_of_a_failure_runs_again(tmp_path: Path, begun: list[int]
 
 def test_an_epoch_that_changes_nothing_keeps_its_checkpoint(tmp_path: Path, begun: list[int]) -> None:
     """The parts of the next one count on it: they have the number behind its own."""
-    script = Script((7, 0))
-    with_, without = (run(tmp_path / str(ahead), ahead, two_sources(), script) for ahead in (True, False))
+    script, rests = Script((7, 0)), {"epoch_target_ms": 1}
+    with_, without = (
+        run(tmp_path / str(ahead), ahead, two_sources(), script, **rests) for ahead in (True, False)
+    )
     assert len(begun) > 10
     assert len(with_.commits) > len(without.commits)
     assert with_.output == without.output
