@@ -52,8 +52,6 @@ _GROUP_PROPERTIES = (
 )
 _LONGEST_NAME = 120
 _LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
-_BYPASS = "spark.shuffle.sort.bypassMergeThreshold"
-_BYPASSED = 200  # its default
 _SORT_MANAGERS = ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager")
 
 
@@ -90,7 +88,7 @@ class SparkEpochRunner:
         self._byte_array: Any = byte_array_tag(context)
         # Spark's choice for byte arrays is Kryo, of which each task makes a new one for each partition that it writes.
         self._serializer: Any = jvm.org.apache.spark.serializer.JavaSerializer(self._scala_context.conf())
-        self._bypassed = bypassed(context.getConf().get)
+        self._streams_are_plain = streams_are_plain(context.getConf().get)
         names = {node.id: node.label for node in self.plan.graph.nodes}
         self._stage_names = {
             stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]
@@ -437,8 +435,7 @@ class SparkEpochRunner:
     def _shuffle(self, stage: Any, partitions: int) -> Shuffled:
         pairs = self._pairwise(stage).asJavaPairRDD()
         moved = pairs.partitionBy(self._partitioner(partitions, 0))
-        # With more partitions Spark sorts what is serialized, which Java's serializer does not allow.
-        if partitions <= self._bypassed:
+        if self._streams_are_plain:
             moved.rdd().setSerializer(self._serializer)
         return Shuffled(self._python_rdd.valueOfPair(moved).rdd(), moved.rdd().dependencies().head())
 
@@ -524,17 +521,18 @@ def _subtasks(plan: JobPlan) -> Iterator[tuple[int, int]]:
     return ((stage.id, subtask) for stage in plan.stages for subtask in range(stage.parallelism))
 
 
-def bypassed(setting: Setting) -> int:
-    """Up to how many partitions Spark leaves each as one stream of its serializer, to which nothing is appended.
+def streams_are_plain(setting: Setting) -> bool:
+    """Whether Spark leaves each partition as one stream of its serializer, to which nothing is appended.
+
+    So it does whether it writes a file for each partition or sorts by partition; what it merges of several tasks must be of
+    a serializer that allows it.
 
     Args:
         setting: gives the value of a ``spark.*`` key; None for one that is not set.
     """
     if (setting("spark.shuffle.push.enabled") or "").lower() == "true":  # merges the streams of several tasks
-        return 0
-    if (setting("spark.shuffle.manager") or _SORT_MANAGERS[0]) not in _SORT_MANAGERS:  # may do so
-        return 0
-    return int(setting(_BYPASS) or _BYPASSED)
+        return False
+    return (setting("spark.shuffle.manager") or _SORT_MANAGERS[0]) in _SORT_MANAGERS  # others may do so
 
 
 def _lost_words(lost: list[str]) -> str:

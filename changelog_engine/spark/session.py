@@ -36,6 +36,8 @@ _DEFAULTS = {
     # Blocks are small and read back at once.
     "spark.shuffle.compress": "false",
     "spark.shuffle.spill.compress": "false",
+    # With more partitions a task writes one file, sorted by partition, in place of a file for each.
+    "spark.shuffle.sort.bypassMergeThreshold": "16",
     # A subtask's state is in one executor: its task waits for that one though others are free. Spark waits as long for one
     # that was lost after the stage began, so it must end.
     "spark.locality.wait.process": "30s",
