@@ -133,7 +133,7 @@ class Driver:
 
     def processes(self) -> list[Process]:
         """The live processes of the driver's session."""
-        return [process for process in _all_processes() if process.session == self.pid]
+        return [process for process in all_processes() if process.session == self.pid]
 
     def pinned(self) -> dict[str, list[int]]:
         """The pinned worker processes: "slot/stage/subtask" to pids; their daemons are not among them."""
@@ -287,7 +287,7 @@ def _workers(processes: list[Process]) -> dict[str, list[int]]:
 
 def own_descendants() -> list[Process]:
     """The live processes that this process started, and those that they started."""
-    processes = list(_all_processes())
+    processes = list(all_processes())
     found, known = [], {os.getpid()}
     while new := [p for p in processes if p.parent in known and p.pid not in known]:
         found += new
@@ -301,7 +301,8 @@ def resident_bytes(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
 
 
-def _all_processes() -> Iterator[Process]:
+def all_processes() -> Iterator[Process]:
+    """The live processes of this machine."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
