@@ -198,16 +198,21 @@ class Changes:
         empty = pa.table({"v": pa.array([], arrow)})
         wanted = self._connection.from_arrow(empty).types[0]
 
+        def value(text: str | None) -> Any:
+            return None if text is None else kind.of_json(loaded(text))
+
         def typed(texts: Any) -> Any:
+            found: list[Any] = texts.to_pylist()
             if of_list:
                 return pa.array(
-                    [[kind.of_json(loaded(t)) for t in each] for each in texts.to_pylist()], arrow
+                    [None if each is None else [value(text) for text in each] for each in found], arrow
                 )
-            return pa.array([kind.of_json(loaded(text)) for text in texts.to_pylist()], arrow)
+            return pa.array([value(text) for text in found], arrow)
 
         name = self._name("typed")
         given = "VARCHAR[]" if of_list else "VARCHAR"
-        self._connection.create_function(name, typed, [given], wanted, type="arrow")
+        # A value that has no place in the type is null: by default DuckDB refuses a function that gives any.
+        self._connection.create_function(name, typed, [given], wanted, type="arrow", null_handling="special")
         return name
 
     def _valid(self) -> list[str]:

@@ -7,6 +7,7 @@ import datetime
 import io
 import json
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,15 @@ from support.sql_cases import HOSTILE, KEYS, VALUES
 from test_cli import cli, refused, run
 from test_console import Expiring
 
-from api.common import Types
+from api.common import Configuration, Types
+from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from api.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.history.sql_types import SqlType, key_sql_type, parsed, sql_type
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql import Views, query
+from changelog_engine.testing import without_spark
 
 
 def shown(found: SqlType, text: str) -> Any:
@@ -216,6 +220,38 @@ def test_whole_numbers_over_64_bits_keep_all_their_digits() -> None:
     assert parsed(f"[{2**70 + 1}]") == [2**70 + 1]
     assert parsed("[1.5, 1234567890123456789]") == [1.5, 1234567890123456789]
     assert key_sql_type(Types.BIG_INT()).of_json(parsed(str(2**70 + 1))) == 2**70 + 1
+
+
+def test_values_without_a_place_in_their_column_are_null_in_the_history_too(tmp_path: Path) -> None:
+    """As in the view of the state; their text says what they are."""
+    large = Decimal("1e30")  # more digits than DECIMAL(38,18) has
+
+    class Keep(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.one = runtime_context.get_state(ValueStateDescriptor("one", Types.BIG_DEC()))
+            self.all = runtime_context.get_list_state(ListStateDescriptor("all", Types.BIG_DEC()))
+
+        def process_element(self, value: Any, ctx: Any) -> None:
+            self.one.update(value)
+            self.all.add(value)
+
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.enable_checkpointing(10).enable_changelog_state_backend(True)
+    env.configure(Configuration().set_string("state.changelog.dstl.dfs.base-path", str(tmp_path)))
+    values = env.from_collection([large, Decimal("1.5")], Types.BIG_DEC())
+    values.key_by(lambda value: value, Types.BIG_DEC()).process(Keep()).uid("keep").print()
+    with without_spark():
+        env.execute("decimals")
+    columns = "key, key_json, value_after"
+    for state, some in (("one", Decimal("1.5")), ("all", [Decimal("1.5")])):
+        found = query(
+            str(tmp_path / "decimals"), f"SELECT {columns} FROM keep_{state}_history ORDER BY sequence"
+        ).rows
+        assert [row[1] for row in found] == [f'"{large}"', '"1.5"']
+        assert found[0][0] is None
+        assert found[0][2] in (None, [None])
+        assert found[1][0] == Decimal("1.5")
+        assert found[1][2] == some
 
 
 def test_a_name_that_a_query_gives_twice_loses_no_column(tmp_path: Path) -> None:
