@@ -72,7 +72,7 @@ class Peers:
         """
         program = ["keyed_count.py", "pyflink", str(records), str(keys)]
         outcome, folder = self.run_pyflink(name, program, settings=settings)
-        result = outcome.result
+        result = {**outcome.result, "steady_records_per_s": records / running_s(folder / "log")}
         durations = [
             float(found)
             for log in (folder / "log").glob("*.log")
@@ -95,7 +95,9 @@ class Peers:
         """One of workloads.py with PyFlink, set up as in (c). Its thread mode fails on windows that merge."""
         program = ["workloads.py", "pyflink", name, str(self.sizes.pyflink_workload)]
         mode = "process" if name in MERGING else "thread"
-        return self.run_pyflink(f"pyflink-{name}", program, mode)[0].result
+        outcome, folder = self.run_pyflink(f"pyflink-{name}", program, mode)
+        steady = self.sizes.pyflink_workload / running_s(folder / "log")
+        return {**outcome.result, "steady_records_per_s": steady}
 
     def pyflink_flights(self) -> dict[str, Any]:
         """The flights job in PyFlink, set up as in (c); only its lines of progress come more often, to be compared.
