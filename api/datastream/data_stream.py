@@ -962,7 +962,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
             if isinstance(function, wanted):
                 _wrappers.refuse_other_arguments(function, wanted, what)
                 return firing
-        names = " or ".join(map(a_class, self._firings))
+        names = " or ".join([a_class(each) for each in self._firings])
         got = type(function).__name__ if is_window_function(function) else repr(function)
         raise ArgumentTypeError(f"{what}: the window function must be {names}, got {got}")
 

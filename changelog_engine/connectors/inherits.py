@@ -22,7 +22,7 @@ def check_inherits(given: Any, demand: str, *bases: type) -> None:
     """
     if isinstance(given, bases):
         return
-    wanted = " or ".join(map(a_class, bases))
+    wanted = " or ".join([a_class(base) for base in bases])
     if isinstance(given, type) and issubclass(given, bases):
         raise ArgumentTypeError(
             f"{demand} {wanted}, got the class {given.__name__}: give an object, {given.__name__}(...)"

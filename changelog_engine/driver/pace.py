@@ -150,7 +150,11 @@ class Pace:
         self._uncommitted, self._covered = changed and not self._covered, False
         self._readers = sum(1 for report in reports if report.sources and report.records_in)
         behind = [source.behind for report in reports for source in report.read.values()]
-        self._caught_up, self._more_waits = all(each == 0 for each in behind), any(behind)
+        # A source that gave as much as was asked for may have more, whatever it knows.
+        self._caught_up, self._more_waits = (
+            all(each == 0 for each in behind),
+            any(behind) or share >= self.records,
+        )
         if reads and not self.one_by_one:
             self._sizer.observe(share, duration_ms / 1000, work_ms(reports) / 1000, overlaps)
         self._read_records += records

@@ -131,7 +131,7 @@ def _char(text: str) -> str:
 
 
 def _date(text: str) -> datetime.date:
-    if len(text) != 10:  # Python also reads 20240229 and 2024-W09-4
+    if len(text) != 10 or text[7] != "-":  # Python also reads 20240229 and 2024-W09-4
         raise ValueError(f"{text!r} is not a date such as 2024-02-29")
     return datetime.date.fromisoformat(text)
 

@@ -26,6 +26,10 @@ def _default_names(count: int) -> list[str]:
     return [f"f{index}" for index in range(count)]
 
 
+def _plain_name(name: Any) -> Any:
+    return str.__str__(name) if isinstance(name, str) else name
+
+
 @lru_cache(maxsize=1024)
 def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | None:
     """A test of tuples or rows, compiled for their fields: elements and state are tested once per record.
@@ -239,7 +243,8 @@ class RowTypeInfo(_FieldsTypeInfo):
         self, field_types: Sequence[TypeInformation], field_names: Sequence[str] | None = None
     ) -> None:
         default = _default_names(len(field_types))
-        names = default if field_names is None else list(field_names)
+        # Code is compiled with them: the text itself, whatever a class derived from str shows.
+        names = default if field_names is None else [_plain_name(name) for name in field_names]
         if len(names) != len(field_types) or len(set(names)) != len(names):
             raise TypeMismatchError(
                 f"a row of {len(field_types)} types needs as many different field names, got {names!r}"

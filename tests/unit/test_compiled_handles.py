@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import linecache
 import traceback
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import NoCurrentKeyError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.failures import user_traceback
@@ -197,6 +199,21 @@ def test_a_quick_copy_has_its_fields_in_the_types_order() -> None:
     assert ROWS.quick_copy()(row) == ROWS.check(row) == Row(a=1, b="x")
     assert unnamed.quick_copy()(Row(f1=1, f0=2)) is None  # such a type goes by places
     assert unnamed.quick_copy()(Row(f0=2, f1=1)) == unnamed.check(Row(f1=2, f0=1)) == Row(f0=2, f1=1)
+
+
+class Field(enum.StrEnum):
+    """Names as an enum has them, which Python shows as ``<Field.A: 'a'>``."""
+
+    A = "a"
+    B = "b"
+
+
+def test_names_of_fields_may_be_of_a_class_derived_from_text() -> None:
+    rows, other = Types.ROW_NAMED([*Field], [Types.LONG(), Types.STRING()]), Row(a=1, b="x")
+    assert rows.quick_copy()(other) == rows.copy_out()(rows.copy(other)) == other
+    assert list(map(type, rows.get_field_names())) == [str, str]
+    texts, _ = codec_for(rows).encode_many([rows.copy(other)] * 2, admitted=True)
+    assert texts.to_pylist() == ['{"a":1,"b":"x"}'] * 2
 
 
 @pytest.mark.parametrize("names", [["a", "b"], ["keys", "b"], ["__dict__", "_list"]])

@@ -245,6 +245,16 @@ def test_what_would_be_cut_is_not_written(type_info: TypeInformation, wrong: Any
             writer.serialize(Row(wrong))
 
 
+@pytest.mark.parametrize("text", ["20240229", "2024-W09-4", "2024-W09"])
+def test_a_date_has_year_month_and_day(text: str) -> None:
+    """Python reads other forms, too."""
+    schema = (
+        JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(["d"], [Types.SQL_DATE()])).build()
+    )
+    with pytest.raises(ValueError, match="is not a date such as"):
+        schema.deserialize(json.dumps({"d": text}).encode())
+
+
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+05:00", "9999-12-31T23:59:59-05:00"])
 def test_a_time_that_utc_has_no_year_for_can_be_ignored(text: str) -> None:
     row_type = Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()])

@@ -133,6 +133,23 @@ def test_where_records_are_rare_epochs_are_few() -> None:
     assert rests(0, [11, 0] * 5) == [30, 20] * 5
 
 
+def test_epochs_that_read_all_they_may_follow_each_other() -> None:
+    """However little that is: a source that does not know what waits has more, perhaps, where records were rare before."""
+    plan: Any = None
+    pace = Pace(
+        plan, JobSettings(checkpoint_interval_ms=10_000, epoch_max_records=5), OneClock(lambda: 1_000)
+    )
+    found = []
+    for records in [1, 0, 1, 0, 1, 0, 4, 5, 5, 4]:
+        pace.checkpointed(MonotonicMs(1_000), MonotonicMs(1_000))
+        report = EpochReport(
+            0, 0, records_in=records, sources={"s": {}}, read={"s": SourceReport(records, None, None)}
+        )
+        pace.observe(True, 30.0, records, [report])
+        found.append(pace.rest_ms(records, None))
+    assert found[5:] == [570, 570, 0, 0, 570]
+
+
 def test_what_was_read_has_its_checkpoint_in_time() -> None:
     epochs = [1, 0] * 4
     assert rests(0, epochs, 200, committed=False)[-2:] == [155, 155]

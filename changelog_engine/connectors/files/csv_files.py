@@ -380,7 +380,7 @@ class CsvFileWriter(BulkWriter):
             if self._schema.comments:
                 quote = self._schema.quote
                 texts[0] = [f"{quote}{text}{quote}" if text.startswith("#") else text for text in texts[0]]
-            self._text.take_lines(map(self._schema.separator.join, zip(*texts, strict=True)))
+            self._text.take_lines([self._schema.separator.join(row) for row in zip(*texts, strict=True)])
         self.finish()
 
     def _write_unquoted(self, values: Sequence[Any]) -> None:

@@ -177,14 +177,14 @@ def column_writer_of(
         if type(value) is str:
             return quotes(value)
         if is_array:
-            return quotes(separator.join(map(single, value)))
+            return quotes(separator.join([single(item) for item in value]))
         return single(value) if isinstance(value, bool | int | float | Decimal) else quotes(_plain(value))
 
     def write(values: Sequence[Any]) -> list[str]:
         if {int}.issuperset(map(type, values)):
-            return list(map(str, values))
+            return [str(value) for value in values]
         if kind == "DOUBLE" and {float}.issuperset(map(type, values)) and _plain_floats(values):
-            return list(map(repr, values))
+            return [repr(value) for value in values]
         if {str}.issuperset(map(type, values)) and quotes.all_plain(values):
             return list(values)
         return [cell(value) for value in values]
