@@ -73,7 +73,8 @@ class SplitReader(ABC):
         """Called before the first read of each epoch.
 
         Args:
-            durable: what was read before is part of a checkpoint at the end of this epoch; or the job makes none.
+            durable: what was read before is part of a checkpoint at the end of this epoch; or the job makes none. Where
+                sources read ahead, the next epoch may begin before that checkpoint is there: see ``acknowledged``.
         """
 
     def acknowledged(self, position: Position) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from changelog_engine.connectors.protocols import CommittingSink, Sink, SourceOfParts
+from changelog_engine.connectors.scripted import ScriptedSource
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
@@ -23,11 +24,11 @@ def closes(plan: JobPlan, settings: JobSettings) -> bool:
 def stages_ahead(plan: JobPlan, settings: JobSettings) -> frozenset[int]:
     """The stages that may run an epoch while others still run the one before: those with sources, and others behind them.
 
-    None where what sources read then depends on what that epoch makes durable (messages are acknowledged, a sink in their
-    stage commits), or on a decision of the driver after it (the next part of a source). In BATCH mode there is nothing to
-    win. A stage behind them waits where a sink in it commits, as do the stages behind it. All of them wait where they can't
-    tell the number of the next checkpoint (a failed one is tolerated), keep their state over a failure (which checkpoint it
-    follows would not be known), or write their parts together.
+    None where what sources read then depends on what that epoch makes durable (messages are acknowledged, a script waits for
+    a checkpoint, a sink in their stage commits), or on a decision of the driver after it (the next part of a source). In
+    BATCH mode there is nothing to win. A stage behind them waits where a sink in it commits, as do the stages behind it. All
+    of them wait where they can't tell the number of the next checkpoint (a failed one is tolerated), keep their state over a
+    failure (which checkpoint it follows would not be known), or write their parts together.
     """
     nodes = {node.id: node for node in plan.graph.nodes}
     sources = [stage for stage in plan.stages if not stage.inputs]
@@ -53,7 +54,8 @@ def _may_run_ahead(stage: Stage, nodes: dict[int, Node]) -> bool:
 def _needs_no_end(node: Node) -> bool:
     if node.kind is NodeKind.SOURCE:
         source = node.function
-        return source.replayable and not source.acknowledges and not isinstance(source, SourceOfParts)
+        waits = source.acknowledges or isinstance(source, (SourceOfParts, ScriptedSource))
+        return source.replayable and not waits
     return not (node.kind is NodeKind.SINK and isinstance(node.function, CommittingSink))
 
 

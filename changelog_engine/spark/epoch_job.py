@@ -158,7 +158,7 @@ class SparkEpochRunner:
 
     def _run(self, orders: Orders, timeout_s: float, following: Following | None) -> list[EpochReport]:
         self._cancelled = None
-        begun = self._ahead.take(orders) or Begun(orders(0, 0).of_epoch, {}, {})
+        begun = self._ahead.take(orders)
         if self._placement is not None and self._placement.place(orders(0, 0).attempt):
             self._starts.clear()
         shuffled = begun.shuffled

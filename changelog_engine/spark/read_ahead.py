@@ -80,21 +80,26 @@ class ReadAhead:
         )
         self._thread: threading.Thread | None = None
 
-    def take(self, orders: Orders) -> Begun | None:
-        """What ran ahead of an epoch that begins; what did of another one is given up."""
-        if self._ahead is not None and self._ahead.epoch != orders(0, 0).of_epoch:
+    def take(self, orders: Orders) -> Begun:
+        """What ran ahead of an epoch that begins, if anything did; what did of another one is given up.
+
+        What is added to it is cancelled with it.
+        """
+        epoch = orders(0, 0).of_epoch
+        if self._ahead is not None and self._ahead.epoch != epoch:
             self.drop()
-        self._now, self._ahead, self._open = self._ahead, None, True
-        return self._now
+        now = self._ahead or Begun(epoch, {}, {})
+        self._now, self._ahead, self._open = now, None, True
+        return now
 
     def begin(self, now: Begun, steps: list[list[int]], following: Callable[[], Orders | None]) -> None:
         """When stages have run an epoch, have them run the next one.
 
         Args:
+            now: what ``take`` gave.
             steps: stages that begin together, those with sources first.
             following: see ``Following.orders``.
         """
-        self._now = now
         if self._thread is None:
             self._thread = threading.Thread(target=self._serve, name="read-ahead", daemon=True)
             self._thread.start()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock, Mock
 
 import pytest
 from support.functions import Count, rounds
@@ -23,6 +24,7 @@ from api.datastream import MapFunction
 from changelog_engine.connectors import NumberSequenceSource
 from changelog_engine.connectors.collection import CollectionSource
 from changelog_engine.connectors.hybrid import HybridSource
+from changelog_engine.connectors.scripted import Checkpoint, ScriptedSource
 from changelog_engine.connectors.sinks import CollectSink
 from changelog_engine.driver.pace import Pace
 from changelog_engine.driver.plan_traits import stages_ahead
@@ -32,6 +34,7 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.savepoints.requests import SavepointRequests
+from changelog_engine.spark.read_ahead import ReadAhead
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "connectors"))
 from folder_sink import FolderSink
@@ -208,6 +211,7 @@ def test_stages_that_run_ahead() -> None:
     assert not stages_ahead(plan_of(Acknowledged(ELEMENTS)), settings)
     assert not stages_ahead(plan_of(Queue(ELEMENTS)), settings)
     assert not stages_ahead(plan_of(HybridSource([numbers, numbers])), settings)
+    assert not stages_ahead(plan_of(ScriptedSource([(1, 1), Checkpoint(), (1, 2)])), settings)
     plan = plan_job(two_sources())
     last = len(plan.stages) - 1
     assert stages_ahead(plan, settings) == frozenset(range(last))
@@ -221,3 +225,12 @@ def test_stages_that_run_ahead() -> None:
     again = build.process(build.key_by(counts, lambda element: element[0]), Count())
     build.collect(build.process(build.key_by(again, lambda element: element[0]), Count()))
     assert stages_ahead(plan_job(build.graph()), settings) == {0}
+
+
+def test_what_an_epoch_had_submitted_is_cancelled_with_it() -> None:
+    """Also where the next job could not be: nobody forgets what a stage sends while the stage runs."""
+    job = Mock()
+    ahead = ReadAhead(MagicMock(), Mock(), Mock())
+    ahead.take(lambda stage, subtask: Mock(of_epoch=("run", 1, 7))).jobs[0] = job
+    assert ahead.cancel()
+    job.cancel.assert_called_once_with()
