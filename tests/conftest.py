@@ -147,10 +147,26 @@ class _Together(LoadFileScheduling):
         file = super()._split_scope(nodeid)
         return _TOGETHER.get(file.rpartition("/")[2], file)
 
+    def left(self) -> list[str]:
+        """The tests that have not run."""
+        units = [
+            *self.workqueue.values(),
+            *(unit for of_a_worker in self.assigned_work.values() for unit in of_a_worker.values()),
+        ]
+        return [test for unit in units for test, done in unit.items() if not done]
+
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _Together | None:
     """With ``--dist loadfile``, as `make test` runs slow tests."""
     return _Together(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """When workers crash until none is left, the run is over, and nothing says that tests have not run."""
+    scheduler = getattr(session.config.pluginmanager.getplugin("dsession"), "sched", None)
+    if isinstance(scheduler, _Together) and (left := scheduler.left()):
+        print(f"\n{len(left)} tests have not run, the first is {left[0]}")
+        session.exitstatus = pytest.ExitCode.INTERRUPTED
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -12,8 +12,9 @@ from support.metamorphic import Model, failure_of_run, random_way
 from support.random_jobs import random_program
 
 # Seeds of programs and ways: process functions with timers, sessions, sliding and count windows, connected and broadcast
-# streams; failures, forks, savepoints, other parallelisms, upkeep, other backends, a drain.
-CHOSEN = [(388, 38801), (178, 17802), (126, 12603), (308, 30801), (186, 18601)]
+# streams; failures, forks, savepoints, other parallelisms, upkeep, other backends, a drain. The last two: commits that seem
+# to fail, a parallelism that changes while the job runs.
+CHOSEN = [(388, 38801), (178, 17802), (126, 12603), (308, 30801), (186, 18601), (5, 30), (6, 36)]
 
 
 @pytest.mark.parametrize(("program", "way"), CHOSEN)
