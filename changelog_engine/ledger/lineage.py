@@ -223,16 +223,29 @@ class Lineage:
         )
 
     def _before(self, checkpoint: int) -> str:
-        """What to do where a checkpoint's row can't be read."""
-        earlier = [each for each in self.checkpoints.ids() if each < checkpoint]
-        for each in earlier[: -_LOOKED_AT - 1 : -1]:
-            with suppress(CorruptChangelogError):
-                self.checkpoints.document(self.checkpoints[each])
-                return (
-                    f"Put the file back from a copy, or begin at the checkpoint before it, whose row is there: set "
-                    f"changelog.restore = {each} (changelog-engine run --restore {each}). Nothing was changed"
-                )
+        """What to do where a checkpoint's row can't be read. What other branches have is another run's state."""
+        with suppress(CorruptChangelogError, RestoreError):
+            earlier = self._parent_of(checkpoint)
+            for _ in range(_LOOKED_AT):
+                if earlier is None:
+                    break
+                with suppress(CorruptChangelogError):
+                    self.checkpoints.document(self.checkpoints[earlier])
+                    return (
+                        f"Put the file back from a copy, or begin at the checkpoint before it, whose row is there: set "
+                        f"changelog.restore = {earlier} (changelog-engine run --restore {earlier}). Nothing was changed"
+                    )
+                earlier = self._parent_of(earlier)
         return "Put the file back from a copy. Nothing was changed"
+
+    def _parent_of(self, checkpoint: int) -> int | None:
+        """The checkpoint before one of the same line, without its row: of its attempt, or where that began."""
+        attempt = self.checkpoints[checkpoint].attempt
+        before = max((each for each in self.checkpoints.ids() if each < checkpoint), default=None)
+        if before is None or self.checkpoints[before].attempt == attempt:
+            return before
+        parent = self.attempt(attempt).parent
+        return parent if parent in self.checkpoints else None
 
     def _available(self) -> str:
         ids = sorted(self.checkpoints)

@@ -176,6 +176,22 @@ def test_damaged_rows_are_named(tmp_path: Path) -> None:
         lineage.newest_checkpoint()
 
 
+def test_where_to_begin_instead_of_a_lost_row_is_on_its_own_line(tmp_path: Path) -> None:
+    first = Driver.start(tmp_path)
+    for value in (1, 2, 3):
+        first.checkpoint({"a": value}, finished=value == 3)
+    again = Driver.start(tmp_path, "2")  # 3 is another line from now on
+    again.checkpoint({"a": 4}, finished=True)
+    Driver.start(tmp_path).checkpoint({"a": 5})  # begins empty: nothing was before
+    lineage = lineage_of(tmp_path)
+    for lost, said in ((5, "from a copy. Nothing was changed"), (4, "restore = 2 "), (2, "restore = 1 ")):
+        (tmp_path / "job" / "changelog" / str(lineage.checkpoints[lost].path)).unlink()
+        with pytest.raises(CorruptChangelogError, match=said):
+            lineage.checkpoint(lost)
+    with pytest.raises(CorruptChangelogError, match="restore = 1 "):
+        lineage.checkpoint(4)
+
+
 def test_retired_snapshot_is_refused_by_the_plan(tmp_path: Path) -> None:
     driver = Driver.start(tmp_path)
     first = driver.snapshot({"a": 1})
