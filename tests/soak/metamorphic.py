@@ -61,6 +61,7 @@ def search(minutes: float, first: int, ways: int, keep: Path | None) -> int:
                 flush=True,
             )
     print(f"{runs} runs of {seed - first - skipped} programs, {failed} failed; seeds {first} to {seed - 1}")
+    print(f"{skipped} programs fail by themselves, and tell nothing")
     return failed
 
 
