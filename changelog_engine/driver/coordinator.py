@@ -187,8 +187,8 @@ class Coordinator:
             text += f". {self._kept()}"
         if self.last is not None and self.last.finished:
             text += (
-                f". All of its input is in checkpoint {self.last.id} all the same, so the next run would begin anew: with "
-                "changelog.restore = latest it completes this one, and what its sinks have prepared"
+                f". All of its input is in checkpoint {self.last.id}: by default the next run only completes this one, and "
+                "commits what its sinks have prepared"
             )
         if not once_too_often:
             return JobExecutionError(text)

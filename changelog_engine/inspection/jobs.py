@@ -289,8 +289,10 @@ def _summary(
     of_last = lineage.newest_checkpoint(lineage.newest_attempt_id)
     if driver.running:
         state = "running"
-    elif of_last is not None and (of_last.finished or of_last.stopped):
-        state = "finished" if of_last.finished else "stopped"
+    elif of_last is not None and of_last.stopped:
+        state = "stopped"
+    elif of_last is not None and of_last.finished and (last is None or last.ended is not None):
+        state = "finished"
     elif newest is None and last is None:
         state = "empty"
     else:

@@ -6,6 +6,8 @@ Invariants:
       less.
     * Rows that were merged into other files are found all the same. The newest never are, so a start opens two small
       files, however many checkpoints there are.
+    * An attempt whose input ended has finished once its note says so: until then its sinks may have output to commit, and
+      a run that begins anew would give all of it twice.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
 from changelog_engine.display import iso
 from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
@@ -183,7 +186,7 @@ class Lineage:
         """Where a run starts.
 
         Args:
-            restore: ``auto`` (go on with the newest attempt unless its input ended), ``none``, or a point, see
+            restore: ``auto`` (go on with the newest attempt unless it finished), ``none``, or a point, see
                 ``ledger.points``.
 
         Raises:
@@ -213,7 +216,11 @@ class Lineage:
             return RestoreDecision(None, "the job's first run")
         newest = self.newest_checkpoint(attempt.id)
         if newest is not None and newest.finished:
-            return RestoreDecision(None, f"attempt {attempt.id} finished")
+            note = read_notes(self._storage, [attempt.id]).get(attempt.id)
+            if note is None or note.ended is not None:
+                return RestoreDecision(None, f"attempt {attempt.id} finished")
+            why = f"attempt {attempt.id} has read all of its input but did not finish: this completes it"
+            return RestoreDecision(newest, why)
         if newest is not None:
             return RestoreDecision(newest, f"attempt {attempt.id} did not finish")
         if attempt.parent is None:

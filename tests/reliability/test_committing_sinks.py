@@ -28,6 +28,8 @@ from changelog_engine.connectors import (
 from changelog_engine.driver.sinks import prepared_sinks
 from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.inspection.jobs import job_status
+from changelog_engine.ledger.attempt_notes import note_file
 from changelog_engine.replay.job import replay_graph
 from changelog_engine.testing.conformance import check_committing_sink
 
@@ -77,12 +79,12 @@ def test_each_element_once_whatever_dies(tmp_path: Path, seed: int) -> None:
     job.run(lambda driver: job_into(FolderSink(str(out)), 1 + (seed + driver) % 3, keyed))
     if visible(out) != exactly_once():  # the driver died between the last commit and the sinks'
         assert job.commits[-1].finished
-        job.run_driver(job_into(FolderSink(str(out)), 2, keyed), restore="latest")
+        job.run_driver(job_into(FolderSink(str(out)), 2, keyed))
     assert visible(out) == exactly_once()
 
 
 def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> None:
-    """The driver dies after the last commit, before the sinks': the next run, which starts anew, makes up for it."""
+    """The driver dies after the last commit, before the sinks': the next run makes up for it, the one after it begins anew."""
     out = tmp_path / "out"
     job = TestJob(tmp_path / "log", Script((NUMBERS,), (True,), (Failure(1, Fault.COMMITTED),)))
     graph = job_into(FolderSink(str(out)), 1, False)
@@ -91,6 +93,23 @@ def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> Non
     assert job.commits[-1].finished
     seen = visible(out)
     assert seen != exactly_once(), "nothing was left to make up for"
+    path = str(tmp_path / "log" / "job")
+    assert job_status(path).summary.state == "killed"
+    job.run_driver(graph)
+    assert visible(out) == exactly_once()
+    assert job_status(path).summary.state == "finished"
+    job.run_driver(graph)
+    assert visible(out) == exactly_once() + exactly_once()
+
+
+def test_without_a_note_of_its_end_an_attempt_whose_input_ended_has_finished(tmp_path: Path) -> None:
+    """The next run begins anew, and commits all the same what the first one's sinks had prepared."""
+    out = tmp_path / "out"
+    job = TestJob(tmp_path / "log", Script((NUMBERS,), (True,), (Failure(1, Fault.COMMITTED),)))
+    graph = job_into(FolderSink(str(out)), 1, False)
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    (tmp_path / "log" / "job" / "changelog" / note_file(1)).unlink()
     job.run_driver(graph)
     assert visible(out) == exactly_once() + exactly_once()
 
@@ -252,8 +271,8 @@ def test_a_job_that_fails_behind_its_end_says_how_it_is_completed(
     with pytest.raises(JobExecutionError, match="the answer to the commit was lost") as raised:
         job.run_driver(graph, restart=NO_RESTART)
     assert job.commits[-1].finished is said
-    assert ("changelog.restore = latest" in str(raised.value)) is said
-    job.run_driver(graph, restore="latest")
+    assert ("the next run only completes this one" in str(raised.value)) is said
+    job.run_driver(graph)
     assert visible(tmp_path / "out") == exactly_once(40)
 
 

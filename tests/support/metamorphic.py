@@ -495,7 +495,7 @@ class Run:
         """The driver died behind the last commit: another one shows what the sinks have."""
         while True:
             try:
-                self.job.run_driver(self.graph(0), restore="latest", changelog=self.way.changelog[0])
+                self.job.run_driver(self.graph(0), changelog=self.way.changelog[0])
                 return True
             except DriverKilled:
                 continue
