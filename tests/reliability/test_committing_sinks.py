@@ -84,7 +84,7 @@ def test_each_element_once_whatever_dies(tmp_path: Path, seed: int) -> None:
 
 
 def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> None:
-    """The driver dies after the last commit, before the sinks': the next run makes up for it, the one after it begins anew."""
+    """The driver dies after the last commit, before the sinks': the next run makes up for it, and one more begins anew."""
     out = tmp_path / "out"
     job = TestJob(tmp_path / "log", Script((NUMBERS,), (True,), (Failure(1, Fault.COMMITTED),)))
     graph = job_into(FolderSink(str(out)), 1, False)
