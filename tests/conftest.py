@@ -19,6 +19,7 @@ import gc
 import logging
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -39,6 +40,11 @@ _MEMORY, _ROOM = "/dev/shm", 8 << 30
 if "TMPDIR" not in os.environ and os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > _ROOM:
     os.environ["TMPDIR"] = _MEMORY
     tempfile.tempdir = None  # asked anew: pytest has asked before
+
+if (
+    signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+):  # the shell began this in the background: jobs would ignore it, too
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 gc.disable()  # until all tests are collected, which makes much and leaves it
 

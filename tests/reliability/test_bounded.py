@@ -173,7 +173,7 @@ def test_a_simulated_year_is_bounded(tmp_path: Path) -> None:
         assert found.on_disk <= 50
         assert found.delta_log <= 2 * (2 * 20 + 6)  # commits, Delta checkpoints and their checksums
         assert found.opened <= 12
-        assert found.looked_at <= 340
+        assert found.looked_at <= 440  # nine listings of logs of up to 46 files
     assert most[3].listed <= most[0].listed + 4
     assert most[3].on_disk <= most[0].on_disk + 4
     assert most[3].opened <= most[0].opened + 2
