@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from changelog_engine.clock import Clock, MonotonicMs
 from changelog_engine.driver.pacing import FIRST_RECORDS, OVERLAPPING, BarrierClock, EpochSizer
+from changelog_engine.driver.plan_traits import acknowledges
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.operators.messages import EpochReport
@@ -49,6 +50,8 @@ class Pace:
         self._barriers = BarrierClock(interval, settings.min_pause_ms, clock.monotonic_ms())
         self.budget_ms = min(target_ms, _SOURCE_BUDGET_MS)
         self._slow_start = settings.thread_mode and _reads_one_by_one(plan)
+        # A broker that waits for acknowledgements sends few records at a time, however many it has.
+        self._may_be_rare = not acknowledges(plan)
         self._read_records = 0
         self._last_ms = 0.0
         # Of epochs that overlap, the last few: how long they took, and what the busiest source subtask read.
@@ -184,7 +187,7 @@ class Pace:
             self._idle_ms = min(max(2 * before_ms, _IDLE_MS[0]), _IDLE_MS[1])
             self._alone += not before_ms
             rest_ms = max(self._idle_ms, self._asked_ms - last_ms)
-        if self._alone >= _ALONE and not self._more_waits:
+        if self._alone >= _ALONE and self._may_be_rare and not self._more_waits:
             rest_ms = max(rest_ms, min(_IDLE_SHARE * last_ms, self._target_ms) - last_ms)
         rest_ms = max(0.0, min(rest_ms, _NEAR_A_MINUTE_MS))
         if self._uncommitted:

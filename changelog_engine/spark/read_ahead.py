@@ -174,13 +174,18 @@ class ReadAhead:
             with self._lock:
                 if not self._open or self._now is not now:
                     return
-                if orders is None:
-                    orders = following()
-                if orders is None:
+                try:  # end() waits for the lock, and is told
+                    orders = orders or following()
+                    if orders is None:
+                        return
+                    if self._ahead is None:
+                        self._ahead = Begun(orders(0, 0).of_epoch, {}, {})
+                    self._submit(stages, orders, self._ahead)
+                except LOST:
+                    raise
+                except BaseException as error:
+                    self._failure = error
                     return
-                if self._ahead is None:
-                    self._ahead = Begun(orders(0, 0).of_epoch, {}, {})
-                self._submit(stages, orders, self._ahead)
 
     def _have_ended(self, jobs: list[Any]) -> bool:
         """Wait for stages' end; whether all of them succeeded."""

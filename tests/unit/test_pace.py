@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,16 +15,21 @@ from changelog_engine.driver.control import JobControl
 from changelog_engine.driver.pace import Pace
 from changelog_engine.driver.pacing import BarrierClock
 from changelog_engine.errors import StorageError
-from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.operators.messages import EpochReport, SourceReport
+
+
+def plan_of(acknowledges: bool = False) -> Any:
+    """A plan with a source, which wants to know what is durable or does not."""
+    source = SimpleNamespace(kind=NodeKind.SOURCE, function=SimpleNamespace(acknowledges=acknowledges))
+    return SimpleNamespace(graph=SimpleNamespace(nodes=[source]))
 
 
 def rest_ms(
     target_ms: int | None, behind: list[int | None], records: int, timer_ms: int | None = None
 ) -> float:
     """The rest after an epoch of 30 ms, at wall clock 1,000."""
-    plan: Any = None  # asked in thread mode only
-    pace = Pace(plan, JobSettings(epoch_target_ms=target_ms), OneClock(lambda: 1_000))
+    pace = Pace(plan_of(), JobSettings(epoch_target_ms=target_ms), OneClock(lambda: 1_000))
     reports = [
         EpochReport(0, place, read={"s": SourceReport(1, each, None)}) for place, each in enumerate(behind)
     ]
@@ -69,16 +75,14 @@ def test_a_rest_by_target_and_interval(
     settings = JobSettings(
         epoch_target_ms=target_ms, checkpoint_interval_ms=interval_ms, min_pause_ms=pause_ms
     )
-    plan: Any = None
-    pace = Pace(plan, settings, OneClock(lambda: 1_000))
+    pace = Pace(plan_of(), settings, OneClock(lambda: 1_000))
     pace.observe(True, 30.0, 2, [EpochReport(0, 0, read={"s": SourceReport(1, 0, None)})])
     assert pace.rest_ms(2, None) == rest
 
 
 @pytest.mark.parametrize("asked", ["stop", "fail", "savepoint", "rescale"])
 def test_a_rest_ends_when_something_is_asked(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
-    plan: Any = None
-    control = JobControl(None, plan, lambda plan: None)
+    control = JobControl(None, plan_of(), lambda plan: None)
     if asked == "stop":
         control.stop()
     elif asked == "fail":
@@ -104,11 +108,15 @@ def test_after_an_epoch_without_anything_to_read(target_ms: int | None, rest: fl
 
 
 def rests(
-    behind: int | None, epochs: list[int], interval_ms: int = 10_000, committed: bool = True
+    behind: int | None,
+    epochs: list[int],
+    interval_ms: int = 10_000,
+    committed: bool = True,
+    acknowledges: bool = False,
 ) -> list[float]:
     """The rests after epochs of 30 ms that read so many records, with a checkpoint at the end of each or none ever."""
-    plan: Any = None
-    pace = Pace(plan, JobSettings(checkpoint_interval_ms=interval_ms), OneClock(lambda: 1_000))
+    settings = JobSettings(checkpoint_interval_ms=interval_ms)
+    pace = Pace(plan_of(acknowledges), settings, OneClock(lambda: 1_000))
     found = []
     for records in epochs:
         if committed:
@@ -131,13 +139,13 @@ def test_where_records_are_rare_epochs_are_few() -> None:
     assert rests(0, rare, interval_ms=100) == [30, 20, 30, 20, 40, 30, *slow, 30, 20, 30, 30, 20]
     assert rests(0, [1, 1, 0] * 5) == [30, 30, 20] * 5  # one right behind the other
     assert rests(0, [11, 0] * 5) == [30, 20] * 5
+    assert rests(0, [10, 0] * 5, acknowledges=True) == [30, 20] * 5  # a broker gives no more at a time
 
 
 def test_epochs_that_read_all_they_may_follow_each_other() -> None:
     """However little that is: a source that does not know what waits has more, perhaps, where records were rare before."""
-    plan: Any = None
     pace = Pace(
-        plan, JobSettings(checkpoint_interval_ms=10_000, epoch_max_records=5), OneClock(lambda: 1_000)
+        plan_of(), JobSettings(checkpoint_interval_ms=10_000, epoch_max_records=5), OneClock(lambda: 1_000)
     )
     found = []
     for records in [1, 0, 1, 0, 1, 0, 4, 5, 5, 4]:
@@ -158,8 +166,7 @@ def test_what_was_read_has_its_checkpoint_in_time() -> None:
 
 def test_of_epochs_that_overlap_the_next_one_is_due_by_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the last few count together, where a short one comes behind each long one."""
-    plan: Any = None
-    pace = Pace(plan, JobSettings(checkpoint_interval_ms=1_000), OneClock(lambda: 1_000))
+    pace = Pace(plan_of(), JobSettings(checkpoint_interval_ms=1_000), OneClock(lambda: 1_000))
     expected: list[float] = []
     monkeypatch.setattr(
         BarrierClock,
@@ -187,8 +194,7 @@ def test_of_epochs_that_overlap_the_next_one_is_due_by_what_it_reads(monkeypatch
 def test_whether_sources_read_ahead(
     records: list[int], behind: list[int | None], slots: int | None, ahead: bool
 ) -> None:
-    plan: Any = None
-    pace = Pace(plan, JobSettings(), OneClock(lambda: 1_000))
+    pace = Pace(plan_of(), JobSettings(), OneClock(lambda: 1_000))
     reports = [
         EpochReport(
             0, place, records_in=count, sources={"s": {}}, read={"s": SourceReport(count, waits, None)}
