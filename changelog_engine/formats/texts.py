@@ -112,9 +112,12 @@ def _truth(text: str) -> bool:
 
 def _decimal(text: str) -> Decimal:
     try:
-        return Decimal(_number(text).strip())
+        found = Decimal(_number(text).strip())
     except ArithmeticError:
         raise ValueError(f"{text!r} is not a number") from None
+    if not found.is_finite():  # Python reads "NaN" and "Infinity", Java's decimals have neither
+        raise ValueError(f"{text!r} is not a number")
+    return found
 
 
 def _bounded(number: int, kind: str) -> int:

@@ -313,6 +313,20 @@ def test_json_that_is_nested_too_deeply_can_be_ignored(field: Any) -> None:
     assert made.ignore_parse_errors().build().deserialize_all([message, b"{}"]) == [None, Row(a=None)]
 
 
+@pytest.mark.parametrize("text", ["NaN", "sNaN", "-Infinity"])
+def test_a_decimal_is_a_number(text: str) -> None:
+    """Java's decimals have neither NaN nor infinity, and a sum with one would be lost."""
+    row_type = Types.ROW_NAMED(["a"], [Types.BIG_DEC()])
+    rows, lines = JsonRowDeserializationSchema.builder(), CsvRowDeserializationSchema.Builder(row_type)
+    for strict, ignoring, message in (
+        (rows.type_info(row_type).build(), rows.ignore_parse_errors().build(), f'{{"a": "{text}"}}'),
+        (lines.build(), lines.set_ignore_parse_errors(True).build(), text),
+    ):
+        with pytest.raises(ValueError, match=f"'{text}' is not a number"):
+            strict.deserialize(message.encode())
+        assert ignoring.deserialize_all([message.encode()]) == [Row(a=None)]
+
+
 def test_json_has_no_decimal_that_is_not_a_number() -> None:
     writer = JsonRowSerializationSchema.builder().with_type_info(Types.ROW([Types.BIG_DEC()])).build()
     with pytest.raises(TypeMismatchError, match="JSON has no form for NaN"):
