@@ -68,6 +68,8 @@ class Feeding(TestJob):
 
     def _observe(self, stats: EpochStats) -> None:
         if len(self.output) >= self.wanted:
+            assert self.progress is not None
+            self.progress.waiting.clear()  # what fails while a job stops is not repeated
             self.coordinator.control.stop()
         super()._observe(stats)
 
