@@ -880,7 +880,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
         Args:
             reduce_function: takes the combination so far and an element, returns the new combination, of the same type.
             window_function: is given the combination when the window fires; without it, that is the result.
-            output_type: type of the results; by default that of the elements when there is no window function.
+            output_type: type of the results; by default the elements' type when there is no window function.
             result_type: another name of output_type.
         """
         what = f"{type(self).__name__}.reduce"

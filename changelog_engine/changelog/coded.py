@@ -59,7 +59,7 @@ def coded(column: pa.ChunkedArray) -> Coded:
 
 
 def pair_codes(codes: Any, second: Coded) -> tuple[Any, int]:
-    """Codes of pairs of a number and a text, null being one more text; and how many different pairs there are."""
+    """A code for each pair of a number and a str, where null counts as a str; and how many different pairs there are."""
     return numbered(codes.astype(np.int64) * (len(second.values) + 1) + second.codes)
 
 

@@ -83,16 +83,21 @@ def test_each_element_once_whatever_dies(tmp_path: Path, seed: int) -> None:
     assert visible(out) == exactly_once()
 
 
-def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> None:
-    """The driver dies after the last commit, before the sinks': the next run makes up for it, and one more begins anew."""
-    out = tmp_path / "out"
-    job = TestJob(tmp_path / "log", Script((NUMBERS,), (True,), (Failure(1, Fault.COMMITTED),)))
+def killed_before_its_sinks_committed(folder: Path) -> tuple[TestJob, JobGraph, Path]:
+    """A job whose driver died behind its last checkpoint, its graph, and where its sink writes."""
+    out = folder / "out"
+    job = TestJob(folder / "log", Script((NUMBERS,), (True,), (Failure(1, Fault.COMMITTED),)))
     graph = job_into(FolderSink(str(out)), 1, False)
     with pytest.raises(DriverKilled):
         job.run_driver(graph)
     assert job.commits[-1].finished
-    seen = visible(out)
-    assert seen != exactly_once(), "nothing was left to make up for"
+    assert visible(out) != exactly_once(), "nothing was left to make up for"
+    return job, graph, out
+
+
+def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> None:
+    """The driver dies after the last commit, before the sinks': the next run makes up for it, and one more begins anew."""
+    job, graph, out = killed_before_its_sinks_committed(tmp_path)
     path = str(tmp_path / "log" / "job")
     assert job_status(path).summary.state == "killed"
     job.run_driver(graph)
@@ -104,11 +109,7 @@ def test_the_last_checkpoint_is_committed_by_the_next_run(tmp_path: Path) -> Non
 
 def test_without_a_note_of_its_end_an_attempt_whose_input_ended_has_finished(tmp_path: Path) -> None:
     """The next run begins anew, and commits all the same what the first one's sinks had prepared."""
-    out = tmp_path / "out"
-    job = TestJob(tmp_path / "log", Script((NUMBERS,), (True,), (Failure(1, Fault.COMMITTED),)))
-    graph = job_into(FolderSink(str(out)), 1, False)
-    with pytest.raises(DriverKilled):
-        job.run_driver(graph)
+    job, graph, out = killed_before_its_sinks_committed(tmp_path)
     (tmp_path / "log" / "job" / "changelog" / note_file(1)).unlink()
     job.run_driver(graph)
     assert visible(out) == exactly_once() + exactly_once()

@@ -155,7 +155,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
-            """Whether fields that cannot be parsed are None, and lines that are no row are left out; default False."""
+            """Whether a field that cannot be parsed becomes None and a line that is not a row is skipped; default False."""
             what = "CsvRowDeserializationSchema.Builder.set_ignore_parse_errors: ignore_parse_errors"
             self._ignore_parse_errors = _arguments.flag(ignore_parse_errors, what)
             return self

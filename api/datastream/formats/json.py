@@ -127,7 +127,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             return self
 
         def ignore_parse_errors(self) -> Self:
-            """Fields that cannot be parsed are None, and messages that are no JSON object left out; by default both fail."""
+            """An unreadable field becomes None, a message that is not a JSON object is skipped; by default both fail."""
             self._ignore_parse_errors = True
             return self
 

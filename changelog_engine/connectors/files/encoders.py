@@ -11,7 +11,7 @@ from typing import Any, Self
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import TypeInformation, Types
 
-# Charsets that encode a text as its parts one by one, without a byte order mark.
+# Charsets in which a str is encoded character by character, without a byte order mark.
 _BYTEWISE = frozenset(("ascii", "iso8859-1", "utf-8"))
 
 
