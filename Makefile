@@ -36,7 +36,7 @@ help:  ## this text
 
 setup: $(STAMP)  ## make .venv with everything that demo, test, lint and bench need
 
-$(STAMP): pyproject.toml .ci/constraints.txt
+$(STAMP): pyproject.toml .ci/constraints.txt setup.py changelog_engine/types/_row_loops.c
 	@if ! command -v $(BASE_PYTHON) >/dev/null || ! $(BASE_PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))'; then
 	    echo "Python 3.11 to 3.14 is needed and '$(BASE_PYTHON)' is not one. Install one (Debian, Ubuntu: apt-get install python3.11" >&2
 	    echo "python3.11-venv; else uv or pyenv), or name it: make setup BASE_PYTHON=/path/to/python3.11" >&2
@@ -82,17 +82,20 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 test: $(STAMP) check-java  ## all tests
 	@status=0
 	# Slow tests wait for processes that start or end: three at once leave a third of two cores idle. The others run in that,
-	# behind them, and show what they said at their end.
+	# behind them, and each of their lines is shown with "fast:" before it.
 	said=$$(mktemp)
 	nice -n 10 $(PY) -m pytest -m 'not slow' -n 2 --dist worksteal -o cache_dir=.pytest_cache/fast > "$$said" 2>&1 &
 	fast=$$!
+	# A tail that cannot follow a process, as a Mac's, shows nothing: then all of it comes at the end.
+	{ tail -n +1 -s 0.1 -f --pid $$fast "$$said" 2>/dev/null || { while kill -0 $$fast 2>/dev/null; do sleep 0.1; done; cat "$$said"; }; } | sed -u 's/^/fast: /' &
+	shown=$$!
 	trap 'kill $$fast 2>/dev/null || true; rm -f "$$said"' EXIT
 	trap 'exit 130' INT  # what runs in the background does not hear Ctrl-C
 	slow=0
 	# Slow tests kill real processes and servers on a machine that others may load: what failed is run once more, alone.
 	$(PY) -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || slow=$$?
 	wait $$fast || status=1
-	cat "$$said"
+	wait $$shown || true
 	[ "$$slow" -le 1 ] || status=1  # it did not come to its end: more than what failed was not run
 	if [ "$$slow" != 0 ]; then
 	    echo "Once more, alone, what failed. What passes now failed by the clock or by the machine; mend it all the same."

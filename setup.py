@@ -3,7 +3,9 @@
 So a package ``api`` of somebody else's, installed into the same site-packages, overwrites a short name and no code.
 """
 
-from setuptools import find_namespace_packages, setup
+import os
+
+from setuptools import Extension, find_namespace_packages, setup
 from setuptools.command.build_py import build_py
 
 # Folders of templates and scripts are packages, too, though nothing imports them.
@@ -11,7 +13,11 @@ FOUND = find_namespace_packages(
     include=["api*", "changelog_engine*", "materializer*"], exclude=["*.__pycache__"]
 )
 API = [package for package in FOUND if package.split(".")[0] == "api"]
+PAGES = "changelog_engine.pages"  # the documentation, for `changelog-engine help`
 OTHERS = [package for package in FOUND if package not in API]
+
+# Without a compiler, or where a wheel is to be for all platforms, Python does the same: types/row_loops.py.
+LOOPS = Extension("changelog_engine.types._row_loops", ["changelog_engine/types/_row_loops.c"], optional=True)
 
 
 class Build(build_py):
@@ -24,7 +30,8 @@ class Build(build_py):
 
 
 setup(
-    packages=["api", *(f"changelog_engine.{package}" for package in API), *OTHERS],
-    package_dir={"changelog_engine.api": "api"},
+    packages=["api", *(f"changelog_engine.{package}" for package in API), *OTHERS, PAGES],
+    package_dir={"changelog_engine.api": "api", PAGES: "docs"},
     cmdclass={"build_py": Build},
+    ext_modules=[] if os.environ.get("CHANGELOG_ENGINE_PURE") else [LOOPS],
 )

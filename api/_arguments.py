@@ -1,9 +1,18 @@
-"""Checks of arguments that several classes share; each names the method and the parameter."""
+"""Checks of arguments; each message names the method and the parameter.
+
+A class that is marked with `checked` says in its annotations what its methods take. Checks that an annotation cannot say
+are functions, which are given the name of the parameter.
+"""
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
@@ -74,19 +83,20 @@ def password_text(value: Any, what: str) -> str:
     return value
 
 
-def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
+def instance(value: Any, wanted: type[T], what: str, such_as: str = "", *others: type[Any]) -> T:
     """The value if it is an object of a class; the message shows no str, which may hold a password.
 
     Args:
         value: what a user gave.
         what: names the method and the parameter.
         such_as: an example for the message; an Enum needs none.
+        others: classes whose objects will do too.
 
     Raises:
         ArgumentTypeError: it is something else, such as a builder that was not built.
     """
-    if isinstance(value, wanted):
-        return value
+    if isinstance(value, (wanted, *others)):
+        return cast(T, value)
     if value is None or isinstance(value, (int, float)):
         given = repr(value)
     else:
@@ -95,7 +105,8 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "") -> T:
     if issubclass(wanted, Enum):
         such_as = f"{wanted.__name__}.{next(iter(wanted)).name}"
     example = f" such as {such_as}" if such_as else ""
-    raise ArgumentTypeError(f"{what} must be {a_class(wanted)}{example}, got {given}{hint}")
+    classes = " or ".join([a_class(each) for each in (wanted, *others)])
+    raise ArgumentTypeError(f"{what} must be {classes}{example}, got {given}{hint}")
 
 
 def flag(value: Any, what: str) -> bool:
@@ -103,3 +114,135 @@ def flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
         raise ArgumentTypeError(f"{what} must be True or False, got {value!r}")
     return value
+
+
+def checked_later(value: Any, what: str) -> Any:
+    """In ``Annotated[str, checked_later]``: whoever uses the value checks it, and knows better what to say."""
+    return value
+
+
+@dataclass(frozen=True)
+class Whole:
+    """In ``Annotated[int, Whole(1, 500)]``: a whole number within bounds.
+
+    Args:
+        least: the smallest one.
+        most: the largest one; None for no bound.
+        unit: for the message, where the parameter's name does not say it.
+    """
+
+    least: int
+    most: int | None = None
+    unit: str = ""
+
+    def __call__(self, value: Any, what: str) -> int:
+        """The value if it is an int within the bounds."""
+        return whole_number(value, f"{what} in {self.unit}" if self.unit else what, self.least, self.most)
+
+
+@dataclass(frozen=True)
+class SuchAs:
+    """In ``Annotated[Duration, SuchAs("Duration.of_days(1)")]``: an example for the message."""
+
+    example: str
+
+
+@dataclass(frozen=True)
+class MadeBy:
+    """In ``Annotated[Start, MadeBy("its static methods")]``, of a constructor that programs do not call: what they call."""
+
+    how: str
+
+
+Millis = Annotated[int, Whole(0)]
+Password = Annotated[str, password_text]
+_Check = Callable[[Any, str], Any]
+_BY_TYPE: dict[Any, _Check] = {str: text, bool: flag, TypeInformation: type_info}
+
+
+def checked(cls: type[T]) -> type[T]:
+    """Have the public methods of a class check their arguments before they run, as their annotations say.
+
+    An ``int`` with a `Whole` is a whole number, a ``bool`` is True or False, a ``str`` is not blank, a `Password` may be;
+    for a class its objects fit, for ``X | Y`` those of both. All other annotations, and defaults, are not checked.
+    """
+    for name, member in list(vars(cls).items()):
+        static = isinstance(member, staticmethod)
+        function = member.__func__ if static else member
+        if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
+            checking = _checking(function, static)
+            setattr(cls, name, staticmethod(checking) if static else checking)
+    return cls
+
+
+def checks_of(function: Callable[..., Any]) -> dict[str, _Check]:
+    """The checks that the annotations of a function ask for, by parameter."""
+    hints = get_type_hints(function, include_extras=True)
+    found = {
+        name: _check(hints[name])
+        for name, parameter in inspect.signature(function).parameters.items()
+        if name in hints and parameter.kind is not parameter.VAR_POSITIONAL
+    }
+    return {name: check for name, check in found.items() if check is not None}
+
+
+def _check(hint: Any) -> _Check | None:
+    origin, given = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        wanted = [each for each in given if each is not type(None)]
+        if len(wanted) > 1:
+            return _one_of(wanted)
+        check = _check(*wanted)
+        return None if check is None else lambda value, what: None if value is None else check(value, what)
+    if origin is Annotated:
+        hint, extra = given
+        if isinstance(extra, SuchAs):
+            return lambda value, what: instance(value, hint, what, extra.example)
+        if isinstance(extra, MadeBy):
+            return lambda value, what: _made(value, hint, what, extra.how)
+        asked: _Check = extra
+        return asked
+    if hint in _BY_TYPE:
+        return _BY_TYPE[hint]
+    return _one_of([hint])
+
+
+def _made(value: Any, wanted: type, what: str, how: str) -> None:
+    if not isinstance(value, wanted):
+        raise ArgumentTypeError(f"{what.rpartition(': ')[0]} is made by {how}")
+
+
+def _one_of(classes: list[Any]) -> _Check | None:
+    if not all(isinstance(each, type) and get_origin(each) is None for each in classes):
+        return None
+    if not {Any, int, float, str, bool, object}.isdisjoint(classes):
+        return None
+    return lambda value, what: instance(value, classes[0], what, "", *classes[1:])
+
+
+def _checking(function: Callable[..., Any], static: bool) -> Callable[..., Any]:
+    parameters = inspect.signature(function).parameters
+    places = {name: place for place, name in enumerate(parameters)}
+
+    @functools.cache
+    def checks() -> dict[str, _Check]:  # asked for late: annotations name classes that come later
+        return checks_of(inspect.unwrap(function))
+
+    @functools.wraps(function)
+    def call(*arguments: Any, **named: Any) -> Any:
+        for name, check in checks().items():
+            place, default = places[name], parameters[name].default
+            value = arguments[place] if place < len(arguments) else named.get(name, default)
+            if value is not default:
+                check(value, f"{_called(function, () if static else arguments)}: {name}")
+        return function(*arguments, **named)
+
+    return call
+
+
+def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> str:
+    """Class and method; of the object that it is called on, where there is one."""
+    owner, _, method = function.__qualname__.rpartition(".")
+    if arguments:
+        owner = type(arguments[0]).__qualname__
+    return owner if method == "__init__" else f"{owner}.{method}"

@@ -96,6 +96,22 @@ def iso(time_ms: float) -> str:
     return when.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
 
 
+def size_text(count: float) -> str:
+    """A number of bytes.
+
+    Example:
+        >>> size_text(900), size_text(34_791), size_text(5_000_000)
+        ('900 B', '34.8 kB', '5.0 MB')
+    """
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("kB", "MB", "GB", "TB"):
+        count /= 1000
+        if count < 999.95:
+            return f"{count:.1f} {unit}"
+    return f"{count:,.1f} TB"
+
+
 def printable(text: str) -> str:
     r"""Text without control characters.
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
+from servers import spark_classes
 from servers.process import CACHE
 from xdist.scheduler import LoadFileScheduling
 
@@ -132,9 +133,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 os.environ.setdefault(class_archive.CACHE_VARIABLE, str(CACHE / "cache"))
 # For sessions that tests start by themselves too.
-os.environ.setdefault(
-    "SPARK_SUBMIT_OPTS", " ".join((JVM_OPTIONS.default, *class_archive.archive_options(makes=False)))
-)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join((JVM_OPTIONS.default, *spark_classes.jvm_options())))
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM_OPTIONS.default)
 
 

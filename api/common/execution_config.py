@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
+from .._arguments import Whole, checked, checked_later
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink, module_getattr
 from .execution_mode import ExecutionMode
@@ -17,8 +18,14 @@ from .restart_strategy import RestartStrategyConfiguration
 
 if TYPE_CHECKING:
     from ..datastream._settings import EnvironmentSettings
+else:
+    EnvironmentSettings = Any  # that module imports this one
+
+_RestartStrategy = Annotated[RestartStrategyConfiguration, checked_later]
+_Interval = Annotated[int, Whole(0, unit="ms")]
 
 
+@checked
 class ExecutionConfig(NamesOfPyFlink):
     """Settings of a program's execution, from ``env.get_config()``; a view on those of the environment.
 
@@ -67,16 +74,13 @@ class ExecutionConfig(NamesOfPyFlink):
         return int(self._settings.get(options.AUTO_WATERMARK_INTERVAL))
 
     @kept
-    def set_auto_watermark_interval(self, interval: int) -> Self:
+    def set_auto_watermark_interval(self, interval: _Interval) -> Self:
         """Keep an interval of periodic watermarks. They are emitted at the end of each epoch, whatever it is.
 
         Args:
             interval: ms; 0 for none before the end of the input.
         """
-        value = _arguments.whole_number(
-            interval, "ExecutionConfig.set_auto_watermark_interval: the interval in ms", 0
-        )
-        self._settings.set(options.AUTO_WATERMARK_INTERVAL, f"{value} ms")
+        self._settings.set(options.AUTO_WATERMARK_INTERVAL, f"{interval} ms")
         return self
 
     def enable_object_reuse(self) -> Self:
@@ -93,7 +97,7 @@ class ExecutionConfig(NamesOfPyFlink):
         """Whether elements are never copied; False by default."""
         return bool(self._settings.get(options.OBJECT_REUSE))
 
-    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> Self:
+    def set_restart_strategy(self, restart_strategy_configuration: _RestartStrategy) -> Self:
         """Set the restart strategy. See `RestartStrategies`."""
         self._settings.set_restart_strategy(restart_strategy_configuration)
         return self
@@ -225,57 +229,53 @@ class ExecutionConfig(NamesOfPyFlink):
         Args:
             use_snapshot_compression: True or False.
         """
-        what = "ExecutionConfig.set_use_snapshot_compression: use_snapshot_compression"
-        return self._keep("snapshot compression", _arguments.flag(use_snapshot_compression, what))
+        return self._keep("snapshot compression", use_snapshot_compression)
 
     def is_use_snapshot_compression(self) -> bool:
         """What was set; False by default."""
         return self._flag("snapshot compression", False)
 
     @kept
-    def set_latency_tracking_interval(self, interval: int) -> Self:
+    def set_latency_tracking_interval(self, interval: Annotated[int, Whole(-(2**63), unit="ms")]) -> Self:
         """Keep the interval of latency markers; the engine sends none.
 
         Args:
             interval: ms; 0 or less means off.
         """
-        what = "ExecutionConfig.set_latency_tracking_interval: the interval in ms"
-        return self._keep("latency interval", _arguments.whole_number(interval, what, -(2**63)))
+        return self._keep("latency interval", interval)
 
     def get_latency_tracking_interval(self) -> int:
         """What was set, in ms; 0 by default."""
         return int(self._kept.get("latency interval", 0))
 
     @kept
-    def set_task_cancellation_interval(self, interval: int) -> Self:
+    def set_task_cancellation_interval(self, interval: _Interval) -> Self:
         """Keep the time between attempts to cancel a task.
 
         Args:
             interval: ms, at least 0.
         """
-        what = "ExecutionConfig.set_task_cancellation_interval: the interval in ms"
-        return self._keep("cancellation interval", _arguments.whole_number(interval, what, 0))
+        return self._keep("cancellation interval", interval)
 
     def get_task_cancellation_interval(self) -> int:
         """What was set, in ms; 30000 by default."""
         return int(self._kept.get("cancellation interval", 30_000))
 
     @kept
-    def set_task_cancellation_timeout(self, timeout: int) -> Self:
+    def set_task_cancellation_timeout(self, timeout: Annotated[int, Whole(0, unit="ms")]) -> Self:
         """Keep the time after which the cancellation of a task has failed.
 
         Args:
             timeout: ms; 0 for none.
         """
-        what = "ExecutionConfig.set_task_cancellation_timeout: the timeout in ms"
-        return self._keep("cancellation timeout", _arguments.whole_number(timeout, what, 0))
+        return self._keep("cancellation timeout", timeout)
 
     def get_task_cancellation_timeout(self) -> int:
         """What was set, in ms; 180000 by default."""
         return int(self._kept.get("cancellation timeout", 180_000))
 
     @kept
-    def set_execution_mode(self, execution_mode: ExecutionMode) -> Self:
+    def set_execution_mode(self, execution_mode: Annotated[ExecutionMode, checked_later]) -> Self:
         """Keep how exchanges are performed."""
         if not isinstance(execution_mode, ExecutionMode):
             raise ArgumentTypeError(
@@ -294,11 +294,6 @@ class ExecutionConfig(NamesOfPyFlink):
         self, input_dependency_constraint: InputDependencyConstraint
     ) -> Self:
         """Keep when tasks with several inputs are scheduled."""
-        _arguments.instance(
-            input_dependency_constraint,
-            InputDependencyConstraint,
-            "ExecutionConfig.set_default_input_dependency_constraint: input_dependency_constraint",
-        )
         return self._keep("input dependency", input_dependency_constraint)
 
     def get_default_input_dependency_constraint(self) -> InputDependencyConstraint:
@@ -311,9 +306,7 @@ class ExecutionConfig(NamesOfPyFlink):
     @kept
     def add_default_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Self:
         """Keep a default Kryo serializer of a Java class."""
-        return self._add(
-            "default kryo", "add_default_kryo_serializer", type_class_name, serializer_class_name
-        )
+        return self._add("default kryo", type_class_name, serializer_class_name)
 
     def get_default_kryo_serializer_classes(self) -> dict[str, str]:
         """Default Kryo serializers by the class they write; a copy."""
@@ -322,8 +315,7 @@ class ExecutionConfig(NamesOfPyFlink):
     @kept
     def register_type_with_kryo_serializer(self, type_class_name: str, serializer_class_name: str) -> Self:
         """Keep the Kryo serializer of a Java class."""
-        what = "register_type_with_kryo_serializer"
-        return self._add("typed kryo", what, type_class_name, serializer_class_name)
+        return self._add("typed kryo", type_class_name, serializer_class_name)
 
     def get_registered_types_with_kryo_serializer_classes(self) -> dict[str, str]:
         """Kryo serializers by the class they write; a copy."""
@@ -332,7 +324,7 @@ class ExecutionConfig(NamesOfPyFlink):
     @kept
     def register_pojo_type(self, type_class_name: str) -> Self:
         """Keep a Java class that is to be written as a POJO."""
-        return self._add("pojo types", "register_pojo_type", type_class_name)
+        return self._add("pojo types", type_class_name)
 
     def get_registered_pojo_types(self) -> list[str]:
         """Classes that are to be written as POJOs, in the order of their registration; a copy."""
@@ -341,16 +333,14 @@ class ExecutionConfig(NamesOfPyFlink):
     @kept
     def register_kryo_type(self, type_class_name: str) -> Self:
         """Keep a Java class that Kryo is to write."""
-        return self._add("kryo types", "register_kryo_type", type_class_name)
+        return self._add("kryo types", type_class_name)
 
     def get_registered_kryo_types(self) -> list[str]:
         """Classes that Kryo is to write, in the order of their registration; a copy."""
         return list(self._kept.get("kryo types", {}))
 
-    def _add(self, name: str, method: str, type_class_name: str, serializer_class_name: str = "-") -> Self:
-        key = _arguments.text(type_class_name, f"ExecutionConfig.{method}: type_class_name")
-        value = _arguments.text(serializer_class_name, f"ExecutionConfig.{method}: serializer_class_name")
-        self._kept.setdefault(name, {})[key] = value
+    def _add(self, name: str, type_class_name: str, serializer_class_name: str = "-") -> Self:
+        self._kept.setdefault(name, {})[type_class_name] = serializer_class_name
         return self
 
     def _keep(self, name: str, value: Any) -> Self:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Self
+from typing import Annotated, Self
 
 from changelog_engine.config import options
 from changelog_engine.errors import ArgumentTypeError
 
-from .._arguments import flag, instance, text, whole_number
+from .._arguments import Whole, checked, checked_later, whole_number
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink, module_getattr
 from ..common.time import Duration
@@ -35,9 +35,10 @@ class ExternalizedCheckpointCleanup(Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
-_LEAST_MS = 10  # of an interval and of a timeout, as in Flink
+_Interval = Annotated[int, Whole(10, unit="ms")]  # as in Flink; timeouts too
 
 
+@checked
 class CheckpointConfig(NamesOfPyFlink):
     """Everything about checkpoints: a view on the settings of an environment.
 
@@ -81,11 +82,6 @@ class CheckpointConfig(NamesOfPyFlink):
     @kept
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> Self:
         """Set the guarantee asked for. State is exactly once in either mode."""
-        instance(
-            checkpointing_mode,
-            CheckpointingMode,
-            "CheckpointConfig.set_checkpointing_mode: checkpointing_mode",
-        )
         self._settings.set(options.CHECKPOINT_MODE, checkpointing_mode.name)
         return self
 
@@ -93,48 +89,41 @@ class CheckpointConfig(NamesOfPyFlink):
         """Time between checkpoints in ms; -1 when checkpointing is off."""
         return self._settings.get(options.CHECKPOINT_INTERVAL) or -1
 
-    def set_checkpoint_interval(self, checkpoint_interval: int) -> Self:
+    def set_checkpoint_interval(self, checkpoint_interval: _Interval) -> Self:
         """Set the time between checkpoints.
 
         Args:
             checkpoint_interval: ms, at least 10.
         """
-        what = "CheckpointConfig.set_checkpoint_interval: the interval in ms"
-        self._settings.set(
-            options.CHECKPOINT_INTERVAL, f"{whole_number(checkpoint_interval, what, _LEAST_MS)} ms"
-        )
+        self._settings.set(options.CHECKPOINT_INTERVAL, f"{checkpoint_interval} ms")
         return self
 
     def get_checkpoint_timeout(self) -> int:
         """How long a checkpoint may take, in ms; default 600000."""
         return int(self._settings.get(options.CHECKPOINT_TIMEOUT))
 
-    def set_checkpoint_timeout(self, checkpoint_timeout: int) -> Self:
+    def set_checkpoint_timeout(self, checkpoint_timeout: _Interval) -> Self:
         """Set how long a checkpoint may take; a longer one counts as failed.
 
         Args:
             checkpoint_timeout: ms, at least 10.
         """
-        what = "CheckpointConfig.set_checkpoint_timeout: the timeout in ms"
-        self._settings.set(
-            options.CHECKPOINT_TIMEOUT, f"{whole_number(checkpoint_timeout, what, _LEAST_MS)} ms"
-        )
+        self._settings.set(options.CHECKPOINT_TIMEOUT, f"{checkpoint_timeout} ms")
         return self
 
     def get_min_pause_between_checkpoints(self) -> int:
         """Least time between the end of a checkpoint and the next, in ms; default 0."""
         return int(self._settings.get(options.CHECKPOINT_MIN_PAUSE))
 
-    def set_min_pause_between_checkpoints(self, min_pause_between_checkpoints: int) -> Self:
+    def set_min_pause_between_checkpoints(
+        self, min_pause_between_checkpoints: Annotated[int, Whole(0, unit="ms")]
+    ) -> Self:
         """Set the least time between the end of a checkpoint and the next.
 
         Args:
             min_pause_between_checkpoints: ms, at least 0.
         """
-        what = "CheckpointConfig.set_min_pause_between_checkpoints: the pause in ms"
-        self._settings.set(
-            options.CHECKPOINT_MIN_PAUSE, f"{whole_number(min_pause_between_checkpoints, what, 0)} ms"
-        )
+        self._settings.set(options.CHECKPOINT_MIN_PAUSE, f"{min_pause_between_checkpoints} ms")
         return self
 
     def get_max_concurrent_checkpoints(self) -> int:
@@ -142,16 +131,13 @@ class CheckpointConfig(NamesOfPyFlink):
         return int(self._settings.get(options.CHECKPOINT_MAX_CONCURRENT))
 
     @kept
-    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: int) -> Self:
+    def set_max_concurrent_checkpoints(self, max_concurrent_checkpoints: Annotated[int, Whole(1)]) -> Self:
         """Keep the number of checkpoints that may be under way at a time; this engine makes one at a time.
 
         Args:
             max_concurrent_checkpoints: at least 1.
         """
-        what = "CheckpointConfig.set_max_concurrent_checkpoints: the number"
-        self._settings.set(
-            options.CHECKPOINT_MAX_CONCURRENT, str(whole_number(max_concurrent_checkpoints, what, 1))
-        )
+        self._settings.set(options.CHECKPOINT_MAX_CONCURRENT, f"{max_concurrent_checkpoints}")
         return self
 
     def is_fail_on_checkpointing_errors(self) -> bool:
@@ -166,9 +152,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             fail_on_checkpointing_errors: True, the default, or False.
         """
-        self._fail_on_errors = flag(
-            fail_on_checkpointing_errors, "CheckpointConfig.set_fail_on_checkpointing_errors"
-        )
+        self._fail_on_errors = fail_on_checkpointing_errors
         current = self._settings.get_from_code(options.CHECKPOINT_TOLERABLE_FAILURES)
         if current in (None, 0, _UNLIMITED):
             self._settings.set(
@@ -180,15 +164,15 @@ class CheckpointConfig(NamesOfPyFlink):
         """Failed checkpoints in a row that do not fail the job; default 0."""
         return int(self._settings.get(options.CHECKPOINT_TOLERABLE_FAILURES))
 
-    def set_tolerable_checkpoint_failure_number(self, tolerable_checkpoint_failure_number: int) -> Self:
+    def set_tolerable_checkpoint_failure_number(
+        self, tolerable_checkpoint_failure_number: Annotated[int, Whole(0)]
+    ) -> Self:
         """Set how many failed checkpoints in a row do not fail the job.
 
         Args:
             tolerable_checkpoint_failure_number: at least 0; 0 fails the job at the first.
         """
-        what = "CheckpointConfig.set_tolerable_checkpoint_failure_number: the number"
-        number = whole_number(tolerable_checkpoint_failure_number, what, 0)
-        self._settings.set(options.CHECKPOINT_TOLERABLE_FAILURES, str(number))
+        self._settings.set(options.CHECKPOINT_TOLERABLE_FAILURES, f"{tolerable_checkpoint_failure_number}")
         return self
 
     def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointCleanup) -> Self:
@@ -197,11 +181,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointCleanup) -> Self:
         """Set what happens to the job's checkpoints when it is cancelled."""
-        instance(
-            cleanup_mode,
-            ExternalizedCheckpointCleanup,
-            "CheckpointConfig.set_externalized_checkpoint_cleanup: cleanup_mode",
-        )
         self._settings.set(options.CHECKPOINT_RETENTION, cleanup_mode.name)
         return self
 
@@ -219,11 +198,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention) -> Self:
         """As `set_externalized_checkpoint_cleanup`, under the name that it has from 1.20 on."""
-        instance(
-            retention_mode,
-            ExternalizedCheckpointRetention,
-            "CheckpointConfig.set_externalized_checkpoint_retention: retention_mode",
-        )
         self._settings.set(options.CHECKPOINT_RETENTION, retention_mode.name)
         return self
 
@@ -242,7 +216,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             enabled: True by default.
         """
-        self._set_flag(options.UNALIGNED, enabled, "CheckpointConfig.enable_unaligned_checkpoints")
+        self._settings.set(options.UNALIGNED, "true" if enabled else "false")
         return self
 
     @kept
@@ -260,8 +234,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
         See `enable_unaligned_checkpoints`.
         """
-        what = "CheckpointConfig.set_force_unaligned_checkpoints"
-        self._set_flag(options.UNALIGNED_FORCED, force_unaligned_checkpoints, what)
+        self._settings.set(options.UNALIGNED_FORCED, "true" if force_unaligned_checkpoints else "false")
         return self
 
     def get_alignment_timeout(self) -> Duration:
@@ -287,13 +260,12 @@ class CheckpointConfig(NamesOfPyFlink):
         return self._set_alignment_timeout("set_aligned_checkpoint_timeout", alignment_timeout)
 
     def _set_alignment_timeout(self, method: str, alignment_timeout: Duration) -> Self:
-        instance(alignment_timeout, Duration, f"CheckpointConfig.{method}: alignment_timeout")
         what = f"CheckpointConfig.{method}: the timeout in ms"
         timeout_ms = whole_number(alignment_timeout.to_milliseconds(), what, 0)
         self._settings.set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")
         return self
 
-    def set_checkpoint_storage(self, storage: CheckpointStorage | str) -> Self:
+    def set_checkpoint_storage(self, storage: Annotated[CheckpointStorage | str, checked_later]) -> Self:
         """Set where checkpoints lie. The option ``state.changelog.dstl.dfs.base-path`` goes before it.
 
         Args:
@@ -315,17 +287,11 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             checkpoint_path: folder or URI.
         """
-        path = normalized(
-            text(checkpoint_path, "CheckpointConfig.set_checkpoint_storage_dir: checkpoint_path")
-        )
-        return self.set_checkpoint_storage(FileSystemCheckpointStorage(path))
+        return self.set_checkpoint_storage(FileSystemCheckpointStorage(normalized(checkpoint_path)))
 
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Where checkpoints lie, or None when nobody set it."""
         return self._settings.checkpoint_storage()
-
-    def _set_flag(self, option: options.Option, value: bool, what: str) -> None:
-        self._settings.set(option, "true" if flag(value, what) else "false")
 
 
 __getattr__ = module_getattr(__name__)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
 
@@ -103,6 +103,16 @@ class MemorySize:
         return f"MemorySize(bytes_size={self._bytes})"
 
 
+def _above_zero(value: Any, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
+        raise ArgumentTypeError(f"{what} must be a number above 0, got {value!r}")
+
+
+_Amount = Annotated[float, _above_zero]
+_Size = Annotated[MemorySize, _arguments.SuchAs("MemorySize.of_mebi_bytes(64)")]
+
+
+@_arguments.checked
 class SlotSharingGroup:
     """A name, and the resources that its operators ask for; from ``SlotSharingGroup.builder(name)``.
 
@@ -131,7 +141,7 @@ class SlotSharingGroup:
     @staticmethod
     def builder(name: str) -> SlotSharingGroup.Builder:
         """Begin a group."""
-        return SlotSharingGroup.Builder(_arguments.text(name, "SlotSharingGroup.builder: name"))
+        return SlotSharingGroup.Builder(name)
 
     def get_name(self) -> str:
         """Its name."""
@@ -183,6 +193,7 @@ class SlotSharingGroup:
         """Its name and resources."""
         return f"SlotSharingGroup({self._name!r})"
 
+    @_arguments.checked
     class Builder:
         """Makes a `SlotSharingGroup`. CPU cores and heap memory come together, or neither."""
 
@@ -192,79 +203,74 @@ class SlotSharingGroup:
             self._memory: dict[str, MemorySize] = {}
             self._external: dict[str, float] = {}
 
-        def set_cpu_cores(self, cpu_cores: float) -> Self:
+        def set_cpu_cores(self, cpu_cores: _Amount) -> Self:
             """Set the cores.
 
             Args:
                 cpu_cores: how many, above 0.
             """
-            self._cpu_cores = _above_zero(cpu_cores, "set_cpu_cores: cpu_cores")
+            self._cpu_cores = float(cpu_cores)
             return self
 
-        def set_task_heap_memory(self, task_heap_memory: MemorySize) -> Self:
+        def set_task_heap_memory(self, task_heap_memory: _Size) -> Self:
             """Set the heap memory of tasks.
 
             Args:
                 task_heap_memory: above 0.
             """
-            size = _size(task_heap_memory, "set_task_heap_memory: task_heap_memory")
-            if size.get_bytes() == 0:
+            if task_heap_memory.get_bytes() == 0:
                 raise ConfigurationError("SlotSharingGroup.Builder.set_task_heap_memory: it must be above 0")
-            return self._keep("heap", size)
+            return self._keep("heap", task_heap_memory)
 
-        def set_task_heap_memory_mb(self, task_heap_memory_mb: int) -> Self:
+        def set_task_heap_memory_mb(self, task_heap_memory_mb: Annotated[int, _arguments.Whole(1)]) -> Self:
             """Set the heap memory of tasks in MB.
 
             Args:
                 task_heap_memory_mb: above 0.
             """
-            return self._keep(
-                "heap", _mebi_bytes(task_heap_memory_mb, "set_task_heap_memory_mb: task_heap_memory_mb", 1)
-            )
+            return self._keep("heap", MemorySize.of_mebi_bytes(task_heap_memory_mb))
 
-        def set_task_off_heap_memory(self, task_off_heap_memory: MemorySize) -> Self:
+        def set_task_off_heap_memory(self, task_off_heap_memory: _Size) -> Self:
             """Set the memory of tasks outside the heap.
 
             Args:
                 task_off_heap_memory: how much.
             """
-            what = "set_task_off_heap_memory: task_off_heap_memory"
-            return self._keep("off heap", _size(task_off_heap_memory, what))
+            return self._keep("off heap", task_off_heap_memory)
 
-        def set_task_off_heap_memory_mb(self, task_off_heap_memory_mb: int) -> Self:
+        def set_task_off_heap_memory_mb(
+            self, task_off_heap_memory_mb: Annotated[int, _arguments.Whole(0)]
+        ) -> Self:
             """Set the memory of tasks outside the heap in MB.
 
             Args:
                 task_off_heap_memory_mb: how much, at least 0.
             """
-            what = "set_task_off_heap_memory_mb: task_off_heap_memory_mb"
-            return self._keep("off heap", _mebi_bytes(task_off_heap_memory_mb, what, 0))
+            return self._keep("off heap", MemorySize.of_mebi_bytes(task_off_heap_memory_mb))
 
-        def set_managed_memory(self, managed_memory: MemorySize) -> Self:
+        def set_managed_memory(self, managed_memory: _Size) -> Self:
             """Set the managed memory.
 
             Args:
                 managed_memory: how much.
             """
-            return self._keep("managed", _size(managed_memory, "set_managed_memory: managed_memory"))
+            return self._keep("managed", managed_memory)
 
-        def set_managed_memory_mb(self, managed_memory_mb: int) -> Self:
+        def set_managed_memory_mb(self, managed_memory_mb: Annotated[int, _arguments.Whole(0)]) -> Self:
             """Set the managed memory in MB.
 
             Args:
                 managed_memory_mb: how much, at least 0.
             """
-            what = "set_managed_memory_mb: managed_memory_mb"
-            return self._keep("managed", _mebi_bytes(managed_memory_mb, what, 0))
+            return self._keep("managed", MemorySize.of_mebi_bytes(managed_memory_mb))
 
-        def set_external_resource(self, name: str, value: float) -> Self:
+        def set_external_resource(self, name: str, value: _Amount) -> Self:
             """Set an external resource, such as ``gpu``; a second value for a name replaces the first.
 
             Args:
                 value: how much, above 0.
             """
-            what = "SlotSharingGroup.Builder.set_external_resource: name"
-            self._external[_arguments.text(name, what)] = _above_zero(value, "set_external_resource: value")
+            self._external[name] = float(value)
             return self
 
         def build(self) -> SlotSharingGroup:
@@ -291,22 +297,6 @@ class SlotSharingGroup:
         def _keep(self, kind: str, size: MemorySize) -> Self:
             self._memory[kind] = size
             return self
-
-
-def _above_zero(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ArgumentTypeError(f"SlotSharingGroup.Builder.{what} must be a number above 0, got {value!r}")
-    return float(value)
-
-
-def _size(value: Any, what: str) -> MemorySize:
-    example = "MemorySize.of_mebi_bytes(64)"
-    return _arguments.instance(value, MemorySize, f"SlotSharingGroup.Builder.{what}", example)
-
-
-def _mebi_bytes(value: Any, what: str, least: int) -> MemorySize:
-    count = _arguments.whole_number(value, f"SlotSharingGroup.Builder.{what}", least)
-    return MemorySize.of_mebi_bytes(count)
 
 
 __getattr__ = module_getattr(__name__)

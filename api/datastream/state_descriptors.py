@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
-from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec, TtlSpec
+from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation, Types
 
 from .._unsupported import NamesOfPyFlink
@@ -28,6 +28,10 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
     Source: pyflink.datastream.state.StateDescriptor
     """
 
+    _kind: StateKind | None = None
+    _map_key_type: TypeInformation | None = None
+    _function: Any = None  # of states that combine what is added
+
     def __init__(self, name: Any, type_info: TypeInformation) -> None:
         if not isinstance(name, str) or not name.strip():
             raise ArgumentTypeError(f"the name of a state must be a non-empty str, got {name!r}")
@@ -38,7 +42,7 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
                 "the engine's own"
             )
         self.name = name
-        self.type_info = type_info
+        self.type_info = self._value_type = type_info
         self._ttl_config: StateTtlConfig | None = None
         self._migration: Callable[[Any], Any] | None = None
 
@@ -91,18 +95,25 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
         self._migration = function
         return self
 
-    def _ttl(self) -> TtlSpec | None:
-        return None if self._ttl_config is None else self._ttl_config.to_spec()
-
     def to_spec(self) -> StateSpec:
         """What the engine reads.
 
         Raises:
             ConfigurationError: this is the base class, which stands for no kind of state.
         """
-        raise ConfigurationError(
-            f"the descriptor of state {self.name!r} must be one of ValueStateDescriptor, "
-            "ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor and AggregatingStateDescriptor"
+        if self._kind is None:
+            raise ConfigurationError(
+                f"the descriptor of state {self.name!r} must be one of ValueStateDescriptor, "
+                "ListStateDescriptor, MapStateDescriptor, ReducingStateDescriptor and AggregatingStateDescriptor"
+            )
+        return StateSpec(
+            self.name,
+            self._kind,
+            self._value_type,
+            map_key_type=self._map_key_type,
+            function=self._function,
+            ttl=None if self._ttl_config is None else self._ttl_config.to_spec(),
+            migration=self._migration,
         )
 
 
@@ -115,14 +126,10 @@ class ValueStateDescriptor(StateDescriptor):
     Source: pyflink.datastream.state.ValueStateDescriptor
     """
 
+    _kind = StateKind.VALUE
+
     def __init__(self, name: str, value_type_info: TypeInformation) -> None:
         super().__init__(name, _checked_type(value_type_info, name, "value_type_info"))
-
-    def to_spec(self) -> StateSpec:
-        """What the engine reads."""
-        return StateSpec(
-            self.name, StateKind.VALUE, self.type_info, ttl=self._ttl(), migration=self._migration
-        )
 
 
 class ListStateDescriptor(StateDescriptor):
@@ -135,15 +142,12 @@ class ListStateDescriptor(StateDescriptor):
     Source: pyflink.datastream.state.ListStateDescriptor
     """
 
-    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
-        self._elem_type_info = _checked_type(elem_type_info, name, "elem_type_info")
-        super().__init__(name, Types.LIST(self._elem_type_info))
+    _kind = StateKind.LIST
 
-    def to_spec(self) -> StateSpec:
-        """What the engine reads."""
-        return StateSpec(
-            self.name, StateKind.LIST, self._elem_type_info, ttl=self._ttl(), migration=self._migration
-        )
+    def __init__(self, name: str, elem_type_info: TypeInformation) -> None:
+        element = _checked_type(elem_type_info, name, "elem_type_info")
+        super().__init__(name, Types.LIST(element))
+        self._value_type = element
 
 
 class MapStateDescriptor(StateDescriptor):
@@ -155,21 +159,13 @@ class MapStateDescriptor(StateDescriptor):
     Source: pyflink.datastream.state.MapStateDescriptor
     """
 
-    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
-        self._value_type_info = _checked_type(value_type_info, name, "value_type_info")
-        self._key_type_info = _checked_type(key_type_info, name, "key_type_info")
-        super().__init__(name, Types.MAP(self._key_type_info, self._value_type_info))
+    _kind = StateKind.MAP
 
-    def to_spec(self) -> StateSpec:
-        """What the engine reads."""
-        return StateSpec(
-            self.name,
-            StateKind.MAP,
-            self._value_type_info,
-            map_key_type=self._key_type_info,
-            ttl=self._ttl(),
-            migration=self._migration,
-        )
+    def __init__(self, name: str, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        value = _checked_type(value_type_info, name, "value_type_info")
+        self._map_key_type = _checked_type(key_type_info, name, "key_type_info")
+        super().__init__(name, Types.MAP(self._map_key_type, value))
+        self._value_type = value
 
 
 class ReducingStateDescriptor(StateDescriptor):
@@ -183,24 +179,15 @@ class ReducingStateDescriptor(StateDescriptor):
     Source: pyflink.datastream.state.ReducingStateDescriptor
     """
 
+    _kind = StateKind.REDUCING
+
     def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation) -> None:
         super().__init__(name, _checked_type(type_info, name, "type_info"))
-        self._reduce_function = as_reduce_function(reduce_function, f"ReducingStateDescriptor {name!r}")
+        self._function = as_reduce_function(reduce_function, f"ReducingStateDescriptor {name!r}")
 
     def get_reduce_function(self) -> Any:
         """The reduce function, as a ReduceFunction."""
-        return self._reduce_function
-
-    def to_spec(self) -> StateSpec:
-        """What the engine reads."""
-        return StateSpec(
-            self.name,
-            StateKind.REDUCING,
-            self.type_info,
-            function=self._reduce_function,
-            ttl=self._ttl(),
-            migration=self._migration,
-        )
+        return self._function
 
 
 class AggregatingStateDescriptor(StateDescriptor):
@@ -214,24 +201,15 @@ class AggregatingStateDescriptor(StateDescriptor):
     Source: pyflink.datastream.state.AggregatingStateDescriptor
     """
 
+    _kind = StateKind.AGGREGATING
+
     def __init__(self, name: str, agg_function: Any, state_type_info: TypeInformation) -> None:
         super().__init__(name, _checked_type(state_type_info, name, "state_type_info"))
-        self._agg_function = as_aggregate_function(agg_function, f"AggregatingStateDescriptor {name!r}")
+        self._function = as_aggregate_function(agg_function, f"AggregatingStateDescriptor {name!r}")
 
     def get_agg_function(self) -> Any:
         """The aggregate function."""
-        return self._agg_function
-
-    def to_spec(self) -> StateSpec:
-        """What the engine reads."""
-        return StateSpec(
-            self.name,
-            StateKind.AGGREGATING,
-            self.type_info,
-            function=self._agg_function,
-            ttl=self._ttl(),
-            migration=self._migration,
-        )
+        return self._function
 
 
 def _checked_type(type_info: Any, name: str, parameter: str) -> TypeInformation:

@@ -17,13 +17,14 @@ import pyarrow as pa
 
 from changelog_engine.changelog.coded import Coded, coded, pair_codes
 from changelog_engine.changelog.fold import group_by_state
-from changelog_engine.changelog.oversized import takeable, taken
+from changelog_engine.changelog.oversized import ARRAY_BYTES, takeable, taken, text_bytes
 from changelog_engine.codec.arrow_columns import of_type
 from changelog_engine.errors import StateTooLargeError
 from changelog_engine.state import mutation_log
 
 _LIST = frozenset({mutation_log.APPEND, mutation_log.REPLACE})
 _TIMERS = frozenset({mutation_log.REGISTER_TIMER, mutation_log.DELETE_TIMER})
+_TEXTS = ("key", "namespace", "map_key", "value", "payload")
 
 
 def live_rows(tables: list[pa.Table]) -> dict[tuple[str, str], pa.Table]:
@@ -74,18 +75,19 @@ def _fold(table: pa.Table, cuts: bool) -> pa.Table:
     try:
         return _folded(table, cuts)
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
-        raise StateTooLargeError(_too_large(table, error)) from error
+        texts = [name for name in _TEXTS if name in table.column_names]
+        sizes = {name: text_bytes(table[name]) for name in texts}
+        if max(sizes.values()) <= ARRAY_BYTES:
+            raise  # it is something else: a fault of this engine's
+        raise StateTooLargeError(_too_large(table, sizes, error)) from error
 
 
-def _too_large(table: pa.Table, error: Exception) -> str:
+def _too_large(table: pa.Table, sizes: dict[str, int], error: Exception) -> str:
     names = [name for name in ("state", "operator") if name in table.column_names and table.num_rows]
     whose = " of ".join([f"{name} {table[name][0].as_py()!r}" for name in names]) or "a state"
-    texts = [
-        name for name in ("key", "namespace", "map_key", "value", "payload") if name in table.column_names
-    ]
-    sizes = ", ".join([f"{name} {table[name].nbytes:,}" for name in texts])
+    listed = ", ".join([f"{name} {size:,}" for name, size in sizes.items()])
     return (
-        f"{table.num_rows:,} rows of {whose} could not be folded at once ({error}); bytes by column: {sizes}. "
+        f"{table.num_rows:,} rows of {whose} could not be folded at once ({error}); bytes by column: {listed}. "
         "Arrow's arrays hold 2 GiB of text: have more subtasks keep the state, or keep it under shorter keys"
     )
 

@@ -20,13 +20,22 @@ _LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 def is_long(column: Any) -> bool:
     """Whether a column, which an array of a dictionary is read as, must not be one array of plain values."""
     if isinstance(column, pa.DictionaryArray) and column.type.value_type in _LARGE:
-        lengths = pc.binary_length(column.dictionary).cast(pa.int64())
-        longest = pc.max(lengths).as_py() or 0
-        return (
-            longest * len(column) > ARRAY_BYTES
-            and (pc.sum(lengths.take(column.indices)).as_py() or 0) > ARRAY_BYTES
-        )
+        longest = pc.max(pc.binary_length(column.dictionary)).as_py() or 0
+        return longest * len(column) > ARRAY_BYTES and text_bytes(column) > ARRAY_BYTES
     return column.type in _LARGE and column.nbytes > ARRAY_BYTES
+
+
+def text_bytes(column: pa.Array | pa.ChunkedArray) -> int:
+    """How long a column's texts are together, those of a dictionary as often as rows have them; 0 of one without texts."""
+    if isinstance(column, pa.ChunkedArray):
+        return sum([text_bytes(chunk) for chunk in column.chunks])
+    of_values = column.dictionary if isinstance(column, pa.DictionaryArray) else column
+    if of_values.type not in _LARGE and of_values.type not in _LARGE.values():
+        return 0
+    lengths = pc.binary_length(of_values).cast(pa.int64())
+    if isinstance(column, pa.DictionaryArray):
+        lengths = lengths.take(column.indices)
+    return pc.sum(lengths).as_py() or 0
 
 
 def takeable(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -39,6 +39,7 @@ from changelog_engine.storage.protocol import Storage
 
 _COLUMNS = ("checkpoint_id", "attempt", "operation", "value", "event_time")
 _ID = {CHECKPOINT: "checkpoint_id", ATTEMPT: "attempt"}
+_NO_TIME = -(2**63)
 Numbers = npt.NDArray[np.int64]
 
 
@@ -121,28 +122,59 @@ class Rows(Mapping[int, ListedRow]):
         own = [entry.path for entry in self.own.values() if entry.path is not None]
         return [*own, *(file.path for file in self.files)]
 
-    def ids(self) -> list[int]:
-        """All ids, ascending."""
+    def ids(self, lost: dict[int, CorruptChangelogError] | None = None) -> list[int]:
+        """All ids, ascending.
+
+        Args:
+            lost: see ``index``.
+        """
         found = set(self.own)
-        for file in self.files:
-            found.update(self.index_of(file).ids.tolist())
+        for index in self._merged(lost):
+            found.update(index.ids.tolist())
         return sorted(found)
 
-    def index(self) -> Index:
+    def _merged(self, lost: dict[int, CorruptChangelogError] | None) -> Iterator[Index]:
+        for file in self.files:
+            try:
+                index = self.index_of(file)
+            except CorruptChangelogError as error:
+                if lost is None:
+                    raise
+                lost[file.first] = error
+            else:
+                yield index
+
+    def index(self, lost: dict[int, CorruptChangelogError] | None = None) -> Index:
         """All rows, merged ones included.
+
+        Args:
+            lost: takes the rows that can't be read, by id, instead of raising. Such a row has the time of the one before
+                it; of a merged file that can't be read there is no row, and its first id is given.
 
         Raises:
             CorruptChangelogError: a row's file is missing or isn't what it was.
         """
         own = sorted(self.own.values(), key=lambda entry: entry.id)
-        listed = ([e.id for e in own], [e.attempt for e in own], [self.time_of(e) for e in own])
+        times: list[int] = []
+        for entry in own:
+            try:
+                times.append(self.time_of(entry))
+            except CorruptChangelogError as error:
+                if lost is None:
+                    raise
+                lost[entry.id] = error
+                times.append(_NO_TIME)
+        listed = ([e.id for e in own], [e.attempt for e in own], times)
         columns = [[np.array(column, np.int64)] for column in listed]
-        for file in self.files:
-            for column, numbers in zip(columns, self.index_of(file), strict=True):
+        for index in self._merged(lost):
+            for column, numbers in zip(columns, index, strict=True):
                 column.append(numbers)
-        ids, attempts, times = (np.concatenate(column) for column in columns)
+        ids, attempts, of_ids = (np.concatenate(column) for column in columns)
         ids, places = np.unique(ids, return_index=True)
-        return Index(ids, attempts[places], times[places])
+        found = of_ids[places]
+        for place in np.flatnonzero(found == _NO_TIME).tolist():
+            found[place] = found[place - 1] if place else 0
+        return Index(ids, attempts[places], found)
 
     def time_of(self, entry: ListedRow) -> int:
         """When a checkpoint's barrier was reached or an attempt began, epoch milliseconds, as the row itself says.

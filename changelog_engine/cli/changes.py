@@ -8,22 +8,25 @@ from typing import Any
 import click
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.shown import (
+from changelog_engine.cli.options import (
     PATH,
+    at_option,
+    most_option,
+    operator_option,
+    pickle_option,
+    point_option,
+    state_option,
+)
+from changelog_engine.cli.shown import (
     Answer,
     Sheet,
     TakesPoints,
     Value,
     When,
-    at_option,
     counted,
     identified,
     missed_lines,
-    operator_option,
-    pickle_option,
-    point_option,
     shows,
-    state_option,
     withheld_lines,
 )
 from changelog_engine.display import iso
@@ -40,13 +43,7 @@ from changelog_engine.inspection.states import entries_at
 @point_option("--from", "start", what="Only from this point on")
 @point_option("--to", "end", what="Only up to this point")
 @at_option
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=200,
-    show_default=True,
-    help="Show at most so many changes, the newest ones.",
-)
+@most_option("Show at most so many changes, the newest ones.", 200)
 @pickle_option
 @shows
 def history(
@@ -124,13 +121,7 @@ def history(
 @click.argument("after", metavar="B")
 @operator_option
 @state_option("name")
-@click.option(
-    "--limit",
-    type=click.IntRange(min=0),
-    default=20,
-    show_default=True,
-    help="Show at most so many entries of each state.",
-)
+@most_option("Show at most so many entries of each state.", 20, least=0)
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 when the points differ.")
 @pickle_option
 @shows

@@ -7,7 +7,9 @@ from typing import Any
 import click
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.shown import PATH, Answer, Sheet, When, shows
+from changelog_engine.cli.options import PATH
+from changelog_engine.cli.shown import Answer, Sheet, When, left_out, shows
+from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.lineage import Lineage
 
@@ -24,12 +26,19 @@ def checkpoints(path: str, last: int | None) -> Answer:
     PATH is the job's folder, <base>/<job>, or the changelog folder in it.
     """
     lineage = Lineage(open_changelog(path))
-    found = [lineage.checkpoint(identity) for identity in lineage.checkpoints.ids()[-last if last else 0 :]]
-    notes = [] if found else [f"no checkpoint yet, {len(lineage.attempts)} attempt(s)"]
+    faults: dict[int, CorruptChangelogError] = {}
+    ids = lineage.checkpoints.ids(faults)[-last if last else 0 :]
+    found = lineage.readable(ids, faults)
+    notes = left_out(faults) if ids else [f"no checkpoint yet, {len(lineage.attempts)} attempt(s)"]
+    documents = [
+        _document(found[each]) if each in found else {"id": each, "unreadable": str(faults[each])}
+        for each in ids
+    ]
     return Answer(
-        [_document(row) for row in found],
-        [Sheet(_COLUMNS, [_cells(row) for row in found], right=7)],
+        documents,
+        [Sheet(_COLUMNS, [_cells(row) for row in found.values()], right=7)],
         notes=notes,
+        status=int(bool(faults)),
     )
 
 

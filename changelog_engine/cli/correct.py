@@ -13,15 +13,15 @@ from changelog_engine.cli.fork import commands_to_run
 from changelog_engine.cli.given_corrections import (
     GivenCorrections,
     corrections_in,
-    described_in,
     key_of,
     values_of_text,
 )
-from changelog_engine.cli.shown import PATH, Answer, Sheet, Value, at_option, counted, pickle_option, shows
+from changelog_engine.cli.options import PATH, at_option, pickle_option
+from changelog_engine.cli.shown import Answer, Sheet, Value, counted, shows
 from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import repair
 from changelog_engine.inspection.points import open_point
-from changelog_engine.ledger.described import check_names
+from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_of
 
@@ -179,7 +179,7 @@ def _table(
     map_key: str | None,
 ) -> dict[str, list[Any]]:
     """The corrections as a table, typed as the checkpoint describes the state."""
-    operator, described = described_in(checkpoint, uid, name)
+    operator, described = described_state(checkpoint, uid, name)
     kind, value_type = described["kind"], user_type(described)
     if (kind == "map") != (map_key is not None):
         needed = "is a MapState: say --map-key" if kind == "map" else "is not a MapState: leave --map-key out"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import click
 
-from changelog_engine.cli.shown import PATH, Answer, Sheet, shows
+from changelog_engine.cli.options import PATH
+from changelog_engine.cli.shown import Answer, Sheet, shows
 from changelog_engine.inspection.doctor import WRONG, examine
 
 

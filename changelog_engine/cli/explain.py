@@ -18,8 +18,17 @@ from typing import Any
 import click
 
 from changelog_engine.cli.completion import complete_path
+from changelog_engine.cli.options import (
+    arguments_argument,
+    entries_option,
+    most_option,
+    name_option,
+    operator_option,
+    point_option,
+    script_argument,
+    state_option,
+)
 from changelog_engine.cli.script import CannotAskError, ask_script
-from changelog_engine.cli.shown import operator_option, point_option, state_option
 from changelog_engine.display import printable
 from changelog_engine.provenance.result import Explanation
 from changelog_engine.types import Row
@@ -37,20 +46,12 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
             ),
             click.option("--job", metavar="NAME", help="Which job, in a script that executes several."),
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-            click.option(
-                "--limit", type=click.IntRange(1), default=50, show_default=True, help="Show at most so many."
-            ),
-            click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none."),
-            click.option(
-                "-D",
-                "entries",
-                metavar="KEY=VALUE",
-                multiple=True,
-                help="An option by its key. May be repeated.",
-            ),
-            click.argument("script", metavar="SCRIPT", shell_complete=complete_path),
+            most_option("Show at most so many.", 50),
+            name_option,
+            entries_option(),
+            script_argument,
             click.argument("path", metavar="PATH", shell_complete=complete_path),
-            click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]..."),
+            arguments_argument,
         )
     ):
         command = option(command)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from importlib.metadata import PackageNotFoundError, version
 
 import click
 
 from changelog_engine.cli.completion import complete_path
-from changelog_engine.cli.shown import at_option
+from changelog_engine.cli.options import at_option
 from changelog_engine.config.layers import JOB_VARIABLE
 from changelog_engine.config.options import BASE_PATH
 from changelog_engine.display import printable
@@ -33,11 +32,7 @@ def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:
     job = open_job(path)
     lineage = Lineage(job.open_changelog())
     checkpoint = checkpoint_at(lineage, at)
-    try:
-        engine = version("changelog-engine")
-    except PackageNotFoundError:
-        engine = "unknown"
-    made = fork_job(job, checkpoint, new_path, engine, name)
+    made = fork_job(job, checkpoint, new_path, name)
     click.echo(
         printable(
             f"{made.folder.storage.root} starts from checkpoint {made.checkpoint.id}; {made.shared:,} files shared "

@@ -24,7 +24,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.inspection.values import key_identities
-from changelog_engine.ledger.described import check_names
+from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import (
     ElementsTypeInfo,
@@ -108,7 +108,10 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
         else:
             given = [(f"{path}, row {at} (counted from 0)", rows[at]) for at in mine]
             found = _typed(
-                given, suffix == ".csv", *described_in(checkpoint, operator, state), f"{state} of {operator}"
+                given,
+                suffix == ".csv",
+                *described_state(checkpoint, operator, state),
+                f"{state} of {operator}",
             )
         tables.setdefault(operator, {})[state] = found
     return GivenCorrections(tables, who, why)
@@ -202,16 +205,6 @@ def _typed(
 
 def _text(key: Any) -> str:
     return key if isinstance(key, str) else json.dumps(key, default=str)
-
-
-def described_in(checkpoint: Checkpoint, uid: str, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a checkpoint says of an operator and a state that it has."""
-    return next(
-        (each, state)
-        for each in checkpoint.operators
-        for state in each.get("states", ())
-        if each["uid"] == uid and state["name"] == name
-    )
 
 
 def key_of(text: str, key_type: TypeInformation | None, option: str) -> Any:

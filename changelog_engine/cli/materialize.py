@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from changelog_engine.cli.completion import complete_path
-from changelog_engine.cli.shown import at_option
+from changelog_engine.cli.options import at_option
 from changelog_engine.clock import monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable

@@ -35,6 +35,7 @@ _SECTIONS = {
         "run": _Listed("run", "Run a PyFlink DataStream script as it is."),
         "demo": _Listed("demo", "Run a job, kill -9 it, let it go on, and compare."),
         "doctor": _Listed("doctor", "Check whether jobs can run here; how to mend it."),
+        "help": _Listed("help", "Print a page of the documentation."),
         "class-archive": _Listed("class_archive", "Make Spark start sooner, as for an image."),
     },
     "Look at a job (nothing is changed; the job may be running)": {
@@ -111,7 +112,8 @@ _STOPPED = """\b
 A job stopped, is slow, or gives wrong results? Begin with
   changelog-engine status PATH     PATH is <base path>/<job>
   changelog-engine doctor          what is wrong with this machine
-docs/runbook.md goes from symptoms to commands."""
+  changelog-engine help runbook    from symptoms to commands
+Messages that name docs/PAGE.md mean changelog-engine help PAGE."""
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]}, epilog=_STOPPED)

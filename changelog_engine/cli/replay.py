@@ -9,9 +9,15 @@ import sys
 
 import click
 
-from changelog_engine.cli.completion import complete_path
+from changelog_engine.cli.options import (
+    arguments_argument,
+    entries_option,
+    most_option,
+    name_option,
+    point_option,
+    script_argument,
+)
 from changelog_engine.cli.script import ask_script
-from changelog_engine.cli.shown import point_option
 from changelog_engine.display import printable
 
 
@@ -31,17 +37,11 @@ from changelog_engine.display import printable
 @click.option(
     "--job", metavar="NAME", help="Which job, in a script that executes several. The first when left out."
 )
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=5,
-    show_default=True,
-    help="Show at most so many differences in full.",
-)
-@click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none; as for `run`.")
-@click.option("-D", "entries", metavar="KEY=VALUE", multiple=True, help="An option by its key; as for `run`.")
-@click.argument("script", metavar="SCRIPT", shell_complete=complete_path)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@most_option("Show at most so many differences in full.", 5)
+@name_option
+@entries_option()
+@script_argument
+@arguments_argument
 def replay(
     script: str,
     arguments: tuple[str, ...],

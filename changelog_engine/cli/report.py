@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from changelog_engine.cli.shown import PATH, at_option, size
+from changelog_engine.cli.options import PATH, at_option, most_option
 from changelog_engine.connectors.packages import Package
-from changelog_engine.display import printable
+from changelog_engine.display import printable, size_text
 from changelog_engine.errors import ConfigurationError
 
 _PACKAGE = Package("the report needs", "jinja2", "ui", "jinja2")
@@ -25,20 +25,19 @@ _PACKAGE = Package("the report needs", "jinja2", "ui", "jinja2")
     metavar="A B",
     help="Also show what differs between two points; B may be a point of another job, OTHER@POINT.",
 )
-@click.option(
+@most_option(
+    "Show at most so many entries of each state. 0 leaves out entries and the messages of errors: for readers who may not "
+    "see data.",
+    10,
     "--entries",
-    type=click.IntRange(0, 1_000),
-    default=10,
-    show_default=True,
-    help="Show at most so many entries of each state. 0 leaves out entries and the messages of errors: for "
-    "readers who may not see data.",
+    least=0,
+    most=1_000,
 )
-@click.option(
+@most_option(
+    "How many of the newest checkpoints are listed; the timeline has all of them.",
+    100,
     "--checkpoints",
-    type=click.IntRange(1, 10_000),
-    default=100,
-    show_default=True,
-    help="How many of the newest checkpoints are listed; the timeline has all of them.",
+    most=10_000,
 )
 @click.option("--force", is_flag=True, help="Write over OUT if it is there.")
 def report(
@@ -68,7 +67,7 @@ def report(
         if not force:
             out.unlink(missing_ok=True)
         raise
-    click.echo(printable(f"{out}: {size(len(data))}, job {made.job!r} at checkpoint {made.checkpoint}"))
+    click.echo(printable(f"{out}: {size_text(len(data))}, job {made.job!r} at checkpoint {made.checkpoint}"))
 
 
 def _reserve(out: Path, force: bool) -> None:

@@ -18,7 +18,8 @@ import click
 
 from changelog_engine.api_names import explained
 from changelog_engine.cli.check import check
-from changelog_engine.cli.completion import complete_job, complete_path
+from changelog_engine.cli.completion import complete_job
+from changelog_engine.cli.options import arguments_argument, entries_option, name_option, script_argument
 from changelog_engine.cli.ui import page_beside
 from changelog_engine.config import find, outer_layers, set_command_line, without_effect
 from changelog_engine.config.observing_options import PROGRESS
@@ -85,20 +86,9 @@ class _OneLine(click.Command):
     shell_complete=complete_job,
     help="Name of the script's one job, in place of the one that its execute() gives: to run a fork.",
 )
-@click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none.")
-@click.option(
-    "-D",
-    "entries",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="An option by its key, such as state.changelog.enabled=true. May be repeated.",
-)
-@click.option(
-    "-q",
-    "--quiet",
-    is_flag=True,
-    help="Show no progress on standard error.",
-)
+@name_option
+@entries_option("An option by its key, such as state.changelog.enabled=true. May be repeated.")
+@click.option("-q", "--quiet", is_flag=True, help="Show no progress on standard error.")
 @click.option(
     "--check",
     "checks",
@@ -119,8 +109,8 @@ class _OneLine(click.Command):
     help="Show the jobs of the base path in the browser while the script runs; the address is printed.",
 )
 @click.option("--json", "as_json", is_flag=True, help="With --check: print what it finds as JSON.")
-@click.argument("script", metavar="SCRIPT", shell_complete=complete_path)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
+@script_argument
+@arguments_argument
 def run(
     script: str,
     arguments: tuple[str, ...],

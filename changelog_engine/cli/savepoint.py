@@ -10,7 +10,7 @@ from rich.text import Text
 
 from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.console import console, table_of
-from changelog_engine.cli.shown import at_option
+from changelog_engine.cli.options import at_option
 from changelog_engine.display import printable
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
 from changelog_engine.ledger.job_path import open_job

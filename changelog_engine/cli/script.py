@@ -5,10 +5,9 @@ Invariant: arguments, import path, alias and configuration are afterwards what t
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
 import click
@@ -17,8 +16,8 @@ from changelog_engine.cli.run import _configuration, _configure, _note_unknown
 from changelog_engine.config import set_command_line
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.launcher import alias_installed, run_program
-from changelog_engine.launcher.alias import remove_alias
+from changelog_engine.launcher import run_program
+from changelog_engine.launcher.alias import process_as_before
 from changelog_engine.launcher.program import script_frames
 
 Answer = TypeVar("Answer")
@@ -53,7 +52,7 @@ def ask_script(
     if not os.path.isfile(script):
         raise CannotAskError(f"{script} is not a script")
     given = {"restore": None, "parallelism": None, "master": None, "job": None, "name": name}
-    with _as_before():
+    with process_as_before():
         try:
             configuration = _configuration(given, entries)
             _configure(configuration)
@@ -69,6 +68,8 @@ def ask_script(
             raise
         except Exception as error:
             _fail(error, script, verb)
+        finally:
+            set_command_line({})
 
 
 def _fail(error: Exception, script: str, verb: str) -> NoReturn:
@@ -77,16 +78,3 @@ def _fail(error: Exception, script: str, verb: str) -> NoReturn:
     sys.excepthook(type(error), error.with_traceback(frames), frames)
     click.echo(f"Error: cannot {verb}: {script} failed before it executed a job", err=True)
     sys.exit(CannotAskError.exit_code)
-
-
-@contextlib.contextmanager
-def _as_before() -> Iterator[None]:
-    """Leave arguments, import path, alias and configuration as they were: tests call the command in their own process."""
-    had_alias, argv, path = alias_installed(), list(sys.argv), list(sys.path)
-    try:
-        yield
-    finally:
-        sys.argv[:], sys.path[:] = argv, path
-        set_command_line({})
-        if not had_alias:
-            remove_alias()

@@ -1,4 +1,4 @@
-"""How every command that answers a question shows its answer: as tables, JSON or CSV; and the options that they share.
+"""How every command that answers a question shows its answer: as tables, JSON or CSV.
 
 Invariant: no text of a job, its operators, states, keys or values reaches the terminal with control characters.
 """
@@ -11,7 +11,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -19,15 +19,13 @@ import click
 from rich.text import Text
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
 from changelog_engine.cli.console import console, table_of, width_of
-from changelog_engine.display import iso, printable
+from changelog_engine.display import iso, printable, size_text
+from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
-from changelog_engine.ledger.points import FORMS
 
 _CUT = 300  # characters of a value in a table; JSON and CSV have all of it
-PATH = click.Path(path_type=str)
 
 
 class When(NamedTuple):
@@ -125,56 +123,6 @@ def shows(command: Callable[..., Answer]) -> Callable[..., None]:
     return shown
 
 
-def point_option(*names: str, what: str, left_out: str = "", required: bool = False) -> Callable[[Any], Any]:
-    """An option that takes a point of a job, in every form that ``ledger.points`` knows.
-
-    Args:
-        names: of the option, and of the parameter.
-        left_out: what holds when the option is not given, as a sentence.
-        required: whether it must be given.
-    """
-    text = f"{what}: {FORMS}.{' ' if left_out else ''}{left_out}"
-    return click.option(*names, metavar="POINT", help=text, required=required, shell_complete=complete_point)
-
-
-operator_option = click.option(
-    "--operator", metavar="UID", help="Only the operator with this uid.", shell_complete=complete_operator
-)
-
-
-def state_option(*names: str) -> Callable[[Any], Any]:
-    """The option --state.
-
-    Args:
-        names: of the parameter, where it is not ``state``.
-    """
-    return click.option(
-        "--state", *names, metavar="NAME", help="Only the state of this name.", shell_complete=complete_state
-    )
-
-
-at_option = point_option("--at", what="Which checkpoint", left_out="The newest when left out.")
-
-
-def pickle_option(command: Any) -> Any:
-    """The option --allow-pickle."""
-    return click.option(
-        "--allow-pickle",
-        is_flag=True,
-        callback=_looks_here,
-        help="Load pickled values, which runs what is in them: only for tables that your own jobs wrote. Their classes are "
-        "looked for in the working directory, too.",
-    )(command)
-
-
-def _looks_here(context: click.Context, parameter: click.Parameter, allowed: bool) -> bool:
-    import os
-
-    if allowed and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
-    return allowed
-
-
 def counted(number: int, what: str) -> str:
     """A number and what it counts.
 
@@ -185,28 +133,14 @@ def counted(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
+def left_out(faults: Mapping[int, CorruptChangelogError]) -> list[str]:
+    """Notes on checkpoints whose rows can't be read, which an answer says nothing more of."""
+    return [f"checkpoint {number} can't be read: {error}" for number, error in sorted(faults.items())]
+
+
 def identified(checkpoint: Checkpoint) -> dict[str, object]:
     """What documents say of a checkpoint beside its contents."""
     return {"checkpoint": checkpoint.id, "attempt": checkpoint.attempt, "time_ms": checkpoint.time_ms}
-
-
-def size(count: int | None) -> str:
-    """Bytes for people.
-
-    Example:
-        >>> size(900), size(34_791), size(5_000_000)
-        ('900 B', '34.8 kB', '5.0 MB')
-    """
-    if count is None:
-        return "-"
-    if count < 1000:
-        return f"{count} B"
-    amount = float(count)
-    for unit in ("kB", "MB", "GB", "TB"):
-        amount /= 1000
-        if amount < 999.95:
-            return f"{amount:.1f} {unit}"
-    return f"{amount:,.1f} TB"
 
 
 def _print(answer: Answer) -> None:
@@ -235,7 +169,7 @@ def _shown(cell: Any) -> str:
     if isinstance(cell, When):
         return "-" if cell.time_ms is None else iso(cell.time_ms)
     if isinstance(cell, Size):
-        return size(cell.bytes)
+        return "-" if cell.bytes is None else size_text(cell.bytes)
     if isinstance(cell, Value):
         text = _short(cell.value)
         return text if len(text) <= _CUT else f"{text[:_CUT]}... ({len(text):,} characters)"

@@ -10,18 +10,21 @@ from __future__ import annotations
 import click
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.shown import (
+from changelog_engine.cli.options import (
     PATH,
+    at_option,
+    most_option,
+    operator_option,
+    pickle_option,
+    state_option,
+)
+from changelog_engine.cli.shown import (
     Answer,
     Sheet,
     Value,
-    at_option,
     identified,
     missed_lines,
-    operator_option,
-    pickle_option,
     shows,
-    state_option,
     withheld_line,
     withheld_lines,
 )
@@ -63,9 +66,7 @@ def states(path: str, at: str | None, allow_pickle: bool) -> Answer:
 @operator_option
 @state_option("name")
 @click.option("--key", help="Only this key: as it is shown, as plain text, or as JSON.")
-@click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="Show at most so many entries."
-)
+@most_option("Show at most so many entries.", 20)
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Pass over so many entries first.")
 @pickle_option
 @shows

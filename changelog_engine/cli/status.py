@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, shows, size
-from changelog_engine.display import iso
+from changelog_engine.cli.options import PATH, most_option
+from changelog_engine.cli.shown import Answer, Sheet, Size, When, counted, left_out, shows
+from changelog_engine.display import iso, size_text
+from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.jobs import FailedAttempt, JobStatus, job_status, list_jobs, metrics_of
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.ledger.lineage import RestoreDecision
@@ -72,13 +74,7 @@ def status(path: str) -> Answer:
 
 @click.command()
 @click.argument("path", type=PATH)
-@click.option(
-    "--last",
-    type=click.IntRange(min=1),
-    default=20,
-    show_default=True,
-    help="How many checkpoints are shown, the newest ones.",
-)
+@most_option("How many checkpoints are shown, the newest ones.", 20, "--last")
 @shows
 def metrics(path: str, last: int) -> Answer:
     """Show the figures of a job's checkpoints: intervals, durations, rows, bytes, and where the time went.
@@ -86,7 +82,9 @@ def metrics(path: str, last: int) -> Answer:
     PATH is the job's folder, <base>/<job>, or the changelog folder in it.
     """
     lineage = open_ledger(path).lineage
-    found = [lineage.checkpoint(number) for number in lineage.checkpoints.ids()[-last:]]
+    faults: dict[int, CorruptChangelogError] = {}
+    ids = lineage.checkpoints.ids(faults)[-last:]
+    found = list(lineage.readable(ids, faults).values())
     times = {each.id: each.time_ms for each in found}
     extras = [metrics_of(each) for each in found]
     figures = []
@@ -121,7 +119,9 @@ def metrics(path: str, last: int) -> Answer:
         for f in figures
     ]
     sheets = [Sheet(columns, rows, right=8), *_epochs(figures), *(_details(extras[-1]) if extras else ())]
-    return Answer(figures, sheets, notes=[] if figures else ["no checkpoint yet"])
+    lost = [{"id": each, "unreadable": str(error)} for each, error in sorted(faults.items())]
+    notes = left_out(faults) if ids else ["no checkpoint yet"]
+    return Answer([*figures, *lost], sheets, notes=notes, status=int(bool(faults)))
 
 
 def _epochs(figures: list[dict[str, Any]]) -> list[Sheet]:
@@ -190,7 +190,9 @@ def _what_to_do(found: JobStatus) -> list[str]:
     state, next_run = found.summary.state, found.next_run
     if state not in ("failed", "killed", "killed or running", "ended") or next_run is None:
         return []
-    again = f"by default it {_begins(next_run)}. docs/runbook.md goes from symptoms to commands."
+    again = (
+        f"by default it {_begins(next_run)}. `changelog-engine help runbook` goes from symptoms to commands."
+    )
     last = found.failures[-1] if found.failures else None
     if state != "failed" or last is None:
         elsewhere = "" if state == "killed" else "if no driver runs it elsewhere, "
@@ -238,9 +240,9 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
         ("newest", f"{newest.id} of attempt {newest.attempt}, at {iso(newest.time_ms)} UTC"),
         (
             "",
-            f"{newest.rows_in_words}, {size(newest.bytes)}, {counted(newest.parts, 'part')}, {newest.duration_ms:,} ms",
+            f"{newest.rows_in_words}, {size_text(newest.bytes)}, {counted(newest.parts, 'part')}, {newest.duration_ms:,} ms",
         ),
-        ("log", f"{counted(found.log_files, 'file')}, {size(found.log_bytes)}"),
+        ("log", f"{counted(found.log_files, 'file')}, {size_text(found.log_bytes)}"),
         ("snapshots", _snapshots(found)),
         (
             "a restore reads",
@@ -265,7 +267,7 @@ def _snapshots(found: JobStatus) -> str:
     if upkeep.snapshot is None:
         return f"none that the newest checkpoint can use{now}"
     of = f"the newest of checkpoint {upkeep.snapshot} ({_iso(upkeep.snapshot_time_ms)} UTC)"
-    return f"{upkeep.snapshots:,}, {of}; {counted(found.snapshot_files, 'file')}, {size(found.snapshot_bytes)}{now}"
+    return f"{upkeep.snapshots:,}, {of}; {counted(found.snapshot_files, 'file')}, {size_text(found.snapshot_bytes)}{now}"
 
 
 def _kept(retention: Any) -> str:

@@ -6,8 +6,16 @@ from collections.abc import Sequence
 
 import click
 
-from changelog_engine.cli.shown import PATH, Answer, Sheet, Size, When, counted, point_option, shows
-from changelog_engine.inspection.timeline import IMPORTED, REWOUND, AttemptRow, CheckpointRow, Timeline
+from changelog_engine.cli.options import PATH, most_option, point_option
+from changelog_engine.cli.shown import Answer, Sheet, Size, When, counted, left_out, shows
+from changelog_engine.inspection.timeline import (
+    IMPORTED,
+    REWOUND,
+    UNREADABLE,
+    AttemptRow,
+    CheckpointRow,
+    Timeline,
+)
 from changelog_engine.types.typeinfo import cut
 
 _MOST_LANES = 12  # of branches upon branches
@@ -16,13 +24,7 @@ _MESSAGE = 300  # characters; --json has the whole error, with its traceback
 
 @click.command()
 @click.argument("path", type=PATH)
-@click.option(
-    "--last",
-    type=click.IntRange(min=1),
-    default=40,
-    show_default=True,
-    help="How many checkpoints are shown, the newest ones.",
-)
+@most_option("How many checkpoints are shown, the newest ones.", 40, "--last")
 @point_option("--from", "start", what="Only from this point on")
 @point_option("--to", "end", what="Only up to this point")
 @shows
@@ -43,7 +45,7 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
             graph,
             row.id,
             row.attempt,
-            When(row.time_ms),
+            None if row.lost else When(row.time_ms),
             row.duration_ms,
             row.rows,
             Size(row.bytes),
@@ -66,8 +68,15 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
         for each in [one for one in found.attempts if one.failure is not None][-5:]
         if each.failure is not None
     ]
-    document = {"newest": found.newest, "attempts": found.attempts, "checkpoints": rows}
-    return Answer(document, [Sheet(columns, shown)], notes=notes or ([] if rows else ["no checkpoint yet"]))
+    unreadable = left_out(found.faults)
+    document = {
+        "newest": found.newest,
+        "attempts": found.attempts,
+        "checkpoints": rows,
+        "unreadable": unreadable,
+    }
+    notes = [*notes, *unreadable] or ([] if rows else ["no checkpoint yet"])
+    return Answer(document, [Sheet(columns, shown)], notes=notes, status=int(bool(unreadable)))
 
 
 def _lanes(attempts: Sequence[AttemptRow]) -> dict[int, int]:
@@ -108,7 +117,7 @@ def _graph(rows: Sequence[CheckpointRow], lanes: dict[int, int]) -> list[str]:
 
 def _what(row: CheckpointRow, attempts: dict[int, AttemptRow]) -> str:
     of = attempts.get(row.attempt)
-    words = []
+    words = [UNREADABLE] if row.lost else []
     for mark in row.marks:
         if of is not None and mark == of.how:
             words.append(_how(of))

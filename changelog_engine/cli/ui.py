@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from changelog_engine.cli.completion import complete_path
+from changelog_engine.cli.options import entries_option
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.ledger.job_path import beside
@@ -45,13 +46,7 @@ _END_S = 3.0
     help="The jobs' program. With it the page also shows which record made a change; to find that out, the script is run in "
     "a process of its own, up to its execute().",
 )
-@click.option(
-    "-D",
-    "entries",
-    metavar="KEY=VALUE",
-    multiple=True,
-    help="With --script: an option by its key. May be repeated.",
-)
+@entries_option("With --script: an option by its key. May be repeated.")
 @click.option("--until-eof", is_flag=True, hidden=True, help="End when standard input ends.")
 @click.option("--open", "opens", is_flag=True, help="Open the page in this machine's browser.")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGUMENTS]...")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from typing import Any, TypeVar
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.protocols import Committable, CommittingWriter, Prepared
+
+Item = TypeVar("Item")
 
 
 class CollectingWriter(CommittingWriter):
@@ -57,3 +59,22 @@ class CollectingWriter(CommittingWriter):
             self._send(self._waiting)
             self._waiting = []
             self._size_bytes = 0
+
+
+def to_send_again(
+    items: Iterable[Item], failed: Collection[int], key_of: Callable[[Item], Hashable | None]
+) -> list[Item]:
+    """The items that failed, and the later ones of the same keys: what is older never comes last.
+
+    Args:
+        failed: their positions.
+        key_of: None for an item of which there is no older one.
+    """
+    again, late = [], set[Hashable]()
+    for position, item in enumerate(items):
+        key = key_of(item)
+        if position in failed or key in late:
+            again.append(item)
+            if key is not None:
+                late.add(key)
+    return again

@@ -18,12 +18,16 @@ class Package:
         said: who needs it, with the verb, such as "Kafka needs".
         name: of the package, as ``pip`` knows it.
         extra: of this project's, which brings the package.
+        more: modules below its own that are imported with it.
+        logger: that is to say nothing unless the user gave it a level: what goes wrong is raised, and told once.
     """
 
     said: str
     name: str
     extra: str
     module: str
+    more: tuple[str, ...] = ()
+    logger: str | None = None
 
     @property
     def advice(self) -> str:
@@ -34,36 +38,35 @@ class Package:
         """Whether it is installed; it is not imported for that."""
         return importlib.util.find_spec(self.module) is not None
 
-    def load(self, *below: str) -> Any:
+    def load(self) -> Any:
         """The package's module.
-
-        Args:
-            below: modules below it that are to be imported too.
 
         Raises:
             ConfigurationError: it is not installed.
         """
         try:
-            first, *_ = [importlib.import_module(module) for module in (self.module, *below)]
-            return first
+            first, *_ = [importlib.import_module(module) for module in (self.module, *self.more)]
         except ImportError:
             raise ConfigurationError(self.advice) from None
+        if self.logger is not None and logging.getLogger(self.logger).level == logging.NOTSET:
+            logging.getLogger(self.logger).setLevel(logging.CRITICAL)
+        return first
 
+
+_OF_CASSANDRA = tuple(f"cassandra.{name}" for name in ("auth", "cluster", "protocol", "query"))
+_OF_TRANSACTIONS = ("kafka.admin", "kafka.protocol.metadata", "kafka.protocol.producer.transaction")
 
 AVRO = Package("Avro needs", "fastavro", "avro", "fastavro")
-CASSANDRA = Package("Cassandra needs", "cassandra-driver", "cassandra", "cassandra")
+CASSANDRA = Package(
+    "Cassandra needs", "cassandra-driver", "cassandra", "cassandra", _OF_CASSANDRA, "cassandra"
+)
 ELASTICSEARCH = Package("Elasticsearch and OpenSearch need", "urllib3", "elasticsearch", "urllib3")
 KAFKA = Package("Kafka needs", "confluent-kafka", "kafka", "confluent_kafka")
-KAFKA_TRANSACTIONS = Package("writing to Kafka exactly once needs", "kafka-python", "kafka", "kafka")
+KAFKA_TRANSACTIONS = Package(
+    "writing to Kafka exactly once needs", "kafka-python", "kafka", "kafka", _OF_TRANSACTIONS, "kafka"
+)
 KINESIS = Package("Kinesis needs", "boto3", "kinesis", "boto3")
 MYSQL = Package("JDBC's URLs of MySQL and MariaDB need", "pymysql", "jdbc", "pymysql")
 POSTGRESQL = Package("JDBC's URLs of PostgreSQL need", "psycopg", "jdbc", "psycopg")
 PULSAR = Package("Pulsar needs", "pulsar-client", "pulsar", "pulsar")
-RABBITMQ = Package("RabbitMQ needs", "pika", "rabbitmq", "pika")
-
-
-def quieten(logger: str) -> None:
-    """Let a package's logger say nothing, unless the user gave it a level: what goes wrong is raised, and told once."""
-    found = logging.getLogger(logger)
-    if found.level == logging.NOTSET:
-        found.setLevel(logging.CRITICAL)
+RABBITMQ = Package("RabbitMQ needs", "pika", "rabbitmq", "pika", logger="pika")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -145,7 +144,7 @@ def repair(
         made.append(amendment.checkpoint)
         return amendment
 
-    fork = fork_job(job, checkpoint, target, _engine_version(), name, clock, amend)
+    fork = fork_job(job, checkpoint, target, name, clock, amend)
     return Repaired(checkpoint, corrections, fork, made[0])
 
 
@@ -169,13 +168,6 @@ def _check(fix: Fix, who: str, why: str, operator: str | None, state: str | None
             raise ConfigurationError(
                 "operator and state go with a function as fix: tables of corrections say themselves what they are of"
             )
-
-
-def _engine_version() -> str:
-    try:
-        return version("changelog-engine")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _written(

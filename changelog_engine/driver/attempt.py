@@ -4,8 +4,8 @@ The steps of an epoch with a checkpoint, as crash tests name them:
     1. Orders go out; subtasks read, process and log.
     2. Parts are durable; reports come in. Nothing refers to the parts yet.
     3. One commit makes parts, positions and watermarks durable. This is the acknowledgement.
-    4. Collected output is handed out. Committing sinks commit: those that do it with one commit for all here, the others at
-       the beginning of the next epoch.
+    4. Collected output is handed out. Committing sinks commit: those that do it with one commit for all here, the others
+       where they run, as soon as they are told, at the latest at the beginning of the next epoch.
 A crash before 3 repeats the epoch from the last checkpoint; after 3 the job goes on from the new one.
 
 Invariants:
@@ -31,7 +31,7 @@ from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import EpochStats, Following, Orders
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
-from changelog_engine.operators.messages import EpochKind, EpochReport
+from changelog_engine.operators.messages import Durable, EpochKind, EpochReport
 
 log = logging.getLogger("changelog_engine")
 
@@ -67,7 +67,7 @@ class AttemptRun:
         self._orders = EpochOrders(job, start, self.id, self._progress, self._pace, self._checkpointer)
         self._epoch = 0
         self._next_timer_ms: int | None = None
-        self._sinks_wait = False  # something is prepared that the next epoch commits
+        self._sinks_wait = False  # something is prepared that sinks commit before the next epoch, or in it
         self._stages_ahead = stages_ahead(job.plan, job.settings)
         self._slots = job.runner.slots() if self._stages_ahead else None
         self._ahead: EpochKind | None = None  # of the next epoch, which sources have begun to read
@@ -203,6 +203,8 @@ class AttemptRun:
         acknowledged = self._make_final(epoch, reports)
         if acknowledged is not None:
             job.sinks.commit_all(acknowledged.checkpoint, job.id, self.id)
+            if self._sinks_wait:
+                job.runner.tell(Durable(job.id, self.id, epoch.number), job.sinks.stages)
         duration_ms = job.clock.monotonic_ms() - epoch.began_ms
         self._pace.observe(kind.reads, duration_ms, records, reports, begun or self._ahead is not None)
         job.monitor.end_epoch(duration_ms)
@@ -259,6 +261,8 @@ class AttemptRun:
         if acknowledged is not None:
             self._pace.checkpointed(acknowledged.barrier_ms, acknowledged.at_ms)
             self._sinks_wait = job.sinks.has_committables(acknowledged.checkpoint)
+        elif checkpointer.committed_epoch != epoch.number:
+            self._pace.checkpoint_failed()
         if checkpointer.committed_epoch == epoch.number:
             if checkpointer.last is not None:
                 self._control.savepoints.taken(checkpointer.last, epoch.kind.ends)

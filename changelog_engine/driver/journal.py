@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import logging
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
 from changelog_engine.driver.log_upkeep import LogUpkeep
@@ -125,7 +124,7 @@ class JobJournal:
         Raises:
             FencedError, CorruptChangelogError, StorageError: as ``import_savepoint``.
         """
-        imported = import_savepoint(self.folder, self._delta, savepoint, checkpoint, _engine_version())
+        imported = import_savepoint(self.folder, self._delta, savepoint, checkpoint)
         self._newest = (imported.attempt, imported.checkpoint.id)
         self._claimed = savepoint if claim else None
         self.restore_point(imported.checkpoint)
@@ -154,7 +153,7 @@ class JobJournal:
             newest_checkpoint = max(newest_checkpoint, parent.id)
         # The table's handle is not refreshed in between: whoever took the job over meanwhile makes this fail.
         parent_id = None if parent is None else parent.id
-        attempt = begin_attempt(self._delta, newest_attempt, parent_id, _engine_version())
+        attempt = begin_attempt(self._delta, newest_attempt, parent_id)
         self._newest = (attempt.id, newest_checkpoint)
         self._committer = CheckpointCommitter(self.folder, self._delta, attempt, newest_checkpoint)
         return attempt.id
@@ -217,10 +216,3 @@ class JobJournal:
         if self._committer is None:
             raise StorageError("no attempt has begun")
         return self._committer
-
-
-def _engine_version() -> str:
-    try:
-        return version("changelog-engine")
-    except PackageNotFoundError:
-        return "unknown"

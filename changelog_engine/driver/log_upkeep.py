@@ -28,6 +28,7 @@ class LogUpkeep:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
         self._failure: Exception | None = None
+        self._waited = False  # in vain
 
     def keep_short(self, delta: DeltaLog) -> None:
         """Call it after an acknowledgement.
@@ -58,14 +59,17 @@ class LogUpkeep:
         """Wait for what is under way.
 
         Args:
-            wait_s: for so long at most.
+            wait_s: for so long at most. A store that did not answer in that time is not waited for again.
 
         Returns:
             Whether nothing is left.
         """
         if self._thread is not None:
-            self._thread.join(wait_s)
+            self._thread.join(0 if self._waited else wait_s)
             if self._thread.is_alive():
+                if self._waited:
+                    return False
+                self._waited = True
                 log.warning(
                     "the store did not answer within %.0f s while the Delta log was kept short, and the job's end waits no "
                     "longer: the next run does it",

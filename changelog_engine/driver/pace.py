@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from changelog_engine.clock import Clock, MonotonicMs
-from changelog_engine.driver.pacing import FIRST_RECORDS, OVERLAPPING, BarrierClock, EpochSizer
+from changelog_engine.driver.pacing import FIRST_RECORDS, OVERLAPPING, BarrierClock, EpochSizer, RareRecords
 from changelog_engine.driver.plan_traits import acknowledges
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
@@ -22,8 +22,6 @@ _LONGEST_APART_MS = 1_000
 _REST_UP_TO_MS = 100  # where nothing waits: as long as the epoch took, and for both together at most this
 _LEAST_TARGET_MS = 200  # an epoch costs about 100 ms, however small it is
 _IDLE_SHARE = 20  # where records are rare, epochs take a twentieth of the time, as far as their target allows
-_FEW = 10  # records that an epoch may read where they are rare
-_ALONE = 3  # so many epochs that read something, each with one behind it that found nothing: records are rare
 
 
 class Pace:
@@ -58,7 +56,7 @@ class Pace:
         self._overlapping: deque[tuple[float, int]] = deque(maxlen=OVERLAPPING)
         self._readers = 0  # subtasks that read something in the last epoch
         self._idle_ms = 0
-        self._alone = 0
+        self._rare = RareRecords()
         self._covered = False  # by a checkpoint: the epoch that ends now
         self._uncommitted = False
         self._caught_up = False
@@ -126,6 +124,11 @@ class Pace:
         self._barriers.completed(barrier_ms, now_ms)
         self._covered = True
 
+    def checkpoint_failed(self) -> None:
+        """A checkpoint failed and is left out: what it would have had waits for the next one, an interval later."""
+        now_ms = self._clock.monotonic_ms()
+        self._barriers.completed(now_ms, now_ms)
+
     def observe(
         self,
         reads: bool,
@@ -149,7 +152,9 @@ class Pace:
             self._overlapping.append((duration_ms, share))
         else:
             self._overlapping.clear()
-        changed = self._uncommitted or records > 0 or any(report.mutations for report in reports)
+        changed = (
+            self._uncommitted or records > 0 or any(report.mutations or report.moved for report in reports)
+        )
         self._uncommitted, self._covered = changed and not self._covered, False
         self._readers = sum(1 for report in reports if report.sources and report.records_in)
         behind = [source.behind for report in reports for source in report.read.values()]
@@ -167,27 +172,24 @@ class Pace:
 
         Where nothing waits to be read, epochs are as far apart as their target, where one was asked for; else twice as far
         as they are long, up to a tenth of a second, so that a job with little to do keeps no machine busy, and a thousandth
-        of the time between checkpoints. Where of late an epoch that read something read ten records at most and had one
-        behind it that found nothing, each time, they are twenty times as far apart as they are long, or as far as their
-        target, for as long as none reads more. A checkpoint that is due
-        does not wait, nor is the rest so long that Spark ends an idle worker.
+        of the time between checkpoints. Where records are rare (`RareRecords`), they are twenty times as far apart as they
+        are long, or as far as their target. A checkpoint that is due does not wait, nor is the rest so long that Spark ends
+        an idle worker.
 
         Args:
             records: how many the last epoch read.
             next_timer_ms: when a timer is due, on the wall clock, which ends the wait; None for none.
         """
-        last_ms, before_ms = self._last_ms, self._idle_ms
+        last_ms = self._last_ms
+        self._rare.observe(records)
         if records:
             self._idle_ms, rest_ms = 0, 0.0
-            # Behind a long rest, a record in each epoch is no sign of many.
-            self._alone = self._alone if records <= _FEW and (before_ms or self._alone >= _ALONE) else 0
             if self._caught_up:
                 rest_ms = max(self._apart_ms, min(2 * last_ms, self._rest_up_to_ms)) - last_ms
         else:
-            self._idle_ms = min(max(2 * before_ms, _IDLE_MS[0]), _IDLE_MS[1])
-            self._alone += not before_ms
+            self._idle_ms = min(max(2 * self._idle_ms, _IDLE_MS[0]), _IDLE_MS[1])
             rest_ms = max(self._idle_ms, self._asked_ms - last_ms)
-        if self._alone >= _ALONE and self._may_be_rare and not self._more_waits:
+        if self._rare and self._may_be_rare and not self._more_waits:
             rest_ms = max(rest_ms, min(_IDLE_SHARE * last_ms, self._target_ms) - last_ms)
         rest_ms = max(0.0, min(rest_ms, _NEAR_A_MINUTE_MS))
         if self._uncommitted:

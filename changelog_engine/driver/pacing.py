@@ -19,6 +19,8 @@ LARGEST_RECORDS = 4_000_000
 OVERLAPPING = 3  # epochs that overlap, which count together
 _GROWTH = 8
 _REMEMBERED = 16  # epochs
+_FEW = 10  # records that an epoch may read where they are rare
+_ALONE = 3  # so many epochs that read something, each with one behind it that found nothing: records are rare
 
 
 class EpochSizer:
@@ -131,6 +133,30 @@ class BarrierClock:
         return max(0.0, begins_ms - now_ms)
 
     def completed(self, barrier_ms: MonotonicMs, now_ms: MonotonicMs) -> None:
-        """A checkpoint is done; the next is due an interval after its barrier."""
+        """A checkpoint is done, or failed and is left out; the next is due an interval after its barrier."""
         self._due_ms = barrier_ms + (self.interval_ms or 0)
         self._ended_ms = now_ms
+
+
+class RareRecords:
+    """Whether records are rare: of late each epoch that read something read few, and one behind it found nothing.
+
+    They are until an epoch reads many.
+    """
+
+    def __init__(self) -> None:
+        self._alone = 0  # epochs that read few, each with one behind it that found nothing
+        self._nothing_before = False
+
+    def __bool__(self) -> bool:
+        return self._alone >= _ALONE
+
+    def observe(self, records: int) -> None:
+        """Take in how many records the last epoch read."""
+        if not records:
+            self._alone += not self._nothing_before
+        elif records > _FEW or not (
+            self or self._nothing_before
+        ):  # behind a long rest one in each is no sign of many
+            self._alone = 0
+        self._nothing_before = not records

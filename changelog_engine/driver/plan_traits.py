@@ -27,8 +27,7 @@ def stages_ahead(plan: JobPlan, settings: JobSettings) -> frozenset[int]:
     None where what sources read then depends on what that epoch makes durable (messages are acknowledged, a script waits for
     a checkpoint, a sink in their stage commits), or on a decision of the driver after it (the next part of a source). In
     BATCH mode there is nothing to win. A stage behind them waits where a sink in it commits, as do the stages behind it. All
-    of them wait where they can't tell the number of the next checkpoint (a failed one is tolerated), keep their state over a
-    failure (which checkpoint it follows would not be known), or write their parts together.
+    of them wait where they can't tell the number of the next checkpoint: a failed one is tolerated.
     """
     nodes = {node.id: node for node in plan.graph.nodes}
     sources = [stage for stage in plan.stages if not stage.inputs]
@@ -37,7 +36,7 @@ def stages_ahead(plan: JobPlan, settings: JobSettings) -> frozenset[int]:
     if not all(stage.outputs and _may_run_ahead(stage, nodes) for stage in sources):
         return frozenset()
     ahead = {stage.id for stage in sources}
-    if settings.tolerable_failures or settings.local_recovery or settings.packs:
+    if settings.tolerable_failures:
         return frozenset(ahead)
     for stage in plan.stages:
         fed = all(edge.from_stage in ahead for edge in stage.inputs)

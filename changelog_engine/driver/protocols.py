@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.job_folder import JobFolder
-from changelog_engine.operators.messages import EpochOrder, EpochReport
+from changelog_engine.operators.messages import Durable, EpochOrder, EpochReport
 
 Orders = Callable[[int, int], EpochOrder]
 """Of an epoch: (stage, subtask) to what it is asked to do."""
@@ -38,6 +38,16 @@ class EpochRunner(Protocol):
             timeout_s: the epoch is cancelled after this time.
             following: the epoch behind it. When it gives orders, its stages may run them meanwhile, each when it has run
                 this epoch; the next call is of that epoch, and takes what they sent. A call of another epoch lets go of it.
+        """
+
+    def tell(self, durable: Durable, stages: Iterable[int]) -> None:
+        """Have sinks commit between two epochs what a checkpoint has made durable.
+
+        It may reach them at any time until the next epoch has ended, or not at all: they commit in the next epoch then. What
+        they raise fails the next epoch.
+
+        Args:
+            stages: in which they are.
         """
 
     def prepare(self, plan: JobPlan) -> None:

@@ -18,7 +18,12 @@ _KEPT = "sinks"  # in a subtask's operator state
 
 
 class CommittingSinks:
-    """The committing sinks of a job."""
+    """The committing sinks of a job.
+
+    Attributes:
+        any: whether there is one.
+        stages: in which they are.
+    """
 
     def __init__(self, plan: JobPlan) -> None:
         self._job = plan.graph.name
@@ -34,6 +39,7 @@ class CommittingSinks:
                     self._parallelism[uid] = stage.parallelism
                     self._of_stage.setdefault(stage.id, []).append(uid)
         self.any = bool(self._nodes)
+        self.stages = tuple(self._of_stage)
 
     def restored(
         self, checkpoint: Checkpoint, stage: Stage, subtask: int

@@ -26,7 +26,15 @@ from changelog_engine.errors import ForeignPathError
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import identity_values, timer_values, value_of_row
 from changelog_engine.history.sql_types import time_of_ms
-from changelog_engine.history.state_columns import INTEGER, LONG, TEXT, TIME, StateColumns, ViewColumn
+from changelog_engine.history.state_columns import (
+    INTEGER,
+    LONG,
+    TEXT,
+    TIME,
+    StateColumns,
+    ViewColumn,
+    identity_columns,
+)
 from changelog_engine.history.timers_sql import TimerColumns
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.ledger import Ledger
@@ -90,7 +98,8 @@ class WantedMutations:
         first, operation, last = COLUMNS[:7], COLUMNS[10], COLUMNS[-1]
         if isinstance(found, TimerColumns):
             return [*first, *found.timer_columns(), operation, last]
-        shown = [*first, *found.identity_columns(), operation, *found.value_columns(of_row=True)]
+        identity = identity_columns(found.key, found.window, found.map_key)
+        shown = [*first, *identity, operation, *found.value_columns(of_row=True)]
         if self.before:
             whole = next(column for column in found.value_columns() if column.name == "value")
             shown += [whole._replace(name=_BEFORE[0]), ViewColumn(_BEFORE[1], *TEXT)]

@@ -47,6 +47,25 @@ TEXT, LONG, INTEGER, TIME = (
 )
 
 
+LAST_COLUMNS = (
+    ViewColumn("checkpoint_id", *LONG),
+    ViewColumn("event_time", *TIME),
+    ViewColumn("key_group", *INTEGER),
+)
+
+
+def identity_columns(
+    key: SqlType, window: SqlType | None, map_key: SqlType | None = None
+) -> list[ViewColumn]:
+    """The columns that tell entries apart, each typed and as text."""
+    return [
+        column
+        for name, found in (("key", key), ("window", window), ("map_key", map_key))
+        if found is not None
+        for column in (ViewColumn(name, found.name, found.arrow), ViewColumn(f"{name}_json", *TEXT))
+    ]
+
+
 @dataclass(frozen=True)
 class StateColumns:
     """One state as SQL shows it.
@@ -104,22 +123,7 @@ class StateColumns:
 
     def shown(self) -> list[ViewColumn]:
         """The columns of the state's view, in their order."""
-        found = [*self.identity_columns(), *self.value_columns()]
-        return [
-            *found,
-            ViewColumn("checkpoint_id", *LONG),
-            ViewColumn("event_time", *TIME),
-            ViewColumn("key_group", *INTEGER),
-        ]
-
-    def identity_columns(self) -> list[ViewColumn]:
-        """Those of ``identity``."""
-        return [
-            column
-            for name, found in (("key", self.key), ("window", self.window), ("map_key", self.map_key))
-            if found is not None
-            for column in (ViewColumn(name, found.name, found.arrow), ViewColumn(f"{name}_json", *TEXT))
-        ]
+        return [*identity_columns(self.key, self.window, self.map_key), *self.value_columns(), *LAST_COLUMNS]
 
     def value_columns(self, of_row: bool = False) -> list[ViewColumn]:
         """The value, its text, and those of ``more``.
@@ -140,11 +144,7 @@ class StateColumns:
 
     def identity_names(self) -> list[str]:
         """Names of the JSON columns that tell entries apart."""
-        return [
-            f"{name}_json"
-            for name, found in (("key", self.key), ("window", self.window), ("map_key", self.map_key))
-            if found is not None
-        ]
+        return [column.name for column in identity_columns(self.key, self.window, self.map_key)[1::2]]
 
     def typed(self, entry: str) -> str:
         """SQL of the value, of an entry with ``value`` and ``pickled_type`` that is a row, a struct or a list of structs."""

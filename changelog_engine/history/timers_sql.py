@@ -19,7 +19,14 @@ from changelog_engine.history.sql_types import (
     value_of,
     window_sql_type,
 )
-from changelog_engine.history.state_columns import INTEGER, LONG, TEXT, TIME, ViewColumn
+from changelog_engine.history.state_columns import (
+    LAST_COLUMNS,
+    LONG,
+    TEXT,
+    TIME,
+    ViewColumn,
+    identity_columns,
+)
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.types import type_of
 
@@ -53,22 +60,12 @@ class TimerColumns:
 
     def shown(self) -> list[ViewColumn]:
         """The columns of the operator's view of timers, in their order."""
-        return [
-            *self.timer_columns(),
-            ViewColumn("checkpoint_id", *LONG),
-            ViewColumn("event_time", *TIME),
-            ViewColumn("key_group", *INTEGER),
-        ]
+        return [*self.timer_columns(), *LAST_COLUMNS]
 
     def timer_columns(self) -> list[ViewColumn]:
         """Those that say which timer it is."""
         return [
-            *(
-                column
-                for name, kind in (("key", self.key), ("window", self.window))
-                if kind is not None
-                for column in (ViewColumn(name, kind.name, kind.arrow), ViewColumn(f"{name}_json", *TEXT))
-            ),
+            *identity_columns(self.key, self.window),
             ViewColumn("domain", *TEXT),
             ViewColumn("time", *TIME),
             ViewColumn("time_ms", *LONG),

@@ -7,7 +7,7 @@ that Spark takes to start.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.blocks import decode
-from changelog_engine.operators.messages import EpochReport
+from changelog_engine.operators.messages import Durable, EpochReport
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.worker import Registry
 
@@ -50,6 +50,7 @@ class InProcessRunner:
             subtask reports. None never crashes.
         stages: those that run; None for all.
         registry: holds the runtimes; None for one of its own.
+        tells: sinks commit when a checkpoint is durable; without, in the epoch behind it.
     """
 
     def __init__(
@@ -59,8 +60,10 @@ class InProcessRunner:
         crash: Crash | None = None,
         stages: frozenset[int] | None = None,
         registry: Registry | None = None,
+        tells: bool = True,
     ) -> None:
         self.job = job
+        self.tells = tells
         self.registry = registry or Registry(clock)
         self.stages = frozenset(stage.id for stage in job.plan.stages) if stages is None else stages
         self.crash = crash
@@ -126,6 +129,11 @@ class InProcessRunner:
                     epoch.inboxes.setdefault(target, []).append(encoded)
                 elif isinstance(report := decode(encoded), EpochReport):
                     epoch.reports.append(report)
+
+    def tell(self, durable: Durable, stages: Iterable[int]) -> None:
+        """See EpochRunner: sinks commit at once."""
+        if self.tells:
+            self.registry.commit(durable)
 
     def prepare(self, plan: JobPlan) -> None:
         """See EpochRunner: there is nothing to do."""

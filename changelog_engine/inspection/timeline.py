@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, iso
+from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.ledger.attempt_notes import (
@@ -39,6 +40,7 @@ IMPORTED, FORKED = "imported", "forked"
 ENDED, RUNNING = "killed or failed", "running"
 FAILED, KILLED, CANCELLED = "failed", "killed", "cancelled"
 UNTOLD = "killed or running"
+UNREADABLE = "its row can't be read"
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class CheckpointRow:
         on_line: whether it is on the newest checkpoint's lineage.
         materialized: whether there is a snapshot of it.
         marks: what happened at it: how its attempt began, if it is the first; how it ended, if it is the last.
+        lost: its row can't be read; its time is that of the checkpoint before it.
         duration_ms, rows, bytes, parts: of it; None where they were not asked for.
     """
 
@@ -106,6 +109,7 @@ class CheckpointRow:
     rows: int | None = None
     bytes: int | None = None
     parts: int | None = None
+    lost: bool = False
 
 
 class Timeline(Displayed):
@@ -116,33 +120,43 @@ class Timeline(Displayed):
 
     Raises:
         StorageError, ForeignPathError, FormatVersionError: as ``ledger.job_path.open_changelog``.
-        CorruptChangelogError: a row can't be read.
+        CorruptChangelogError: the list of files or an attempt's row can't be read.
 
     Attributes:
         attempts: oldest first.
         newest: the newest checkpoint's id; None for none.
+        faults: checkpoints whose rows can't be read, and why; of a file of many rows the first one. What is said of the
+            others is right, but for ends and beginnings that only such a row has.
     """
 
     def __init__(self, path: str, known: dict[int, AttemptNote] | None = None) -> None:
         self._ledger = open_ledger(path)
         lineage = self._ledger.lineage
-        newest = lineage.newest_checkpoint()
-        self.newest = None if newest is None else newest.id
-        self._index: Index = lineage.checkpoints.index()
-        self._on_line = np.zeros(len(self._index.ids), bool)
+        self.newest = lineage.newest_checkpoint_id or None
+        self.faults: dict[int, CorruptChangelogError] = {}
+        self._index: Index = lineage.checkpoints.index(self.faults)
+        ids = self._index.ids
+        self._on_line = np.zeros(len(ids), bool)
+        newest = None
+        for number in reversed(ids.tolist()):
+            newest = lineage.readable([number], self.faults).get(number)
+            if newest is not None:
+                break
         for attempt, first, last in () if newest is None else newest.lineage:
-            ids = self._index.ids
             self._on_line |= (self._index.attempts == attempt) & (ids >= first) & (ids <= last)
+        if newest is not None:  # what can't be read behind it and is its attempt's
+            self._on_line |= (self._index.attempts == newest.attempt) & (ids > newest.id)
         self._snapshots = {number for number, _ in self._ledger.snapshots.markers}
         running = driver_of(open_job(path)).running
-        self.attempts = tuple(_attempts(self._ledger, self._index, self._on_line, running, known))
+        self.attempts = tuple(
+            _attempts(self._ledger, self._index, self._on_line, running, known, self.faults)
+        )
         self._by_number = {row.attempt: row for row in self.attempts}
+        firsts = lineage.readable([row.first for row in self.attempts if row.first is not None], self.faults)
         self._cut = {  # attempts whose first checkpoints were truncated: the first that is left did not begin them
             row.attempt
             for row in self.attempts
-            if row.first is not None
-            and row.how != IMPORTED
-            and lineage.checkpoint(row.first).parent != row.parent
+            if row.first in firsts and row.how != IMPORTED and firsts[row.first].parent != row.parent
         }
 
     def display(self) -> Document:
@@ -163,14 +177,20 @@ class Timeline(Displayed):
                 str(each.attempt),
                 None if each.parent is None else str(each.parent),
                 iso(each.time_ms),
-                ", ".join([*each.marks, *(["snapshot"] if each.materialized else [])]),
+                ", ".join(
+                    [
+                        *each.marks,
+                        *(["snapshot"] if each.materialized else []),
+                        *([UNREADABLE] if each.lost else []),
+                    ]
+                ),
             )
             for each in self.checkpoints(limit=MOST_ROWS)
         ]
         count = len(self._index.ids)
         return Document(
             f"{count:,} checkpoints in {len(attempts):,} attempts of {self._ledger.storage.root}",
-            (),
+            [f"not all can be read: {error}" for error in self.faults.values()],
             [
                 Grid(("attempt", "began (UTC)", "how", "from", "checkpoints", "end"), attempts, newest=True),
                 Grid(("checkpoint", "attempt", "after", "time (UTC)", "what"), rows, count, newest=True),
@@ -250,10 +270,12 @@ class Timeline(Displayed):
             bool(self._on_line[place]),
             number in self._snapshots,
             tuple(marks),
+            lost=number in self.faults,
         )
-        if not details:
-            return row
-        return _detailed(row, self._ledger.lineage.checkpoint(number))
+        read = self._ledger.lineage.readable([number], self.faults) if details else {}
+        if number in self.faults:
+            return replace(row, lost=True)
+        return _detailed(row, read[number]) if details else row
 
 
 def _detailed(row: CheckpointRow, read: Checkpoint) -> CheckpointRow:
@@ -269,6 +291,7 @@ def _attempts(
     on_line: npt.NDArray[np.bool_],
     running: bool | None,
     known: dict[int, AttemptNote] | None,
+    faults: dict[int, CorruptChangelogError],
 ) -> list[AttemptRow]:
     lineage = ledger.lineage
     found: list[AttemptRow] = []
@@ -278,8 +301,8 @@ def _attempts(
         attempt = lineage.attempt(number)
         mine = index.attempts == number
         ids = index.ids[mine]
-        first = None if not len(ids) else lineage.checkpoint(int(ids[0]))
-        last = first if first is None or len(ids) == 1 else lineage.checkpoint(int(ids[-1]))
+        ends = lineage.readable([int(each) for each in {*ids[:1], *ids[-1:]}], faults)
+        first, last = (ends.get(int(each[0])) if len(each) else None for each in (ids[:1], ids[-1:]))
         if last is not None and last.finished:
             end = FINISHED
         elif last is not None and (last.stopped or last.correction is not None):
@@ -295,8 +318,8 @@ def _attempts(
                 attempt.parent,
                 FORKED if number == forked else RESCALED if changes else _how(attempt, first, found),
                 end,
-                None if first is None else int(ids[0]),
-                None if first is None else int(ids[-1]),
+                int(ids[0]) if len(ids) else None,
+                int(ids[-1]) if len(ids) else None,
                 len(ids),
                 int(on_line[mine].sum()),
                 attempt.time_ms,

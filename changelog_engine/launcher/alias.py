@@ -9,6 +9,10 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
+import sys
+from collections.abc import Iterator
+
 from changelog_engine import api_names
 
 
@@ -25,3 +29,15 @@ def alias_installed() -> bool:
 def remove_alias() -> None:
     """Undo `install_alias`: later imports of ``pyflink`` find what is installed. For tests and notebooks."""
     api_names.means_pyflink_no_more()
+
+
+@contextlib.contextmanager
+def process_as_before() -> Iterator[None]:
+    """Put arguments, import path and alias back afterwards, for who runs a script in a process that goes on."""
+    had_alias, argv, path = alias_installed(), list(sys.argv), list(sys.path)
+    try:
+        yield
+    finally:
+        sys.argv[:], sys.path[:] = argv, path
+        if not had_alias:
+            remove_alias()

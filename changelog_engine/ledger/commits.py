@@ -8,7 +8,7 @@ from typing import Any
 from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.delta_log import CHECKSUM, DeltaLog, commit_checksum
+from changelog_engine.storage.delta_log import DeltaLog, is_intact
 from changelog_engine.storage.delta_names import commit_path
 
 _ACTIONS = frozenset(
@@ -28,7 +28,7 @@ _ACTIONS = frozenset(
 
 
 def check_commits(log: DeltaLog) -> None:
-    """Look at the commits that a table's list of files is made of: every line is an action, and what it says is in it.
+    """Look at a table's commits: every line is an action, what one says is in it, and no two are the same.
 
     Behind the newest on local disks only: object stores keep checksums of their own, and reading each commit from there
     would take long.
@@ -39,6 +39,7 @@ def check_commits(log: DeltaLog) -> None:
     oldest = (
         log.version if log.storage.keeps_checksums else min(log.version, log.last_checkpoint_version() + 1)
     )
+    seen: dict[bytes, str] = {}
     for version in range(log.version, oldest - 1, -1):
         path = commit_path(version)
         try:
@@ -46,6 +47,13 @@ def check_commits(log: DeltaLog) -> None:
         except FileNotFoundError:
             return  # cleaned up behind a Delta checkpoint
         _check(log.storage.join(path), data)
+        copy = seen.setdefault(data, path)
+        if copy is not path:  # each has an id of its own
+            raise CorruptChangelogError(
+                f"is the same as {path}: one of them was damaged, and what it added is not in the table's list of files. "
+                "Put the file back from a copy",
+                log.storage.join(copy),
+            )
 
 
 def _check(full: str, data: bytes) -> None:
@@ -57,7 +65,7 @@ def _check(full: str, data: bytes) -> None:
         unknown = [name for action in actions for name in action if name not in _ACTIONS]
         added = [action["add"]["path"] for action in actions if "add" in action]
         missing = [prefix for prefix in _said(actions) if not any(path.startswith(prefix) for path in added)]
-        intact = _intact(lines, actions)
+        intact = is_intact(lines, actions)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptChangelogError(f"is not a commit: it was damaged ({error!r})", full) from error
     if unknown:  # Delta's readers pass over actions that they don't know
@@ -66,17 +74,6 @@ def _check(full: str, data: bytes) -> None:
         raise CorruptChangelogError(f"was damaged: it says that it adds {missing[0]}..., and does not", full)
     if not intact:
         raise CorruptChangelogError("was damaged: its checksum is not that of its actions", full)
-
-
-def _intact(lines: list[bytes], actions: list[dict[str, Any]]) -> bool:
-    """Whether the actions are those that the writer took the checksum of; true for writers that took none."""
-    for action in actions:
-        info = action.get("commitInfo", {})
-        wanted = info.get("operationParameters", {}).get(CHECKSUM)
-        if wanted is not None:
-            others = (line for line, other in zip(lines, actions, strict=True) if other is not action)
-            return bool(wanted == commit_checksum(others, info.get("userMetadata", "")))
-    return True
 
 
 def _said(actions: list[dict[str, Any]]) -> list[str]:

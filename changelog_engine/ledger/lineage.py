@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -162,6 +163,21 @@ class Lineage:
         except CorruptChangelogError as error:
             fault = f"{error.fault}. It has the row of checkpoint {checkpoint}. {self._before(checkpoint)}"
             raise CorruptChangelogError(fault, error.path) from error
+
+    def readable(self, ids: Sequence[int], faults: dict[int, CorruptChangelogError]) -> dict[int, Checkpoint]:
+        """Those of some checkpoints whose rows can be read, for who shows them.
+
+        Args:
+            ids: checkpoints that there are.
+            faults: takes the others, by id.
+        """
+        found = {}
+        for each in ids:
+            try:
+                found[each] = self.checkpoint(each)
+            except CorruptChangelogError as error:
+                faults[each] = error
+        return found
 
     def at_or_before(self, time_ms: int) -> Checkpoint | None:
         """The newest checkpoint whose barrier was at or before a time (epoch milliseconds); None for none.

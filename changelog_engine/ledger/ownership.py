@@ -15,6 +15,7 @@ import socket
 import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import NamedTuple
 
@@ -119,7 +120,6 @@ def begin_attempt(
     log: DeltaLog,
     newest_attempt: int,
     parent: int | None,
-    engine: str,
     clock: Callable[[], float] = wall_s,
 ) -> Attempt:
     """Take the job over with a new attempt.
@@ -128,7 +128,6 @@ def begin_attempt(
         log: the changelog, at the version from which ``newest_attempt`` and ``parent`` were decided (``Lineage.version``).
         newest_attempt: newest attempt at that version, 0 for none.
         parent: checkpoint the attempt starts from, None for empty.
-        engine: version of this engine.
         clock: seconds since 1970.
 
     Raises:
@@ -137,18 +136,20 @@ def begin_attempt(
         StorageError: it could not be committed.
     """
     log.check_predecessor()
-    attempt = Attempt(
-        id=max(newest_attempt, newest_attempt_named(log.storage)) + 1,
-        parent=parent,
-        owner=uuid.uuid4().hex,
-        host=socket.gethostname(),
-        pid=os.getpid(),
-        time_ms=int(clock() * 1000),
-        engine=engine,
-    )
+    identity = max(newest_attempt, newest_attempt_named(log.storage)) + 1
+    attempt = attempt_of_this_process(identity, parent, int(clock() * 1000))
     add = write_row(log.storage, ATTEMPT, parent or 0, attempt.id, attempt.to_json(), attempt.time_ms)
     commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}", parent)
     return attempt
+
+
+def attempt_of_this_process(identity: int, parent: int | None, time_ms: int) -> Attempt:
+    """An attempt that this process makes; it is not written yet."""
+    try:
+        engine = version("changelog-engine")
+    except PackageNotFoundError:
+        engine = "unknown"
+    return Attempt(identity, parent, uuid.uuid4().hex, socket.gethostname(), os.getpid(), time_ms, engine)
 
 
 def write_row(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from changelog_engine.clock import WallMs
+from changelog_engine.display import size_text
 from changelog_engine.driver.figures import JobFigures, SourceFigures
 from changelog_engine.ledger.reading import RestoreSize
 from changelog_engine.operators.messages import MAX_WATERMARK
@@ -61,11 +62,11 @@ def starting_words(
     text = f"restoring checkpoint {now.restored_from}"
     if size is not None:
         rows, total_bytes = size.snapshot_rows + size.log_rows, size.snapshot_bytes + size.log_bytes
-        text += f": {short(rows)} rows ({bytes_of(total_bytes)})"
+        text += f": {short(rows)} rows ({size_text(total_bytes)})"
         if workers is not None and rows and workers.rows:
             text += f", {100 * min(workers.rows, rows) // rows} % read"
             if workers.reading_ms >= _RATE_MS:
-                text += f", {bytes_of(1000 * workers.bytes / workers.reading_ms)}/s"
+                text += f", {size_text(1000 * workers.bytes / workers.reading_ms)}/s"
     return ", ".join(filter(None, [text, up])) + f" ({seconds:.0f} s)"
 
 
@@ -93,7 +94,7 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
     checkpoint = now.checkpoint
     if checkpoint is not None:
         parts.append(
-            f"checkpoint {checkpoint.id} ({checkpoint.acknowledged_ms:.0f} ms, {bytes_of(checkpoint.bytes)})"
+            f"checkpoint {checkpoint.id} ({checkpoint.acknowledged_ms:.0f} ms, {size_text(checkpoint.bytes)})"
         )
     parts += [lag for source in now.sources.values() if (lag := _lag(source, wall_ms))]
     if now.slowest is not None and len(now.stages) > 1:
@@ -102,7 +103,7 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         entries = sum(size.entries or 0 for size in states.values())
         size_bytes = sum(size.bytes or 0 for size in states.values())
         if entries:
-            parts.append(f"state {uid} {short(entries)} entries ({bytes_of(size_bytes)})")
+            parts.append(f"state {uid} {short(entries)} entries ({size_text(size_bytes)})")
     if now.restarts:
         parts.append(f"{now.restarts} {'restart' if now.restarts == 1 else 'restarts'}")
     if now.rescaled is not None:
@@ -160,8 +161,3 @@ def short(number: float) -> str:
         if number >= least:
             return f"{number / least:.1f} {unit}"
     return f"{number:.0f}"
-
-
-def bytes_of(number: float) -> str:
-    """Such as 950 B or 1.2 MB."""
-    return f"{short(number)}B" if number >= 1_000 else f"{number:.0f} B"

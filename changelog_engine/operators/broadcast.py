@@ -18,13 +18,20 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import InvalidJobError, NoCurrentKeyError
 from changelog_engine.graph.hooks import pairs_of
-from changelog_engine.graph.nodes import StateSpec
-from changelog_engine.operators.context import ElementContext, KeyedElementContext
+from changelog_engine.graph.nodes import NodeKind, StateSpec
+from changelog_engine.operators.context import (
+    ElementContext,
+    KeyedElementContext,
+    KeyedTimerService,
+    TaskContext,
+)
 from changelog_engine.operators.failures import element_at, user_failure
+from changelog_engine.operators.keyed import KeyedParts
 from changelog_engine.operators.messages import MAX_WATERMARK
 from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
+from changelog_engine.types import TypeInformation
 
 SHARED = "shared"  # where a checkpoint keeps, for each stage, what all of its subtasks have alike
 TYPES = "__types"  # beside the states of a snapshot, as checkpoints describe them
@@ -267,19 +274,29 @@ class _Broadcasting:
 
 
 class BroadcastOperator(_Broadcasting, TwoInputs):
-    """A broadcast function over a stream that is not keyed."""
+    """A broadcast function over a stream that is not keyed.
 
-    _waiting: list[tuple[Sequence[Any], Sequence[int] | None]] | None = None
+    Args:
+        batch: BATCH mode: the elements of the other side wait until the broadcast side has ended.
+    """
 
-    def with_broadcast(self, states: BroadcastStates, batch: bool) -> BroadcastOperator:
-        """Give it its broadcast states; returns itself.
-
-        Args:
-            batch: BATCH mode: the elements of the other side wait until the broadcast side has ended.
-        """
+    def __init__(
+        self,
+        name: str,
+        output: TypeInformation | None,
+        function: Any,
+        context: TaskContext,
+        states: BroadcastStates,
+        clock: WallClock,
+        batch: bool,
+    ) -> None:
+        sides = (
+            BroadcastContext(name, clock, states, states.readers),
+            BroadcastContext(name, clock, states, states.writers),
+        )
+        super().__init__(name, output, function, context, NodeKind.BROADCAST_PROCESS, sides)
         self.states = states
-        self._waiting = [] if batch else None
-        return self
+        self._waiting: list[tuple[Sequence[Any], Sequence[int] | None]] | None = [] if batch else None
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         if self._waiting is not None and port is self.ports[0]:
@@ -298,14 +315,11 @@ class BroadcastOperator(_Broadcasting, TwoInputs):
 class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
     """A broadcast function over a keyed stream."""
 
-    broadcast_context: BroadcastContext
-
-    def with_broadcast(self, states: BroadcastStates, clock: WallClock) -> KeyedBroadcastOperator:
-        """Give it its broadcast states; returns itself."""
+    def __init__(self, parts: KeyedParts, timers: KeyedTimerService, states: BroadcastStates) -> None:
         self.states = states
-        self.broadcast_context = KeyedBroadcastContext(self.name, clock, states, states.writers)
-        self.ports = (self.ports[0], InputPort(self, self.ports[1].call, self.broadcast_context))
-        return self
+        self.broadcast_context = KeyedBroadcastContext(parts.name, timers.clock, states, states.writers)
+        elements = KeyedReadOnlyContext(parts.cursor, parts.keys.key_of, timers, timers.clock, states)
+        super().__init__(parts, timers, NodeKind.BROADCAST_PROCESS, elements, self.broadcast_context)
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of the broadcast side, which has no key."""

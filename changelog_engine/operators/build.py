@@ -20,11 +20,9 @@ from changelog_engine.operators import keyed, stateless
 from changelog_engine.operators.async_io import AsyncOperator
 from changelog_engine.operators.base import UNCHECKED, Operator, Receiver, Union
 from changelog_engine.operators.broadcast import (
-    BroadcastContext,
     BroadcastOperator,
     BroadcastStates,
     KeyedBroadcastOperator,
-    KeyedReadOnlyContext,
 )
 from changelog_engine.operators.context import ElementContext, KeyedTimerService, TaskContext, TaskInfo
 from changelog_engine.operators.driver_output import DriverOutput
@@ -46,11 +44,10 @@ _STATELESS: dict[NodeKind, Any] = {
     NodeKind.FLAT_MAP: stateless.FlatMapOperator,
     NodeKind.FILTER: stateless.FilterOperator,
 }
-_KEYED: dict[NodeKind, Any] = {
+_KEYED: dict[NodeKind, type[keyed.KeyedOperator]] = {
     NodeKind.MAP: keyed.KeyedMapOperator,
     NodeKind.FLAT_MAP: keyed.KeyedFlatMapOperator,
     NodeKind.FILTER: keyed.KeyedFilterOperator,
-    NodeKind.REDUCE: keyed.ReduceOperator,
 }
 
 
@@ -249,40 +246,25 @@ class StageBuilder:
 
     def _keyed_operator(self, node: Node, function: Any) -> Operator:
         assert self.store is not None and self.keys is not None
-        context, cursor, uid = self._context(node), self.store.cursor, self.plan.uids[node.id]
-        if node.kind is NodeKind.WINDOW:
-            return build_window_operator(node, function, context, self.store, uid, self.keys, self.clock)
-        if node.kind is NodeKind.PROCESS or node.kind in TWO_INPUTS:
-            timers = KeyedTimerService(
-                self.store.timers(uid, EVENT_TIMERS), self.store.timers(uid, PROCESSING_TIMERS), self.clock
-            )
-            if node.kind is NodeKind.PROCESS:
-                return keyed.KeyedProcessOperator(
-                    node.label, node.output_type, function, context, cursor, self.keys, timers
-                )
-            return self._keyed_two_inputs(node, function, context, timers)
-        operator: Operator = _KEYED[node.kind](
-            node.label, node.output_type, function, context, cursor, self.keys
+        store, uid, kind = self.store, self.plan.uids[node.id], node.kind
+        called = function.function if kind in (NodeKind.WINDOW, NodeKind.BROADCAST_PROCESS) else function
+        parts = keyed.KeyedParts(
+            node.label, node.output_type, called, self._context(node), store.cursor, self.keys
         )
-        if isinstance(operator, keyed.ReduceOperator):
-            operator.final_only = self.settings.batch
-        return operator
-
-    def _keyed_two_inputs(
-        self, node: Node, function: Any, context: TaskContext, timers: KeyedTimerService
-    ) -> Operator:
-        assert self.store is not None and self.keys is not None
-        cursor, name, output = self.store.cursor, node.label, node.output_type
-        if node.kind is NodeKind.BROADCAST_PROCESS:
-            states = BroadcastStates(name, function.states)
-            elements = KeyedReadOnlyContext(cursor, self.keys.key_of, timers, self.clock, states)
-            broadcasting = KeyedBroadcastOperator(
-                name, output, function.function, context, cursor, self.keys, timers, elements
-            )
-            broadcasting.with_inputs(node.kind)
-            return broadcasting.with_broadcast(states, self.clock)
-        operator = KeyedTwoInputs(name, output, function, context, cursor, self.keys, timers)
-        return operator.with_inputs(node.kind)
+        if kind is NodeKind.WINDOW:
+            return build_window_operator(parts, function, store, uid, self.clock)
+        if kind is NodeKind.REDUCE:
+            return keyed.ReduceOperator(parts, self.settings.batch)
+        if kind in _KEYED:
+            return _KEYED[kind](parts)
+        timers = KeyedTimerService(
+            store.timers(uid, EVENT_TIMERS), store.timers(uid, PROCESSING_TIMERS), self.clock
+        )
+        if kind is NodeKind.PROCESS:
+            return keyed.KeyedProcessOperator(parts, timers)
+        if kind is NodeKind.BROADCAST_PROCESS:
+            return KeyedBroadcastOperator(parts, timers, BroadcastStates(node.label, function.states))
+        return KeyedTwoInputs(parts, timers, kind)
 
     def _gets_what_was_given(self, node: int) -> bool:
         """Whether what reaches a node stayed in the chain since a function gave it, and nothing else reads it."""
@@ -301,13 +283,10 @@ class StageBuilder:
     def _two_inputs(self, node: Node, function: Any) -> Operator:
         context, name = self._context(node), node.label
         if node.kind is NodeKind.BROADCAST_PROCESS:
-            states = BroadcastStates(name, function.states)
-            sides = (
-                BroadcastContext(name, self.clock, states, states.readers),
-                BroadcastContext(name, self.clock, states, states.writers),
+            states, batch = BroadcastStates(name, function.states), self.settings.batch
+            return BroadcastOperator(
+                name, node.output_type, function.function, context, states, self.clock, batch
             )
-            operator = BroadcastOperator(name, node.output_type, function.function, context, node.kind, sides)
-            return operator.with_broadcast(states, self.settings.batch)
         contexts = (ElementContext(name, self.clock), ElementContext(name, self.clock))
         return TwoInputs(name, node.output_type, function, context, node.kind, contexts)
 

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,24 +22,16 @@ from changelog_engine.state.timers import TimerQueue, of_whole_ms
 log = logging.getLogger("changelog_engine")
 
 
+@dataclass(frozen=True)
 class TaskInfo:
     """Where a function runs."""
 
-    def __init__(
-        self,
-        name: str,
-        subtask: int,
-        parallelism: int,
-        max_parallelism: int,
-        restarts: int,
-        parameters: dict[str, str],
-    ) -> None:
-        self.name = name
-        self.subtask = subtask
-        self.parallelism = parallelism
-        self.max_parallelism = max_parallelism
-        self.restarts = restarts
-        self.parameters = parameters
+    name: str
+    subtask: int
+    parallelism: int
+    max_parallelism: int
+    restarts: int
+    parameters: dict[str, str]
 
 
 class TaskContext:

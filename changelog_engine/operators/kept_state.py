@@ -72,11 +72,27 @@ def mark_of(point: RestorePoint | None) -> CheckpointMark | None:
     return CheckpointMark(point.checkpoint, point.lineage[-1].attempt)
 
 
-class RecentChanges:
-    """Which keys changed since the newest checkpoint that is known to be durable, and since the barrier after it, if any.
+class Sealed(NamedTuple):
+    """What changed before a barrier and behind the checkpoint before it.
 
-    Whether the checkpoint of a barrier was committed, the store hears with the next epoch, or, where the attempt fails
-    before that, from the next attempt, which starts from it or from the one before.
+    Args:
+        epoch: that ended with the barrier.
+        mark: of the barrier's checkpoint; None where it would not say of which epoch it is.
+        sizes: of all tables at the barrier.
+    """
+
+    epoch: int
+    mark: CheckpointMark | None
+    sizes: Sizes
+    changes: ChangedKeys
+
+
+class RecentChanges:
+    """Which keys changed since the newest checkpoint that is known to be durable, and since each barrier after it.
+
+    Whether the checkpoint of a barrier was committed, the store hears with the next epoch, or with the one behind it where
+    the next one runs ahead of the commit; or, where the attempt fails before that, from the next attempt, which starts from
+    it or from one before.
     """
 
     def __init__(self) -> None:
@@ -84,10 +100,7 @@ class RecentChanges:
         self._base_sizes: Sizes = {}
         self._certain = True
         self._open = ChangedKeys()
-        self._sealed: ChangedKeys | None = None  # what lies between the base and the last barrier
-        self._sealed_epoch = 0
-        self._sealed_mark: CheckpointMark | None = None
-        self._sealed_sizes: Sizes = {}
+        self._sealed: list[Sealed] = []  # between the base and the last barrier, in order; two at most
         self._left_out = False  # a checkpoint since the base failed, so that one more barrier has its number
 
     def begin(self, order: EpochOrder) -> None:
@@ -96,7 +109,8 @@ class RecentChanges:
 
     def declared(self, name: Name, size: int) -> None:
         """A state has its table, as large as it is at the base and ever since."""
-        self._base_sizes[name] = self._sealed_sizes[name] = size
+        for sizes in (self._base_sizes, *(each.sizes for each in self._sealed)):
+            sizes[name] = size
 
     def taken(self, drain: Callable[[], Drained]) -> Drained:
         """What is taken out of the logs, whose keys are kept. If that fails half-way, nothing is known any more.
@@ -121,32 +135,29 @@ class RecentChanges:
             order: the epoch's.
             sizes: of all tables.
         """
-        self._sealed, self._open = self._open, ChangedKeys()
-        self._sealed_epoch, self._sealed_sizes = order.epoch, sizes
-        self._sealed_mark = None if self._left_out else CheckpointMark(order.checkpoint_id, order.attempt)
+        mark = None if self._left_out else CheckpointMark(order.checkpoint_id, order.attempt)
+        self._sealed.append(Sealed(order.epoch, mark, sizes, self._open))
+        self._open = ChangedKeys()
 
     def next_epoch(self, order: EpochOrder) -> None:
-        """The attempt goes on: whether the last barrier's checkpoint is durable is known."""
-        if self._sealed is None:
-            return
-        if order.committed_epoch >= self._sealed_epoch:
-            self._base, self._base_sizes = mark_of(order.restore), self._sealed_sizes
+        """The attempt goes on: which checkpoints are durable is known, but for one that the epoch runs ahead of."""
+        while self._sealed and order.committed_epoch >= self._sealed[0].epoch:
+            self._base, self._base_sizes = mark_of(order.restore), self._sealed.pop(0).sizes
             self._left_out = False
-        else:
-            self._sealed.join(self._open)
-            self._open = self._sealed
-            self._left_out = True
-        self._sealed = None
+        if self._sealed and not (order.goes_on and self._sealed[0].epoch == order.epoch - 1):
+            for failed in reversed(self._sealed):
+                failed.changes.join(self._open)
+                self._open = failed.changes
+            self._sealed, self._left_out = [], True
 
     def since(self, mark: CheckpointMark) -> tuple[list[ChangedKeys], Sizes] | None:
         """What changed since a checkpoint, and the sizes of the tables then; None when that is not known."""
-        if self._sealed is not None and mark == self._sealed_mark:
-            changes, sizes = [self._open], self._sealed_sizes
-        elif mark == self._base:
-            changes = [self._open] if self._sealed is None else [self._sealed, self._open]
-            sizes = self._base_sizes
-        else:
+        marks = [self._base, *(each.mark for each in self._sealed)]
+        if mark not in marks:
             return None
+        behind = len(marks) - 1 - marks[::-1].index(mark)  # a barrier's own, where both have it
+        sizes = self._sealed[behind - 1].sizes if behind else self._base_sizes
+        changes = [*(each.changes for each in self._sealed[behind:]), self._open]
         known = self._certain and all(each.complete for each in changes)
         return (changes, sizes) if known else None
 

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.base import results_of
-from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService
+from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService, TaskContext
 from changelog_engine.operators.failures import NOTHING, element_at, user_failure
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.stateless import FunctionOperator
@@ -32,23 +33,35 @@ _EMIT_AT = 16_384
 _NO_RESULTS = ()
 
 
+@dataclass(frozen=True)
+class KeyedParts:
+    """What the head of a keyed stage is made of.
+
+    Args:
+        name: of the operator, for messages.
+        output: declared type of its elements.
+        function: this process's own copy of the user's; None where there is none.
+        context: its runtime context.
+        cursor: of the subtask's store.
+    """
+
+    name: str
+    output: TypeInformation | None
+    function: Any
+    context: TaskContext
+    cursor: Cursor
+    keys: KeyCodec
+
+
 class KeyedOperator(FunctionOperator):
     """Base of the heads of keyed stages."""
 
     call = "process_element"
 
-    def __init__(
-        self,
-        name: str,
-        output: TypeInformation | None,
-        function: Any,
-        context: Any,
-        cursor: Cursor,
-        keys: KeyCodec,
-    ) -> None:
-        super().__init__(name, output, function, context)
-        self.cursor = cursor
-        self.keys = keys
+    def __init__(self, parts: KeyedParts) -> None:
+        super().__init__(parts.name, parts.output, parts.function, parts.context)
+        self.cursor = parts.cursor
+        self.keys = parts.keys
 
     def process_keyed(
         self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
@@ -153,7 +166,10 @@ class ReduceOperator(KeyedOperator):
 
     call = "reduce"
     cell: Any = None
-    final_only = False
+
+    def __init__(self, parts: KeyedParts, final_only: bool) -> None:
+        super().__init__(parts)
+        self.final_only = final_only
 
     def open(self) -> None:
         super().open()
@@ -179,17 +195,8 @@ class ReduceOperator(KeyedOperator):
 class TimerOperator(KeyedOperator, ABC):
     """Base of keyed operators with timers in both time domains."""
 
-    def __init__(
-        self,
-        name: str,
-        output: TypeInformation | None,
-        function: Any,
-        context: Any,
-        cursor: Cursor,
-        keys: KeyCodec,
-        timers: KeyedTimerService,
-    ) -> None:
-        super().__init__(name, output, function, context, cursor, keys)
+    def __init__(self, parts: KeyedParts, timers: KeyedTimerService) -> None:
+        super().__init__(parts)
         self.timers = timers
 
     def watermark(self, watermark: int) -> None:
@@ -228,18 +235,10 @@ class TimerFunctionOperator(TimerOperator):
     """
 
     def __init__(
-        self,
-        name: str,
-        output: TypeInformation | None,
-        function: Any,
-        context: Any,
-        cursor: Cursor,
-        keys: KeyCodec,
-        timers: KeyedTimerService,
-        element_context: KeyedElementContext | None = None,
+        self, parts: KeyedParts, timers: KeyedTimerService, element_context: KeyedElementContext | None = None
     ) -> None:
-        super().__init__(name, output, function, context, cursor, keys, timers)
-        self.element_context = element_context or KeyedElementContext(cursor, keys.key_of, timers)
+        super().__init__(parts, timers)
+        self.element_context = element_context or KeyedElementContext(parts.cursor, parts.keys.key_of, timers)
 
     def emit_results(self, out: list[Any], out_times: list[int] | None) -> None:
         self.emit_tagged(out, out_times)

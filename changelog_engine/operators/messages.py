@@ -111,6 +111,20 @@ class EpochOrder(NamedTuple):
         return self.run, self.attempt, self.epoch
 
 
+class Durable(NamedTuple):
+    """What subtasks are told between two epochs: the checkpoint that an epoch ended with is durable.
+
+    Whoever does not hear of it learns it from its next order, by ``EpochOrder.committed_epoch``.
+
+    Args:
+        run, attempt, epoch: as in EpochOrder.
+    """
+
+    run: str
+    attempt: int
+    epoch: int
+
+
 class SourceReport(NamedTuple):
     """What a subtask read of one source in an epoch.
 
@@ -141,7 +155,7 @@ class EpochReport:
         next_timer_ms: the earliest processing-time timer, or None.
         barrier_ms: wall clock when the last element was processed.
         work_ms: how long it worked on elements, up to the barrier, waiting for the last answers of async functions left out.
-        moved: a watermark or the idleness of an input changed; that is state too.
+        moved: a watermark or the idleness of an input changed, or a processing-time timer fired; that is state too.
         metrics: figures of the functions' metrics.
         records_out: elements given to sinks.
         logged: of the mutations: uid -> state -> how many.

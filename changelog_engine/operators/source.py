@@ -7,12 +7,14 @@ Invariants:
     * An epoch is bounded in records, in time and in bytes. An unbounded split whose reader knows that nothing waits any
       more is left at once.
     * A checkpoint that covers several epochs keeps where each of them ended, so that it can be replayed as it ran.
+    * A position that was reached stays as it is, also where a reader changes in place what it was given or gave.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from changelog_engine.clock import monotonic_s
@@ -24,6 +26,7 @@ from changelog_engine.operators.stateless import PassOperator, TimestampsOperato
 _FIRST_STEP = 64
 _LARGEST_STEP = 32_768
 _STEP_SECONDS = 0.02
+_IMMUTABLE = (int, str, float, type(None))
 _SLICED = (list, tuple, range)  # of which a part can be taken, as not of every sequence
 _LARGEST_EPOCH_BYTES = 256 * 1024 * 1024
 _SAMPLE = 4
@@ -147,6 +150,7 @@ class SourceHead:
             if self._by_split:
                 self.head.turn_to(split)
             try:
+                position = _kept(position)
                 reader.begin_epoch(durable)
             except BaseException as error:
                 raise user_failure(error, self.name, f"beginning an epoch of split {split!r}") from error
@@ -164,6 +168,7 @@ class SourceHead:
                     values, position, finished, times, aside = reader.read(position, wanted)
                     if type(values) not in _SLICED:
                         values = list(values)
+                    kept = _kept(position)
                 except BaseException as error:
                     raise user_failure(error, self.name, f"reading split {split!r}") from error
                 count = len(values)
@@ -182,7 +187,7 @@ class SourceHead:
                 watermark = reader.watermark
                 if watermark is not None and watermark > self.head.current_watermark:
                     self.head.watermark(watermark)
-                reached[split] = (position, finished)
+                reached[split] = (kept, finished)
                 if self._acknowledges:
                     self._reached[split] = position
                 now = monotonic()
@@ -257,6 +262,11 @@ class SourceHead:
                 reader.close()
             except BaseException as error:
                 raise user_failure(error, self.name, f"closing split {split!r}") from error
+
+
+def _kept(position: Any) -> Any:
+    """A position that nobody else can change."""
+    return position if type(position) in _IMMUTABLE else deepcopy(position)
 
 
 def _behind(reader: SplitReader) -> int | None:

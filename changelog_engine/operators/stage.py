@@ -90,6 +90,7 @@ class StageRuntime:
         self.done: int | None = None
         self.kept = False  # whether it began with state that was in memory
         self._doubtful = False
+        self._not_committed: BaseException | None = None  # what a sink raised between two epochs
         self._busy_ms = 0.0
         self._assigners = [op for op in self.operators.values() if isinstance(op, TimestampsOperator)]
         self._async = [op for op in self.operators.values() if isinstance(op, AsyncOperator)]
@@ -167,6 +168,19 @@ class StageRuntime:
                 operator.abandon()
             raise
 
+    def commit(self, epoch: int) -> None:
+        """Between two epochs: the sinks commit what they had prepared up to an epoch whose checkpoint is durable.
+
+        It is what the next epoch would begin with. What a sink raises here, that epoch raises.
+        """
+        if self.done is None or self._not_committed is not None:
+            return
+        try:
+            for sink in self._sinks.values():
+                sink.commit(epoch)
+        except BaseException as error:
+            self._not_committed = error
+
     def _run(self, order: EpochOrder, data: Iterable[bytes]) -> tuple[list[tuple[int, bytes]], EpochReport]:
         report = EpochReport(self.stage, self.subtask)
         self.done = None
@@ -179,7 +193,10 @@ class StageRuntime:
             self.store.begin_epoch(order)
         now = self.clock()
         for keyed in self._keyed:
-            keyed.fire_processing_timers(now)
+            due = keyed.next_processing_timer()
+            if due is not None and due <= now:
+                self.inputs.moved = True  # without a changelog nothing else says that state has changed
+                keyed.fire_processing_timers(now)
         for source in self.sources:
             self._read(source, order, report)
         behind = sum([len(block.values) for block in blocks]) if order.kind.barrier else None
@@ -228,6 +245,8 @@ class StageRuntime:
 
     def _acknowledge(self, order: EpochOrder) -> None:
         """Commit, and tell sources, what became durable since the epoch before."""
+        if self._not_committed is not None:
+            raise self._not_committed
         for sink in self._sinks.values():
             sink.commit(order.committed_epoch)
         if order.checkpoint_id and order.committed_epoch == order.epoch - 1:

@@ -7,9 +7,9 @@ from typing import Any
 
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.operators.base import Operator, results_of
-from changelog_engine.operators.context import ElementContext
+from changelog_engine.operators.context import ElementContext, KeyedElementContext, KeyedTimerService
 from changelog_engine.operators.failures import element_at, user_failure
-from changelog_engine.operators.keyed import TimerFunctionOperator, run_process
+from changelog_engine.operators.keyed import KeyedParts, TimerFunctionOperator, run_process
 from changelog_engine.operators.stateless import FunctionOperator, run_elements
 
 Call = Callable[[Any, Any], Any]
@@ -106,20 +106,28 @@ class TwoInputs(FunctionOperator):
 
 
 class KeyedTwoInputs(TimerFunctionOperator):
-    """A function over two keyed streams that share their state; CO_PROCESS has timers."""
+    """A function over two keyed streams that share their state; CO_PROCESS has timers.
 
-    kind = NodeKind.CO_PROCESS
-    ports: tuple[InputPort, InputPort]
+    Args:
+        kind: as of `TwoInputs`.
+        second_context: what the function gets with the second input's elements, where they have no key.
+    """
 
-    def with_inputs(self, kind: NodeKind) -> KeyedTwoInputs:
-        """Say which function it is; returns itself."""
+    def __init__(
+        self,
+        parts: KeyedParts,
+        timers: KeyedTimerService,
+        kind: NodeKind,
+        element_context: KeyedElementContext | None = None,
+        second_context: ElementContext | None = None,
+    ) -> None:
+        super().__init__(parts, timers, element_context)
         self.kind = kind
         first, second = _CALLS[kind]
         self.ports = (
             InputPort(self, first, self.element_context),
-            InputPort(self, second, self.element_context),
+            InputPort(self, second, second_context or self.element_context),
         )
-        return self
 
     def process_keyed_input(
         self, port: InputPort, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None

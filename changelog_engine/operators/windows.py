@@ -15,14 +15,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.base import call_hook, results_of
-from changelog_engine.operators.context import KeyedTimerService, TaskContext
+from changelog_engine.operators.context import KeyedTimerService
 from changelog_engine.operators.failures import NOTHING, user_call
-from changelog_engine.operators.keyed import TimerOperator
+from changelog_engine.operators.keyed import KeyedParts, TimerOperator
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows_context import (
     AssignerContext,
@@ -33,9 +32,8 @@ from changelog_engine.operators.windows_context import (
     merge_entries,
 )
 from changelog_engine.operators.windows_merging import MergingWindows
-from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.cursor import NamespaceScope
 from changelog_engine.state.timers import TimeDomain, TimerQueue
-from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.assigner import MergingWindowAssigner
 from changelog_engine.windowing.namespaces import WindowCodec
 from changelog_engine.windowing.spec import Firing, WindowSpec
@@ -65,8 +63,6 @@ class WindowOperator(TimerOperator):
 
     Args:
         spec: what it does.
-        context: the runtime context.
-        cursor: of the store.
         scope: of the windows' state.
     """
 
@@ -76,17 +72,14 @@ class WindowOperator(TimerOperator):
 
     def __init__(
         self,
-        name: str,
-        output: TypeInformation | None,
+        parts: KeyedParts,
+        timers: KeyedTimerService,
         spec: WindowSpec,
-        context: TaskContext,
-        cursor: Cursor,
-        keys: KeyCodec,
         codec: WindowCodec,
         scope: NamespaceScope,
-        timers: KeyedTimerService,
     ) -> None:
-        super().__init__(name, output, spec.function, context, cursor, keys, timers)
+        super().__init__(parts, timers)
+        context = parts.context
         self.spec = spec
         self.assigner, self.trigger = spec.assigner, spec.trigger
         self.codec = codec

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from changelog_engine.clock import WallClock
-from changelog_engine.codec.keys import KeyCodec
-from changelog_engine.graph.nodes import Node
-from changelog_engine.operators.context import KeyedTimerService, TaskContext
+from changelog_engine.operators.context import KeyedTimerService
+from changelog_engine.operators.keyed import KeyedParts
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.operators.windows_aligned import AlignedWindowOperator, is_aligned
@@ -17,19 +16,12 @@ from changelog_engine.windowing.spec import WindowSpec
 
 
 def build_window_operator(
-    node: Node,
-    spec: WindowSpec,
-    context: TaskContext,
-    store: KeyedStore,
-    uid: str,
-    keys: KeyCodec,
-    clock: WallClock,
+    parts: KeyedParts, spec: WindowSpec, store: KeyedStore, uid: str, clock: WallClock
 ) -> WindowOperator:
     """The operator of a window node.
 
     Args:
-        spec: this process's own copy of its function.
-        context: its runtime context.
+        spec: this process's own copy of what it does.
         store: of the subtask.
         clock: wall clock in ms.
     """
@@ -43,5 +35,4 @@ def build_window_operator(
     event, processing = [
         store.timers(uid, domain, scope, operator.net) for domain in (EVENT_TIMERS, PROCESSING_TIMERS)
     ]
-    timers = KeyedTimerService(event, processing, clock)
-    return operator(node.label, node.output_type, spec, context, store.cursor, keys, codec, scope, timers)
+    return operator(parts, KeyedTimerService(event, processing, clock), spec, codec, scope)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -36,6 +37,7 @@ _MOST_KEYS = 65_536  # whose sessions are remembered where the state is not on t
 _MOST_CHANGED = 131_072  # sessions whose map and timers wait
 
 
+@dataclass(slots=True, eq=False)
 class OpenSession:
     """A session that is remembered.
 
@@ -48,25 +50,13 @@ class OpenSession:
         at: time of the element that changed it last, ms; ``MIN_WATERMARK`` of one that was read and has had none since.
     """
 
-    __slots__ = ("at", "end", "home", "span", "start", "state", "text")
-
-    def __init__(
-        self,
-        start: int,
-        end: int,
-        state: tuple[Any, tuple[int, int]],
-        span: tuple[int, int] | None,
-        text: str,
-        home: str,
-        at: int,
-    ) -> None:
-        self.start = start
-        self.end = end
-        self.state = state
-        self.span = span
-        self.text = text
-        self.home = home
-        self.at = at
+    start: int
+    end: int
+    state: tuple[Any, tuple[int, int]]
+    span: tuple[int, int] | None
+    text: str
+    home: str
+    at: int
 
 
 _START, _END, _TIME = attrgetter("start"), attrgetter("end"), itemgetter(0)

@@ -15,6 +15,7 @@ import sys
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from types import FrameType
 from typing import Any, NamedTuple
@@ -120,6 +121,7 @@ class Via(NamedTuple):
     origin: Origin
 
 
+@dataclass(slots=True, eq=False)
 class Step:
     """One call of a keyed function: for an element, or for a timer.
 
@@ -133,18 +135,13 @@ class Step:
         touched: of a search for what a record touched.
     """
 
-    __slots__ = ("element", "key", "operator", "origin", "reads", "timer", "touched")
-
-    def __init__(
-        self, operator: str, key: Any, origin: Origin, element: Any, timer: tuple[str, int] | None = None
-    ) -> None:
-        self.operator = operator
-        self.key = key
-        self.origin = origin
-        self.element = element
-        self.timer = timer
-        self.reads: dict[Any, None] | None = None
-        self.touched: str | None = None
+    operator: str
+    key: Any
+    origin: Origin
+    element: Any
+    timer: tuple[str, int] | None = None
+    reads: dict[Any, None] | None = None
+    touched: str | None = None
 
 
 class Held(NamedTuple):
@@ -156,6 +153,7 @@ class Held(NamedTuple):
     map_key: Any
 
 
+@dataclass(slots=True, eq=False)
 class Event:
     """One mutation.
 
@@ -171,22 +169,17 @@ class Event:
         live: of an entry of a map: it is there after it.
     """
 
-    __slots__ = (
-        "checkpoint", "index", "key", "line", "live", "mutation", "number", "operator", "reads", "state", "step",
-    )  # fmt: skip
-
-    def __init__(self, number: int, checkpoint: int, operator: str, state: str, key: Any, index: int) -> None:
-        self.number = number
-        self.checkpoint = checkpoint
-        self.operator = operator
-        self.state = state
-        self.key = key
-        self.index = index
-        self.live = True
-        self.step: Step | None = None
-        self.line: CodeLine | None = None
-        self.reads: tuple[Any, ...] = ()
-        self.mutation: Mutation | None = None
+    number: int
+    checkpoint: int
+    operator: str
+    state: str
+    key: Any
+    index: int
+    live: bool = True
+    step: Step | None = None
+    line: CodeLine | None = None
+    reads: tuple[Any, ...] = ()
+    mutation: Mutation | None = None
 
 
 class OutputAt(NamedTuple):
@@ -200,6 +193,7 @@ class OutputAt(NamedTuple):
     checkpoint: int
 
 
+@dataclass(eq=False)
 class Tracker:
     """What is going on in a traced replay.
 
@@ -210,17 +204,12 @@ class Tracker:
         keeps_all: mutations of stages without a wanted key are kept even when reads are not.
     """
 
-    def __init__(
-        self,
-        keys: dict[int, Any],
-        reads: bool = False,
-        wants_output: Callable[[str, Any], bool] | None = None,
-        keeps_all: bool = False,
-    ) -> None:
-        self.keys = keys
-        self.reads = reads
-        self.keeps_all = keeps_all
-        self.wants_output = wants_output
+    keys: dict[int, Any]
+    reads: bool = False
+    wants_output: Callable[[str, Any], bool] | None = None
+    keeps_all: bool = False
+
+    def __post_init__(self) -> None:
         self.step: Step | None = None
         self.origin: Origin = None  # of what an operator gives now
         self.given: Sequence[Origin] | SourceRange = ()  # of the batch that is pushed now

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 from changelog_engine.clock import Deadline, monotonic_s
@@ -132,7 +133,7 @@ class ReplayReader(SplitReader):
         deadline = Deadline(_PATIENCE_S, self._clock)
         finished = False
         while not same(at, end) or (ended and not finished):
-            before, watermark = at, self.watermark
+            before, watermark = deepcopy(at), self.watermark  # a reader may change it in place
             values, at, finished, times, aside = self._read(at, end, max_records)
             self.watermark = self._reader.watermark
             if finished and not same(at, end):

@@ -11,23 +11,21 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
-from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
+from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.clock import wall_ms
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ownership import attempt_of_this_process
 from changelog_engine.operators.broadcast import SHARED, BroadcastStates
 from changelog_engine.operators.state_types import describe
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint_at, open_savepoint
@@ -140,15 +138,7 @@ def bootstrap(
     target = new_savepoint_at(os.fspath(path))
     try:
         changelog, snapshots = begin_tables(target)
-        attempt = Attempt(
-            id=1,
-            parent=None,
-            owner=uuid.uuid4().hex,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            time_ms=now_ms,
-            engine=_engine_version(),
-        )
+        attempt = attempt_of_this_process(1, None, now_ms)
         small = {uid: {SHARED: {uid: state}} for uid, state in shared.items()}
         checkpoint = Checkpoint(
             1, 1, None, (Segment(1, 1, 1),), now_ms, operators=described, operator_state=small
@@ -162,13 +152,6 @@ def bootstrap(
         with contextlib.suppress(ChangelogEngineError):
             dispose_savepoint(target.storage.root)
         raise
-
-
-def _engine_version() -> str:
-    try:
-        return version("changelog-engine")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _planned(

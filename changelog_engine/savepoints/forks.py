@@ -18,8 +18,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import os
-import socket
 import uuid
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -40,7 +38,7 @@ from changelog_engine.errors import (
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import JobFolder, job_slug, table_properties
 from changelog_engine.ledger.lineage import Lineage, write_merged_rows
-from changelog_engine.ledger.ownership import write_row
+from changelog_engine.ledger.ownership import attempt_of_this_process, write_row
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshots import Snapshots
@@ -82,7 +80,6 @@ def fork_job(
     parent: JobFolder,
     checkpoint: Checkpoint,
     path: str,
-    engine: str,
     name: str | None = None,
     clock: Callable[[], float] = wall_s,
     amend: Callable[[JobFolder, Attempt], Amendment] | None = None,
@@ -92,7 +89,6 @@ def fork_job(
     Args:
         parent: the folder of the other job.
         path: the fork's folder, ``<base>/<job>``; there is none yet.
-        engine: version of this engine.
         name: the fork's job name; by default the last part of the path.
         clock: seconds since 1970.
         amend: makes the checkpoint with which the fork's attempt begins; None: it has none yet. What it raises leaves
@@ -119,7 +115,7 @@ def fork_job(
     target = JobFolder(name, slug, base.child(building))
     try:
         with protecting(parent, checkpoint.id, point.snapshot, "fork"):
-            made = _Forking(parent, checkpoint, target).run(engine, clock, amend)
+            made = _Forking(parent, checkpoint, target).run(clock, amend)
         if base.local is not None:
             base.move(building, slug)
     except BaseException:
@@ -140,7 +136,6 @@ class _Forking:
 
     def run(
         self,
-        engine: str,
         clock: Callable[[], float],
         amend: Callable[[JobFolder, Attempt], Amendment] | None,
     ) -> Fork:
@@ -154,15 +149,7 @@ class _Forking:
         adds = self._share(log.storage, storage, lineage.files, self._log_files(lineage))
         for kind in (lineage.checkpoints, lineage.attempts):
             adds += self._rows(kind, lineage.files)
-        attempt = Attempt(
-            id=newest_attempt + 1,
-            parent=self.checkpoint.id,
-            owner=uuid.uuid4().hex,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            time_ms=int(clock() * 1000),
-            engine=engine,
-        )
+        attempt = attempt_of_this_process(newest_attempt + 1, self.checkpoint.id, int(clock() * 1000))
         row = write_row(storage, ATTEMPT, self.checkpoint.id, attempt.id, attempt.to_json(), attempt.time_ms)
         adds.append(row)
         begins = self.checkpoint

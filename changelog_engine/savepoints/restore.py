@@ -23,7 +23,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.clock import wall_ms, wall_s
+from changelog_engine.clock import wall_ms
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder
@@ -53,7 +53,6 @@ def import_savepoint(
     log: DeltaLog,
     savepoint: Savepoint,
     checkpoint: Checkpoint,
-    engine: str,
 ) -> Imported:
     """Copy a savepoint into a job's tables.
 
@@ -62,7 +61,6 @@ def import_savepoint(
         log: its changelog.
         savepoint: verified.
         checkpoint: the savepoint's, or ``claimed_state`` of it: rows of operators that it doesn't have are left behind.
-        engine: version of this engine.
 
     Raises:
         FencedError: another driver took the job over.
@@ -75,7 +73,7 @@ def import_savepoint(
     with contextlib.suppress(ChangelogEngineError):  # a damaged job may be saved by its savepoint
         before = lineage.decide_restore("auto").checkpoint
         parent = None if before is None else before.id
-    attempt = begin_attempt(log, lineage.newest_attempt_id, parent, engine, wall_s)
+    attempt = begin_attempt(log, lineage.newest_attempt_id, parent)
     # The checkpoint stands at the beginning of a lineage, whatever the attempt's parent.
     committer = CheckpointCommitter(folder, log, replace(attempt, parent=None), lineage.newest_checkpoint_id)
     identity = committer.next_id

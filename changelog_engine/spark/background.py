@@ -22,7 +22,7 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -375,17 +375,20 @@ def _pickled(error: Exception) -> bytes:
     return pickle.dumps(_Failed(StorageError(f"{type(error).__name__}: {error}")))
 
 
-def room_beside(context: SparkContext, plan: JobPlan) -> bool:
+def room_beside(context: SparkContext, plan: JobPlan, ahead: Collection[int] = ()) -> bool:
     """Whether a local master has a slot that no epoch of a job takes.
 
     The session was started with one more, or has more than any stages that run at the same time have subtasks.
+
+    Args:
+        ahead: see ``side_by_side``.
     """
     slots = local_slots(context)
     if slots is None:
         return False
     if context.getConf().contains(BACKGROUND_SLOTS):
         return True
-    return slots > max(sum(stage.parallelism for stage in stages) for stages in side_by_side(plan))
+    return slots > max(sum(stage.parallelism for stage in stages) for stages in side_by_side(plan, ahead))
 
 
 def spare_location(placement: Placement, plan: JobPlan) -> str | None:
@@ -409,8 +412,12 @@ def spare_location(placement: Placement, plan: JobPlan) -> str | None:
     return best if spare[best] > 0 else None
 
 
-def side_by_side(plan: JobPlan) -> Iterator[list[Stage]]:
-    """For each stage, itself and all that may run at the same time: those that neither need its output nor give it any."""
+def side_by_side(plan: JobPlan, ahead: Collection[int] = ()) -> Iterator[list[Stage]]:
+    """For each stage, itself and all that may run at the same time: those that neither need its output nor give it any.
+
+    Args:
+        ahead: stages that run an epoch while those that need their output run the one before.
+    """
     before: dict[int, set[int]] = {}
     for stage in plan.stages:
         inputs = {edge.from_stage for edge in stage.inputs}
@@ -419,7 +426,8 @@ def side_by_side(plan: JobPlan) -> Iterator[list[Stage]]:
         yield [
             other
             for other in plan.stages
-            if other.id not in before[stage.id] and stage.id not in before[other.id]
+            if (other.id not in before[stage.id] or other.id in ahead)
+            and (stage.id not in before[other.id] or stage.id in ahead)
         ]
 
 

@@ -143,6 +143,11 @@ def archive_options(makes: bool = True) -> tuple[str, ...]:
         return ()
     with contextlib.suppress(OSError):
         os.utime(archive)  # those that nobody uses are removed
+    return using_options(archive)
+
+
+def using_options(archive: Path) -> tuple[str, ...]:
+    """What a JVM is started with to use an archive."""
     return (f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *_QUIET)
 
 

@@ -2,8 +2,9 @@
 
 Spark takes any connection to this process for any task of the stage. A task begins with the number of its partition, which
 is that of its subtask: the daemon looks at it and hands the connection to that subtask's worker, which alone has its state.
-When the worker has run the task, the daemon waits for the next one on that connection. Tasks beside the epochs have no
-state: any worker of theirs takes them.
+When the worker has run the task, the daemon waits for the next one on that connection. Between two tasks the driver tells it
+what has become durable, and it tells all its workers. Tasks beside the epochs have no state: any worker of theirs takes
+them.
 
 Of a broadcast variable Spark tells a connection once where its file lies, and once that it is gone. So the daemon hands on
 to all workers what one of them was told, and what was told once is known to a worker before each task.
@@ -27,6 +28,7 @@ Invariants:
 from __future__ import annotations
 
 import gc
+import json
 import os
 import select
 import signal
@@ -64,7 +66,9 @@ if sys.platform == "linux":
 else:
     _CLOSED, _LINK = 0, socket.SOCK_STREAM
 _LONGEST_MESSAGE = 65_536
-_TASK, _HOLDS_STATE, _HOLDS_NOTHING = b"task", b"state", b"nothing"
+_TASK, _DURABLE, _HOLDS_STATE, _HOLDS_NOTHING = b"task", b"durable", b"state", b"nothing"
+_NEWS = -(2**31)  # where a task begins with its partition
+_NEWS_BEGIN = struct.Struct("!ii")
 
 
 class _Worker:
@@ -184,6 +188,9 @@ class Daemon:
         if begins and len(begins) < _INT.size:
             return
         subtask = _INT.unpack(begins)[0] if begins else 0
+        if subtask == _NEWS:
+            self._pass_on(connection)
+            return
         if subtask < 0:
             connection.recv(_INT.size)
             for number in range(-subtask):
@@ -202,6 +209,19 @@ class Daemon:
             self._to_kill = 0
             if not self._idle:
                 self._end_idle_workers()
+
+    def _pass_on(self, connection: socket.socket) -> None:
+        """Tell all workers what is durable; one that runs a task hears it behind that."""
+        try:
+            _, size = _NEWS_BEGIN.unpack(fork_server.exactly(connection, _NEWS_BEGIN.size))
+            told = fork_server.exactly(connection, size)
+        except OSError:  # its end comes next
+            return
+        if _LINK != socket.SOCK_SEQPACKET:  # two messages may come as one; the next task tells it
+            return
+        for worker in self._workers.values():
+            with suppress(OSError):  # it ended, or has not heard anything for long: its next task tells it
+                worker.link.send(_DURABLE + b"\n" + told, socket.MSG_DONTWAIT)
 
     def _give(self, worker: _Worker, connection: socket.socket) -> None:
         """Give a worker a connection with a task, now or when it has run those before."""
@@ -451,6 +471,16 @@ def order_of_workers(count: int) -> bytes:
     return _INT.pack(-count)
 
 
+def news_of(durable: tuple[str, int, int]) -> bytes:
+    """What tells a daemon's workers that a checkpoint is durable, between two tasks.
+
+    Args:
+        durable: run, attempt and epoch; see operators.messages.
+    """
+    told = json.dumps(durable).encode()
+    return _NEWS_BEGIN.pack(_NEWS, len(told)) + told
+
+
 def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
     """In a worker: run one task after the other.
 
@@ -469,8 +499,12 @@ def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
                 return
             if not message:  # the daemon ended, or needs this worker no more
                 return
+            kind, *lines = message.split(b"\n")
+            if kind == _DURABLE:
+                _commit(lines[0])
+                continue
             fork_server.keep_from_programs(descriptors)
-            told.update(_named(each) for each in message.split(b"\n")[1:])
+            told.update(_named(each) for each in lines)
             _know(told)
             with socket.socket(fileno=descriptors[0]) as connection:
                 if not _run_task(connection):
@@ -574,6 +608,12 @@ def _run_task(connection: socket.socket) -> bool:
                 pass
         return False
     return True
+
+
+def _commit(told: bytes) -> None:
+    """Have sinks commit what is durable now; what fails there is told by the next task."""
+    if _holds_state():
+        sys.modules["changelog_engine.spark.worker"].commit(told)
 
 
 def _holds_state() -> bool:

@@ -17,6 +17,7 @@ import os
 import pickle
 import threading
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from pyspark import SparkContext
@@ -24,11 +25,13 @@ from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
+from changelog_engine.driver.plan_traits import stages_ahead
 from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
-from changelog_engine.operators.messages import EpochReport
+from changelog_engine.operators.messages import Durable, EpochReport
 from changelog_engine.spark.background import BackgroundTasks, room_beside, spare_location
+from changelog_engine.spark.errands import Errands
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
@@ -44,7 +47,9 @@ from changelog_engine.spark.task import StageTask, WarmUp, failure_of, failure_o
 log = logging.getLogger("changelog_engine")
 
 _CALL_SITE = ("callSite.short", "callSite.long")  # what Spark's interface calls a stage
+_POOL = "spark.scheduler.pool"
 _GROUP_PROPERTIES = (
+    _POOL,
     "spark.jobGroup.id",
     "spark.job.description",
     "spark.job.interruptOnCancel",
@@ -72,6 +77,7 @@ class SparkEpochRunner:
         self._job = context.broadcast(job)
         self._files = files
         self._functions = PinnedFunctions(context, self._job, files)
+        self._pool = context.getLocalProperty(_POOL)  # of the user's thread; others of the job submit too
         self._printed = printed_output(context)
         self._notes = None
         if self._printed is not None:
@@ -110,6 +116,8 @@ class SparkEpochRunner:
         self._sets: dict[range, Any] = {}
         self._group_before: list[tuple[str, str | None]] | None = None
         self._ahead = ReadAhead(context, self._run_ahead, self._forget)
+        self._errands = Errands()
+        self._ended: dict[int, Shuffled] = {}  # what stages sent in the epoch before
         # Elsewhere a subtask has no process of its own by its stage's daemon, or sources their places.
         self._reads_ahead = self._functions.routed and self._placement is None
         self._cancel_lock = threading.Lock()
@@ -158,12 +166,15 @@ class SparkEpochRunner:
 
     def _run(self, orders: Orders, timeout_s: float, following: Following | None) -> list[EpochReport]:
         self._cancelled = None
+        ended, self._ended = self._ended, {}
+        if ended:
+            self._errands.run(partial(self._forget, ended))
         begun = self._ahead.take(orders)
         if self._placement is not None and self._placement.place(orders(0, 0).attempt):
             self._starts.clear()
         shuffled = begun.shuffled
-        ended, at_rest = threading.Event(), False
-        threading.Thread(target=self._watch, args=(ended, timeout_s), name="epoch", daemon=True).start()
+        over, at_rest = threading.Event(), False
+        threading.Thread(target=self._watch, args=(over, timeout_s), name="epoch", daemon=True).start()
         try:
             ends = self._build(orders, shuffled)
             if following is not None:
@@ -178,9 +189,9 @@ class SparkEpochRunner:
             raise self._failure(error) from None
         finally:  # after a Ctrl-C the epoch may still run
             with self._cancel_lock:
-                ended.set()
+                over.set()
             if at_rest:
-                self._forget(shuffled)
+                self._ended = shuffled
         self._ahead.end()
         if self._placement is not None and (lost := self._placement.lost()):
             # Spark repeated what the lost one had made; a user's function need not give the same twice.
@@ -222,6 +233,11 @@ class SparkEpochRunner:
                 with contextlib.suppress(*LOST):
                     self.context.cancelJobGroup(self.run_id)
 
+    def tell(self, durable: Durable, stages: Iterable[int]) -> None:
+        """See EpochRunner. A thread does so: the time limit of epochs does not hold where a daemon stands still."""
+        if self._placement is None:
+            self._errands.run(partial(self._functions.tell, durable, stages))
+
     def prepare(self, plan: JobPlan) -> None:
         """See EpochRunner: the processes of further subtasks start, and import what they need."""
         added = [
@@ -235,6 +251,7 @@ class SparkEpochRunner:
         count = sum(len(subtasks) for _, subtasks in added)
         with contextlib.suppress(*LOST):  # the first epoch's failure says more
             self._start_workers(plan)
+            self._enter_pool()
             self.context.setLocalProperty(
                 _CALL_SITE[0], f"starting {count} more workers of {plan.graph.name}"
             )
@@ -301,7 +318,8 @@ class SparkEpochRunner:
             found.append(self._elsewhere)
         locations: list[str] = []
         if self._placement is None:
-            room = room_beside(self.context, self.plan)
+            ahead = stages_ahead(self.plan, self._shipped.settings) if self._reads_ahead else ()
+            room = room_beside(self.context, self.plan, ahead)
         else:
             spare = spare_location(self._placement, self.plan)
             locations, room = [] if spare is None else [spare], spare is not None
@@ -330,6 +348,8 @@ class SparkEpochRunner:
     def close(self) -> None:
         """Let go of what the job keeps in Spark, and give this thread its own job group back."""
         self._ahead.close()
+        self._errands.run(partial(self._forget, self._ended))
+        self._errands.close()
         self._functions.close()
         if self._notes is not None:
             self._notes.clear()
@@ -353,6 +373,12 @@ class SparkEpochRunner:
     def _describe(self, orders: Orders) -> None:
         """Have the jobs that this thread submits from now on be of an epoch."""
         self.context.setJobGroup(self.run_id, f"epoch {orders(0, 0).epoch} of {self.plan.graph.name}")
+        self._enter_pool()
+
+    def _enter_pool(self) -> None:
+        """Have the jobs that this thread submits share the cores as those of the thread that made the job do."""
+        if self._pool is not None:
+            self.context.setLocalProperty(_POOL, self._pool)
 
     def _add(self, stage: Stage, orders: Orders, shuffled: dict[int, Shuffled]) -> Any | None:
         """Add what a stage sends to other stages; returns the RDD of one that sends nothing."""

@@ -20,13 +20,15 @@ import contextlib
 import itertools
 import logging
 import threading
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any, NamedTuple
 
 from pyspark import SparkContext
 from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, PairDeserializer
 
-from changelog_engine.spark.daemon import PIN_VARIABLE, order_of_workers
+from changelog_engine.operators.messages import Durable
+from changelog_engine.spark.daemon import PIN_VARIABLE, news_of, order_of_workers
 from changelog_engine.spark.files import WorkerFiles
 from changelog_engine.spark.session import engine_path
 from changelog_engine.spark.task import StageTask, WarmUp
@@ -53,12 +55,32 @@ _OTHER_WORKERS = (
     "spark.python.authenticate.socketTimeout",
     "spark.executorEnv.OMP_NUM_THREADS",
     "spark.executor.pyspark.memory",
+    "spark.python.daemon.killWorkerOnFlushFailure",
     "spark.python.use.daemon",
+    "spark.python.worker.faulthandler.enabled",
     "spark.python.worker.module",
+    "spark.python.worker.tracebackDumpIntervalSeconds",
     "spark.task.cpus",
 )
 _slots_taken: set[tuple[str, int]] = set()  # (application, slot)
 _slots_lock = threading.Lock()
+
+
+class _Reached(NamedTuple):
+    """The daemons of this machine, as Spark's environment reaches them.
+
+    Args:
+        spark: Scala's SparkEnv.
+        folders: where Spark keeps its files.
+        to_scala_map, wrap: of Java.
+        daemons: by stage, what Spark finds its daemon by.
+    """
+
+    spark: Any
+    folders: list[str]
+    to_scala_map: Callable[[Any], Any]
+    wrap: Callable[[bytearray], Any]
+    daemons: dict[int, tuple[Any, ...]]
 
 
 class PinnedFunctions:
@@ -154,25 +176,44 @@ class PinnedFunctions:
         Args:
             stages: pairs of stage and parallelism; none of them has a task under way.
         """
+        if self._reached is not None:
+            with _told_when_slow(self._python, _SLOW_START_S):
+                for stage, parallelism in stages:
+                    self._send(self._reached, stage, order_of_workers(parallelism))
+
+    def tell(self, durable: Durable, stages: Iterable[int]) -> None:
+        """Tell the workers of stages what is durable, between two of their tasks; where daemons can't be reached, nobody."""
+        if self._reached is not None:
+            for stage in stages:
+                self._send(self._reached, stage, news_of(durable))
+
+    def _send(self, reached: _Reached, stage: int, message: bytes) -> None:
+        """Send a message to the daemon of a stage on a connection that no task has."""
+        process = reached.daemons.get(stage)
+        if process is None:
+            variables = self._hash_map(self._environment(stage))
+            variables["SPARK_LOCAL_DIRS"] = ",".join(reached.folders)
+            for name, value in _OF_A_TASK.items():
+                variables[name] = value
+            named = reached.to_scala_map(variables)
+            process = reached.daemons[stage] = (self._python, "pyspark.worker", _DAEMON, named)
+        worker = reached.spark.createPythonWorker(*process, True)._1()
+        worker.channel().write(reached.wrap(bytearray(message)))
+        reached.spark.releasePythonWorker(*process, worker)
+
+    @cached_property
+    def _reached(self) -> _Reached | None:
+        """How this process reaches the daemons; None where Spark's settings are others than those of our own sessions."""
         conf = self._context.getConf()
         if any(conf.get(key) != value for key, value in _SESSION.items()) or any(
             conf.contains(key) for key in _OTHER_WORKERS
         ):
-            return
+            return None
         jvm: Any = self._context._jvm
         scala_context: Any = self._context._jsc.sc()
         spark = scala_context.env()
         folders = list(spark.blockManager().diskBlockManager().localDirsString())
-        with _told_when_slow(self._python, _SLOW_START_S):
-            for stage, parallelism in stages:
-                variables = self._hash_map(self._environment(stage))
-                variables["SPARK_LOCAL_DIRS"] = ",".join(folders)
-                for name, value in _OF_A_TASK.items():
-                    variables[name] = value
-                process = (self._python, "pyspark.worker", _DAEMON, jvm.PythonUtils.toScalaMap(variables))
-                worker = spark.createPythonWorker(*process, True)._1()
-                worker.channel().write(jvm.java.nio.ByteBuffer.wrap(bytearray(order_of_workers(parallelism))))
-                spark.releasePythonWorker(*process, worker)
+        return _Reached(spark, folders, jvm.PythonUtils.toScalaMap, jvm.java.nio.ByteBuffer.wrap, {})
 
     def close(self) -> None:
         """Give the slot back."""

@@ -11,6 +11,7 @@ The registry is a module global that tasks reach by import, because cloudpickle 
 from __future__ import annotations
 
 import contextlib
+import json
 import sys
 import traceback
 from collections.abc import Callable, Iterable
@@ -24,9 +25,10 @@ from changelog_engine.operators.blocks import encode_report
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.forked import ends_in_forked_children
 from changelog_engine.operators.kept_state import KeptState
-from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.operators.messages import Durable, EpochOrder
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.spark.notes import teller
+from changelog_engine.spark.printed import flush_printed
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.storage.file_systems import use_options
 
@@ -82,6 +84,13 @@ class Registry:
                 self._closed[stage, subtask] = order.run, order.attempt
                 runtime.close()
             return sent
+
+    def commit(self, durable: Durable) -> None:
+        """Between two epochs: the sinks of all subtasks here commit what is durable now; see StageRuntime.commit."""
+        with ends_in_forked_children():
+            for held in self.held.values():
+                if (held.run, held.attempt) == (durable.run, durable.attempt):
+                    held.runtime.commit(durable.epoch)
 
     def _runtime(
         self,
@@ -156,6 +165,16 @@ class Registry:
         """Drop everything."""
         for name in list(self.held):
             self._drop(name)
+
+
+def commit(told: bytes) -> None:
+    """Have sinks commit what is durable now; what fails there is told by the next task.
+
+    Args:
+        told: the fields of a Durable, as JSON.
+    """
+    REGISTRY.commit(Durable(*json.loads(told)))
+    flush_printed()
 
 
 def _close_quietly(runtime: StageRuntime) -> None:

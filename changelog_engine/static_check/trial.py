@@ -56,7 +56,6 @@ _OF_STREAMS = (
 )
 _OF_WINDOWS = (
     "trigger",
-    "evictor",
     "allowed_lateness",
     "side_output_late_data",
     "reduce",

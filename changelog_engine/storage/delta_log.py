@@ -24,7 +24,7 @@ import re
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -674,15 +674,32 @@ def commit_checksum(lines: Iterable[bytes], metadata: str) -> str:
     return f"{found:08x}"
 
 
+def is_intact(lines: Sequence[bytes], actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the actions of a commit are those that its writer took the checksum of; true for writers that took none.
+
+    Args:
+        lines: of the commit, none of them empty.
+        actions: what they say.
+    """
+    for action in actions:
+        info = action.get("commitInfo", {})
+        wanted = info.get("operationParameters", {}).get(CHECKSUM)
+        if wanted is not None:
+            others = (line for line, other in zip(lines, actions, strict=True) if other is not action)
+            return bool(wanted == commit_checksum(others, info.get("userMetadata", "")))
+    return True
+
+
 def _wrong_with(commit: bytes) -> str | None:
-    if not commit.strip():
+    lines = [line for line in commit.splitlines() if line.strip()]
+    if not lines:
         return "is empty"
     try:
-        actions = [json.loads(line) for line in commit.splitlines() if line.strip()]
+        actions = [json.loads(line) for line in lines]
+        if not is_intact(lines, actions):
+            return "has another checksum than its actions"
     except ValueError as error:
         return f"is not JSON ({error})"
-    return (
-        None
-        if all(isinstance(action, dict) for action in actions)
-        else "does not hold actions of a Delta table"
-    )
+    except (AttributeError, TypeError):
+        return "does not hold actions of a Delta table"
+    return None

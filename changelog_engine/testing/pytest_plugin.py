@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,30 +36,17 @@ def replay() -> Replay:
         job: str | None = None,
         arguments: Sequence[str] = (),
     ) -> ReplayReport:
+        from changelog_engine.launcher import run_program
+        from changelog_engine.launcher.alias import process_as_before
         from changelog_engine.replay.job import replay_job
 
         if callable(program):
             report = replay_job(program, start, end, job)
         else:
-            with _script(os.fspath(program), arguments) as run:
-                report = replay_job(run, start, end, job)
+            with process_as_before():
+                report = replay_job(lambda: run_program(os.fspath(program), arguments), start, end, job)
         if not report.equal:
             pytest.fail(report.text(), pytrace=False)
         return report
 
     return check
-
-
-@contextlib.contextmanager
-def _script(path: str, arguments: Sequence[str]) -> Iterator[Callable[[], None]]:
-    """A script as a program; arguments, import path and alias are put back afterwards."""
-    from changelog_engine.launcher import alias_installed, run_program
-    from changelog_engine.launcher.alias import remove_alias
-
-    had_alias, argv, search = alias_installed(), list(sys.argv), list(sys.path)
-    try:
-        yield lambda: run_program(path, arguments)
-    finally:
-        sys.argv[:], sys.path[:] = argv, search
-        if not had_alias:
-            remove_alias()

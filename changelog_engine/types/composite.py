@@ -19,6 +19,7 @@ from changelog_engine.types.row import (
     make_row,
     values_of,
 )
+from changelog_engine.types.row_loops import LOOPS
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
 
 
@@ -61,7 +62,12 @@ def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | 
         ]
     exec("def test(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
     test: Callable[[Any], bool] = given["test"]
-    return test
+    tests = _field_tests(type_info)
+    if LOOPS is None or tests is None:
+        return test
+    names = None if isinstance(type_info, TupleTypeInfo) else type_info.get_field_names()
+    loop: Callable[[Any], bool] = LOOPS.test_of(names, tests, test)
+    return loop
 
 
 @lru_cache(maxsize=1024)
@@ -96,7 +102,8 @@ def _copier_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None] | None:
     ]
     exec("def copy(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
     copy: Callable[[Any], Row | None] = given["copy"]
-    return copy
+    tests = _field_tests(type_info)
+    return copy if LOOPS is None or tests is None else LOOPS.copier_of(names, tests, copy)
 
 
 @lru_cache(maxsize=1024)
@@ -115,7 +122,7 @@ def _reader_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None]:
     ]
     exec("def read(v):\n " + "\n ".join(lines), given)  # of names as literals, and of names made here
     read: Callable[[Any], Row | None] = given["read"]
-    return read
+    return read if LOOPS is None else LOOPS.reader_of(names, (), read)
 
 
 def _variables(type_info: TupleTypeInfo | RowTypeInfo) -> list[str]:
@@ -145,6 +152,20 @@ def _terms(type_info: TupleTypeInfo | RowTypeInfo, given: dict[str, Any]) -> str
             term = f"t{name}({name})"
         terms.append(f"({term} or {name} is None)")
     return " and ".join(terms) or "True"
+
+
+def _field_tests(type_info: TupleTypeInfo | RowTypeInfo) -> tuple[type | tuple[int, int], ...] | None:
+    """The test of each field as a class or the bounds of an int, for loops in C; None when one has another."""
+    tests: list[type | tuple[int, int]] = []
+    for field_type in type_info.get_field_types():
+        if field_type.sure is not None:
+            tests.append(field_type.sure)
+        elif isinstance(field_type, IntegerTypeInfo) and field_type.low is not None:
+            assert field_type.high is not None
+            tests.append((field_type.low, field_type.high))
+        else:
+            return None
+    return tuple(tests)
 
 
 class _FieldsTypeInfo(TypeInformation):

@@ -18,6 +18,7 @@ from typing import Any
 
 from changelog_engine.errors import UnknownFieldError
 from changelog_engine.types.java_members import JavaMembers
+from changelog_engine.types.row_loops import LOOPS
 
 _PROBED = ("__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__getstate__", "__setstate__")
 _ATOMS = frozenset((type(None), bool, int, float, str, bytes))
@@ -330,6 +331,8 @@ PARTS_OF_ROWS: dict[str, Any] = {
 # A field of such a name must not stand in front of what is called so.
 _TAKEN = frozenset((*dir(Row), *_PROBED))
 _PARTS = frozenset(("_fields", "_row_kind", "_values"))
+if LOOPS is not None:
+    LOOPS.bind(Row, _INSERT)
 
 
 def _make_compact(row: Row, names: list[str] | None, values: list[Any], kind: RowKind) -> None:
@@ -420,6 +423,10 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
         >>> columns_of_rows([Row(a=1, b="x"), Row(a=2, b="y")])
         (['a', 'b'], [[1, 2], ['x', 'y']])
     """
+    if LOOPS is not None:
+        found: tuple[list[str], list[list[Any]]] | None = LOOPS.columns_of(rows)
+        if found is not None:
+            return found
     if not rows or type(rows[0]) is not Row or set(map(type, rows)) != {Row}:
         return None
     fields = [row._own for row in rows if row._list is None]
@@ -429,10 +436,10 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
             return None
         return names, [list(map(itemgetter(name), fields)) for name in names]  # drives our own code
     if not fields:
-        found = _lists_of_compact(rows)
-        if found is None or set(map(len, found[1])) != {len(found[0])}:
+        compact = _lists_of_compact(rows)
+        if compact is None or set(map(len, compact[1])) != {len(compact[0])}:
             return None
-        return found[0], [list(map(itemgetter(index), found[1])) for index in range(len(found[0]))]
+        return compact[0], [list(map(itemgetter(index), compact[1])) for index in range(len(compact[0]))]
     first, insert = field_names_of(rows[0]), RowKind.INSERT
     if first is None:
         return None
@@ -471,6 +478,10 @@ def dicts_of_rows(rows: list[Any], names: list[str]) -> list[dict[str, Any]] | N
     Returns:
         None unless all are compact rows of kind INSERT with these names.
     """
+    if LOOPS is not None:
+        dicts: list[dict[str, Any]] | None = LOOPS.dicts_of(rows, names)
+        if dicts is not None:
+            return dicts
     if set(map(type, rows)) != {Row}:
         return None
     try:
@@ -538,7 +549,7 @@ def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], lis
     given = {**PARTS_OF_ROWS}
     exec("\n".join(lines), given)  # of names as literals, and of names made here
     make: Callable[[Sequence[Sequence[Any]]], list[Row]] = given["rows_of"]
-    return make
+    return make if LOOPS is None else LOOPS.maker_of([*names], (), make)
 
 
 @lru_cache(maxsize=256)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from changelog_engine.display import iso
+from changelog_engine.display import iso, size_text
 from changelog_engine.inspection.key_history import KeyChange
 from changelog_engine.inspection.timeline import (
     CANCELLED,
@@ -28,7 +28,7 @@ from changelog_engine.inspection.timeline import (
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
 from changelog_engine.ui.opened_job import Detail, OpenedJob
 from changelog_engine.ui.tree import Run, Tree
-from changelog_engine.ui.values import amount, bytes_text, duration
+from changelog_engine.ui.values import amount, duration
 
 EDGE = 14  # left and right of the plot
 _COLUMN = 4  # least width of a column, pixels
@@ -140,7 +140,7 @@ def draw_timeline(
     columns, values = _columns(cells, read, scale, rows)
     strips = []
     for index, (name, shown) in enumerate(
-        (("duration", duration), ("size", bytes_text), ("records/s", amount))
+        (("duration", duration), ("size", size_text), ("records/s", amount))
     ):
         y = graph_height + 8 + index * (_STRIP + 14)
         heights = [each[index] for each in values]
@@ -261,7 +261,7 @@ def _columns(
         tip = [
             _about(row) if low == high else f"checkpoints {rows[low].id} to {row.id}; of the last:",
             f"{iso(row.time_ms)} UTC",
-            f"{duration(detail.duration_ms)}, {bytes_text(detail.bytes)}, {amount(detail.rows)} {detail.rows_are}{rate}",
+            f"{duration(detail.duration_ms)}, {size_text(detail.bytes)}, {amount(detail.rows)} {detail.rows_are}{rate}",
         ]
         columns.append(Column(begin, round(max(end - begin, 1), 1), row.id, "\n".join(tip)))
     return columns, values

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.display import iso
+from changelog_engine.display import iso, size_text
 from changelog_engine.inspection.jobs import JobStatus
 from changelog_engine.inspection.timeline import AttemptRow
 from changelog_engine.ui.opened_job import OpenedJob
 from changelog_engine.ui.operator_graph import GraphPicture, draw_graph
-from changelog_engine.ui.values import bytes_text
 
 _LAST = 120  # checkpoints that rates and durations are shown of
 _SPARK_WIDTH, _SPARK_HEIGHT = 240, 40
@@ -58,7 +57,7 @@ class OperatorNow(NamedTuple):
         if self.mutations is not None:
             lines.append(f"{self.mutations:,.1f} mutations/s")
         if self.bytes is not None:
-            lines.append(f"state {bytes_text(self.bytes)}")
+            lines.append(f"state {size_text(self.bytes)}")
         if self.ended:
             lines.append("input ended")
         elif self.watermark is not None:

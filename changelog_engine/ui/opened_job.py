@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.moments import StateOverTime
 from changelog_engine.inspection.points import open_ledger
@@ -123,10 +124,7 @@ class OpenedJob:
             newest = lineage.newest_checkpoint()
             of_attempt = lineage.newest_checkpoint(checkpoint.attempt)
             for end in (newest, of_attempt):
-                if end is not None and any(
-                    run.attempt == checkpoint.attempt and run.first <= checkpoint.id <= run.last
-                    for run in end.lineage
-                ):
+                if end is not None and on_lineage(end.lineage, checkpoint.attempt, checkpoint.id):
                     return end
             return checkpoint
 
@@ -171,7 +169,9 @@ class States:
                 # As little as the moment needs; all of the branch once an earlier one is asked for.
                 since = None if any(each.tip.id == tip.id for each in kept.states) else checkpoint
                 # One that ends where this one goes on is of no use any more.
-                kept.states = [each for each in kept.states if not _goes_on(each.tip, tip)][-1:]
+                kept.states = [
+                    each for each in kept.states if not on_lineage(tip.lineage, each.tip.attempt, each.tip.id)
+                ][-1:]
                 ledger = open_ledger(job.root)
                 try:
                     found = StateOverTime(ledger, tip, operator, state, since)
@@ -189,7 +189,3 @@ class _Kept:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.states: list[StateOverTime] = []
-
-
-def _goes_on(old: Checkpoint, new: Checkpoint) -> bool:
-    return any(run.attempt == old.attempt and run.first <= old.id <= run.last for run in new.lineage)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import jinja2
 
-from changelog_engine.display import iso
+from changelog_engine.display import iso, size_text
 from changelog_engine.types.typeinfo import cut
-from changelog_engine.ui.values import amount, bytes_text, duration, shown, type_name
+from changelog_engine.ui.values import amount, duration, shown, type_name
 
 HERE = Path(__file__).parent
 
@@ -28,7 +28,7 @@ def templates() -> jinja2.Environment:
     found.filters.update(
         shown=shown,
         type_name=type_name,
-        bytes=bytes_text,
+        bytes=size_text,
         duration=duration,
         amount=amount,
         time=iso,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 MOST_LETTERS = 2_000
-_UNITS = ("B", "kB", "MB", "GB", "TB")
 
 
 def shown(value: Any, most: int = MOST_LETTERS) -> str:
@@ -17,19 +16,6 @@ def shown(value: Any, most: int = MOST_LETTERS) -> str:
 def type_name(value: Any) -> str:
     """The class of a value."""
     return type(value).__name__
-
-
-def bytes_text(count: float) -> str:
-    """A number of bytes.
-
-    Example:
-        >>> bytes_text(1_500)
-        '1.5 kB'
-    """
-    unit = 0
-    while count >= 1000 and unit < len(_UNITS) - 1:
-        count, unit = count / 1000, unit + 1
-    return f"{count:.0f} B" if unit == 0 else f"{count:.1f} {_UNITS[unit]}"
 
 
 def duration(ms: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
@@ -95,6 +95,18 @@ class _Continuous(Trigger[Any, Any]):
         self.interval = whole(interval, f"{type(self).__name__}: the interval in ms", 1)
         self._next = ReservedState("__fire_time", StateKind.REDUCING, Types.LONG(), min)
 
+    @classmethod
+    def of(cls, interval: Any) -> Self:
+        """A new trigger.
+
+        Args:
+            interval: a Time.
+
+        Raises:
+            ConfigurationError: no Time, or less than 1 ms.
+        """
+        return cls(milliseconds(interval, f"{cls.__name__}.of: interval"))
+
     def _begin(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> None:
         """Set the first firing, if none is set: at the next multiple of the interval."""
         state = ctx.get_partitioned_state(self._next)
@@ -121,6 +133,17 @@ class _Continuous(Trigger[Any, Any]):
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         """Set the timer of a firing."""
 
+    @abstractmethod
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Delete the timer of a firing."""
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        state = ctx.get_partitioned_state(self._next)
+        following = state.get()
+        if following is not None:
+            self._delete(following, ctx)
+            state.clear()
+
     def can_merge(self) -> bool:
         return True
 
@@ -143,18 +166,6 @@ class ContinuousEventTimeTrigger(_Continuous):
     Source: pyflink.datastream.window.ContinuousEventTimeTrigger
     """
 
-    @staticmethod
-    def of(interval: Any) -> ContinuousEventTimeTrigger:
-        """A new trigger.
-
-        Args:
-            interval: a Time.
-
-        Raises:
-            ConfigurationError: no Time, or less than 1 ms.
-        """
-        return ContinuousEventTimeTrigger(milliseconds(interval, "ContinuousEventTimeTrigger.of: interval"))
-
     def on_element(
         self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -174,15 +185,14 @@ class ContinuousEventTimeTrigger(_Continuous):
         return _CONTINUE
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
-        state = ctx.get_partitioned_state(self._next)
-        following = state.get()
-        if following is not None:
-            ctx.delete_event_time_timer(following)
-            state.clear()
+        super().clear(window, ctx)
         ctx.delete_event_time_timer(window.max_timestamp())
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         ctx.register_event_time_timer(time)
+
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(time)
 
 
 class ContinuousProcessingTimeTrigger(_Continuous):
@@ -197,20 +207,6 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     Source: pyflink.datastream.window.ContinuousProcessingTimeTrigger
     """
 
-    @staticmethod
-    def of(interval: Any) -> ContinuousProcessingTimeTrigger:
-        """A new trigger.
-
-        Args:
-            interval: a Time.
-
-        Raises:
-            ConfigurationError: no Time, or less than 1 ms.
-        """
-        return ContinuousProcessingTimeTrigger(
-            milliseconds(interval, "ContinuousProcessingTimeTrigger.of: interval")
-        )
-
     def on_element(
         self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
     ) -> TriggerResult:
@@ -223,12 +219,8 @@ class ContinuousProcessingTimeTrigger(_Continuous):
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _CONTINUE
 
-    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
-        state = ctx.get_partitioned_state(self._next)
-        following = state.get()
-        if following is not None:
-            ctx.delete_processing_time_timer(following)
-            state.clear()
-
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         ctx.register_processing_time_timer(time)
+
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(time)

@@ -25,7 +25,7 @@ def make(base: str, checkpoints: int) -> None:
     """A log that lists so many checkpoints, with a Delta checkpoint at its end."""
     folder = open_job_folder(base, "job")
     log, stats = folder.open_changelog(), delta_stats(footer(Path(base, "part.parquet")))
-    begin_attempt(log, 0, None, "bench")
+    begin_attempt(log, 0, None)
     for first in range(1, checkpoints + 1, _AT_ONCE):
         adds = []
         for checkpoint in range(first, min(first + _AT_ONCE, checkpoints + 1)):

@@ -36,7 +36,7 @@ def make_log(base: Path, rows: int, keys: int, checkpoints: int, subtasks: int =
     shutil.rmtree(base, ignore_errors=True)
     folder = open_job_folder(str(base), "job")
     delta = folder.open_changelog()
-    attempt = begin_attempt(delta, 0, None, "bench")
+    attempt = begin_attempt(delta, 0, None)
     committer = CheckpointCommitter(folder, delta, attempt, 0)
     sequences = [0] * subtasks
     for checkpoint in range(1, checkpoints + 1):

@@ -140,7 +140,11 @@ def test_what_does_not_fit_into_arrows_arrays_is_named(monkeypatch: pytest.Monke
         raise pa.ArrowInvalid("offset overflow while concatenating arrays")
 
     monkeypatch.setattr(compaction, "coded", coded)
-    table = table_of([("value", "a", None, None, mutation_log.PUT, "1")])
+    table = table_of([("value", "a" * 100, None, None, mutation_log.PUT, "1")])
+    for fold in (fold_state, condensed):
+        with pytest.raises(pa.ArrowInvalid, match="offset overflow"):  # a hundred bytes are not too many
+            fold([table])
+    monkeypatch.setattr(compaction, "ARRAY_BYTES", 99)
     for fold in (fold_state, condensed):
         with pytest.raises(
             StateTooLargeError, match=r"1 rows of state 'value' of operator 'op'.*offset overflow.*key"

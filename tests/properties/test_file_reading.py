@@ -17,8 +17,8 @@ from changelog_engine.connectors.files import (
     CsvSchema,
     FileSource,
     JsonLines,
-    csv_chunks,
     csv_files,
+    line_chunks,
 )
 from changelog_engine.connectors.files.json_lines import _row_decoder
 from changelog_engine.errors import TypeMismatchError
@@ -103,8 +103,8 @@ def contents(draw, schema):
 
 def read_all(path, schema, steps, tag, least, chunk):
     """What each read() gives until the end or an error; then the same from where each began, with readers of their own."""
-    before = csv_files._LEAST_PLAIN, csv_chunks.CHUNK_BYTES
-    csv_files._LEAST_PLAIN, csv_chunks.CHUNK_BYTES = least, chunk
+    before = csv_files._LEAST_PLAIN, line_chunks.CHUNK_BYTES
+    csv_files._LEAST_PLAIN, line_chunks.CHUNK_BYTES = least, chunk
     try:
         records = CsvRecords(schema)
         source = FileSource([str(path)], records if tag is None else records.with_bad_records_tag(tag))
@@ -127,7 +127,7 @@ def read_all(path, schema, steps, tag, least, chunk):
         reader.close()
         return found
     finally:
-        csv_files._LEAST_PLAIN, csv_chunks.CHUNK_BYTES = before
+        csv_files._LEAST_PLAIN, line_chunks.CHUNK_BYTES = before
 
 
 @settings(max_examples=400, deadline=None)

@@ -272,7 +272,7 @@ def test_every_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
         replayed = replay_graph(job_of(sources, 2), job.settings, commit.id)
         assert replayed.equal, replayed.text()
         savepoint = create_savepoint(folder, commit, str(tmp_path / "savepoints"))
-        fork_job(folder, commit, str(tmp_path / f"fork{commit.id}" / "job"), "test")
+        fork_job(folder, commit, str(tmp_path / f"fork{commit.id}" / "job"))
         for name, settings in (
             (f"fork{commit.id}", {}),
             (f"savepoint{commit.id}", {"restore": savepoint.path}),

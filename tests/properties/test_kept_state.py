@@ -20,7 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import window_jobs
 from support.backends import backend_settings, small_maps
-from support.graphs import keyed_job
+from support.functions import Count
+from support.graphs import GraphBuilder, keyed_job
 from support.jobs import TestJob
 from support.live import LiveStates, logged_state
 from support.model import pictured
@@ -271,6 +272,23 @@ def test_kept_state_is_what_storage_has(data: st.DataObject) -> None:
         tolerable = data.draw(st.sampled_from([0, 0, 3]), "tolerable failures")
         settings |= {"part_max_bytes": part_bytes, "tolerable_failures": tolerable}
         Checked(script=script, live=live, **settings).run(graph)
+
+
+@given(data=st.data())
+def test_state_of_a_stage_that_runs_ahead_is_kept(data: st.DataObject) -> None:
+    """It is behind the checkpoint that comes next, or behind the one after it."""
+    profile = data.draw(st.sampled_from(sorted(PROFILES)), "profile")
+    build = GraphBuilder(parallelism=data.draw(st.integers(1, 2), "parallelism"))
+    source = build.source(data.draw(inputs(profile, max_elements=40), "elements"))
+    timed = build.timestamps(source, lambda element: element[1])
+    keyed = build.key_by(timed, lambda element: element[0], PROFILES[profile].key_type)
+    first = build.process(keyed, Failing(profile), uid="first")
+    build.collect(build.process(build.key_by(first, repr, Types.STRING()), Count(), uid="second"))
+    live, kept, script = LiveStates(), Kept(), dense(data, 2)
+    set_traps(data)
+    with prepared(data) as settings, live.watched(), kept.watched():
+        settings |= {"packs": data.draw(st.booleans(), "packs")}
+        Checked(script=script, live=live, read_ahead=True, **settings).run(build.graph())
 
 
 @given(data=st.data())

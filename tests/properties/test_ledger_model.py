@@ -209,7 +209,7 @@ def planners(folder: JobFolder, number: int, directory: str) -> list[Any]:
         lambda: state_at(folder.changelog.root, number),
         lambda: Tables(folder.storage.root).state(row(), None),
         lambda: plan_snapshot(folder, number),
-        lambda: fork_job(folder, row(), f"{directory}/fork", "test"),
+        lambda: fork_job(folder, row(), f"{directory}/fork"),
         lambda: create_savepoint(folder, row(), directory),
     ]
 

@@ -68,8 +68,8 @@ def test_copies_equal_the_log(profile: str, data: st.DataObject) -> None:
         check(moved, f"{base}/savepoints", "moved", at, state)
 
         new = open_job_folder(f"{base}/new", "job")
-        made = import_savepoint(new, new.open_changelog(), replace(savepoint, folder=moved), row, "test")
+        made = import_savepoint(new, new.open_changelog(), replace(savepoint, folder=moved), row)
         check(new, f"{base}/new", "job", made.checkpoint.id, state)
 
-        fork = fork_job(folder, row, f"{base}/fork", "test")
+        fork = fork_job(folder, row, f"{base}/fork")
         check(fork.folder, base, "fork", at, state)

@@ -74,7 +74,9 @@ def test_each_element_once_whatever_dies(tmp_path: Path, seed: int) -> None:
         for _ in range(5)
     )
     barriers = (*(randomly.random() < 0.7 for _ in range(7)), True)
-    job = TestJob(tmp_path / "log", Script((randomly.randint(5, 30),), barriers, failures))
+    job = TestJob(
+        tmp_path / "log", Script((randomly.randint(5, 30),), barriers, failures), tells=seed % 3 > 0
+    )
     out, keyed = tmp_path / "out", bool(seed % 2)
     job.run(lambda driver: job_into(FolderSink(str(out)), 1 + (seed + driver) % 3, keyed))
     if visible(out) != exactly_once():  # the driver died between the last commit and the sinks'
@@ -299,6 +301,52 @@ def test_a_commit_that_fails_loses_no_collected_output(tmp_path: Path) -> None:
     assert job.coordinator.restarts.count == 1
     assert job.output == list(range(1, NUMBERS + 1))
     assert visible(tmp_path / "out") == exactly_once()
+
+
+class FailsBetween(FolderSink):
+    """Its second commit fails; the file ``commits`` has a line for each."""
+
+    def committing_writer(self, context: SinkContext) -> FolderWriter:
+        writer = super().committing_writer(context)
+        commit = writer.commit
+
+        def counted(committables: Sequence[str]) -> None:
+            with (Path(self.folder) / "commits").open("a") as file:
+                file.write("one\n")
+            if (Path(self.folder) / "commits").read_text() == "one\n" * 2:
+                raise OSError("the folder is away")
+            commit(committables)
+
+        writer.commit = counted  # type: ignore[method-assign]
+        return writer
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_a_commit_that_fails_between_epochs_fails_the_next_one(tmp_path: Path, tells: bool) -> None:
+    """It was durable, so the next attempt commits it."""
+    out = tmp_path / "out"
+    job = TestJob(tmp_path / "log", Script((50,), (True,)), tells=tells, restart=NO_RESTART)
+    with pytest.raises(JobExecutionError, match=r"(?s)committing.*the folder is away"):
+        job.run_driver(job_into(FailsBetween(str(out)), 1, True))
+    assert visible(out) == exactly_once(50)
+    assert job.committed_epochs == [50, 50], "no epoch behind the failure was committed"
+    job.run(job_into(FailsBetween(str(out)), 1, True))
+    assert visible(out) == exactly_once()
+
+
+def test_who_is_told_commits_before_the_next_epoch(tmp_path: Path) -> None:
+    """The third epoch is lost before any subtask ran: with news alone, what the second prepared is there."""
+    shown = {}
+    for tells in (True, False):
+        out = tmp_path / f"out {tells}"
+        script = Script((50,), (True,), (Failure(2, Fault.HANDED_OUT),))
+        job = TestJob(tmp_path / f"log {tells}", script, tells=tells, restart=NO_RESTART)
+        with pytest.raises(DriverKilled):
+            job.run_driver(job_into(FolderSink(str(out)), 1, True))
+        shown[tells] = visible(out)
+        job.run(job_into(FolderSink(str(out)), 1, True))
+        assert visible(out) == exactly_once()
+    assert shown == {True: exactly_once(100), False: exactly_once(50)}
 
 
 class TestConformance:

@@ -19,54 +19,20 @@ import pyarrow as pa
 import pytest
 from support import readers
 from support.chance import chosen_seed
-from support.functions import Count
-from support.graphs import keyed_job
-from support.jobs import TestJob
-from support.materialized import ELEMENTS, merging_few
-from support.readers import JOB, faults, folded, pictured_state, restored, selected
-from support.script import DriverKilled, Failure, Fault, Script
+from support.odd_files import GROUPS, forget, life, of_savepoint
+from support.readers import JOB, faults, folded, restored, selected
 
-from api.common.typeinfo import Types
-from changelog_engine.changelog import row_files
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.ledger import reading, suffix
+from changelog_engine.ledger import reading
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.protection import protect
-from changelog_engine.savepoints.folder import open_savepoint
-from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 from materializer import fold_task
-from materializer.fold import state_at
-from materializer.materialize import materialize
-from materializer.retention import Retention
-from materializer.truncation import truncate
 
-GROUPS = 16
 FLIPS = int(os.environ.get("FLIPPED_BITS", "3000"))
-
-
-def life(base: Path) -> str:
-    """A job with branches, snapshots, merged files, a Delta checkpoint, notes, a protection; and a savepoint's folder."""
-    for run, restore in enumerate(["latest", "latest", "4", "latest"]):
-        job = TestJob(base, Script(sizes=(2,), failures=(Failure(4, Fault.HANDED_OUT),)))
-        graph = keyed_job(ELEMENTS, Count(), key_type=Types.LONG(), parallelism=2, max_parallelism=GROUPS)
-        with pytest.raises(DriverKilled):
-            job.run_driver(graph, restore=restore)
-        folder = find_job_folder(str(base), JOB)
-        if run in (0, 1):
-            materialize(folder)
-        if run == 1:
-            with merging_few(2):
-                truncate(folder, Retention(3_600_000, 2, 3_600_000))
-            folder.open_changelog().maintain(every=3)
-    newest = Ledger(folder.open_changelog()).lineage.newest_checkpoint()
-    assert newest is not None
-    protect(folder, newest.id, None, "test")
-    return create_savepoint(folder, newest, str(base / "savepoints")).path
 
 
 def asked(base: str, savepoint: str, ids: list[int], times: list[str]) -> list[Callable[[], Any]]:
@@ -78,14 +44,8 @@ def asked(base: str, savepoint: str, ids: list[int], times: list[str]) -> list[C
         lambda: folded(base, None),
         lambda: folded(base, ids[0]),
         lambda: selected(base, None),
-        lambda: _savepoint(savepoint),
+        lambda: of_savepoint(savepoint),
     ]
-
-
-def _savepoint(path: str) -> Any:
-    opened = open_savepoint(path)
-    opened.verify()
-    return opened.checkpoint, pictured_state(state_at(f"{path}/changelog", allow_pickle=True))
 
 
 def bits(files: list[Path], source: random.Random) -> Iterator[tuple[Path, int]]:
@@ -124,7 +84,7 @@ def test_case_46_no_flipped_bit_changes_a_result_in_silence(
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8
         path.write_bytes(bytes(flipped))
-        _forget()
+        forget()
         number = done % len(questions)
         where = f"seed {seed}, flip {done}: bit {bit} of {path.relative_to(tmp_path)}"
         try:
@@ -139,7 +99,7 @@ def test_case_46_no_flipped_bit_changes_a_result_in_silence(
                 said += 1
         path.write_bytes(data)
         os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    _forget()
+    forget()
     assert [question() for question in questions] == truth, f"seed {seed}"
     print(f"seed {seed}: {FLIPS} flips, {caught} caught, {said} said by verify")
     assert caught > FLIPS // 20
@@ -186,13 +146,6 @@ def _times(folder: str) -> list[tuple[str, int]]:
 
 def _time(path: str) -> int | None:
     return os.stat(path).st_mtime_ns if os.path.exists(path) else None
-
-
-def _forget() -> None:
-    """What processes remember of files that names stand for."""
-    row_files._INDEXES.clear()
-    row_files._TIMES.clear()
-    suffix._COUNTS.clear()
 
 
 def _iso(time_ms: int) -> str:

@@ -278,9 +278,10 @@ def drained(*keys: int) -> list[tuple[int, dict[str, Any]]]:
     return [(len(keys), {"operator": "o", "state": "s", "key": texts, "namespace": None})]
 
 
-def order(epoch: int, committed: int, checkpoint: int, attempt: int = 1) -> EpochOrder:
-    """An order of an attempt whose newest checkpoint is the one before ``checkpoint``."""
-    line = (Segment(attempt, 1, checkpoint - 1),)
+def order(epoch: int, committed: int, checkpoint: int, attempt: int = 1, ahead: bool = False) -> EpochOrder:
+    """An order of an attempt whose newest checkpoint is the one before ``checkpoint``, or of an epoch ahead two before."""
+    newest = checkpoint - 2 if ahead else checkpoint - 1
+    line = (Segment(attempt, 1, newest),)
     return EpochOrder(
         run="r",
         attempt=attempt,
@@ -288,7 +289,7 @@ def order(epoch: int, committed: int, checkpoint: int, attempt: int = 1) -> Epoc
         epoch=epoch,
         kind=EpochKind.CHECKPOINT,
         committed_epoch=committed,
-        restore=RestorePoint("t", checkpoint - 1, line, None),
+        restore=RestorePoint("t", newest, line, None),
         restored_operators=[],
         operator_state={},
         shared_state={},
@@ -296,6 +297,7 @@ def order(epoch: int, committed: int, checkpoint: int, attempt: int = 1) -> Epoc
         positions={},
         max_records=0,
         budget_ms=0,
+        goes_on=ahead,
     )
 
 
@@ -335,17 +337,29 @@ def test_what_changed_since_which_checkpoint():
     )  # nobody knows of which epoch a checkpoint 5 would be
     recent.next_epoch(order(4, 3, 6))
     assert since(5) == set()
+    recent.taken(lambda: drained(6))
+    recent.barrier(order(4, 3, 6), {})
+    recent.next_epoch(order(5, 3, 7, ahead=True))  # before it is known whether checkpoint 6 is durable
+    recent.taken(lambda: drained(7))
+    assert (since(5), since(6), since(7)) == ({"6", "7"}, {"7"}, None)
+    recent.barrier(order(5, 3, 7), {})
+    assert (since(5), since(6), since(7)) == ({"6", "7"}, {"7"}, set())
+    recent.next_epoch(order(6, 4, 8, ahead=True))  # checkpoint 6 is
+    recent.taken(lambda: drained(8))
+    assert (since(5), since(6), since(7)) == (None, {"7", "8"}, {"8"})
+    recent.next_epoch(order(7, 5, 8))
+    assert (since(6), since(7)) == (None, {"8"})
 
     def fail() -> Any:
         raise ValueError("cannot be encoded")
 
     with pytest.raises(ValueError, match="encoded"):
         recent.taken(fail)
-    assert since(5) == set()  # all of it still waits in the logs
+    assert since(7) == {"8"}  # all of it still waits in the logs
 
     def interrupted() -> Any:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         recent.taken(interrupted)
-    assert since(5) is None
+    assert since(7) is None

@@ -185,6 +185,29 @@ def test_case_3_changes_of_an_aborted_checkpoint_are_in_the_next(tmp_path: Path,
     assert by_key(job.output) == EXPECTED
 
 
+class ClearedByTimer(Keep):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_processing_time_timer(ctx.timer_service().current_processing_time() + 5)
+        return super().process_element(value, ctx)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        self.kept.clear()
+        yield from ()
+
+
+def test_case_3_what_only_a_timer_changed_waits_for_a_checkpoint_too(tmp_path: Path) -> None:
+    """Also where no log says that anything has changed."""
+    job = TestJob(
+        tmp_path,
+        Script(sizes=(1,), barriers=(False,)),
+        lambda: 1_000 + 10 * job.progress.epoch,
+        changelog=False,
+    )  # type: ignore[union-attr]
+    job.run(graph(function=ClearedByTimer()))
+    moved = [any(report.moved for report in reports if report.stage) for reports in job.reports[:4]]
+    assert moved == [False, True, True, True]
+
+
 def test_case_3_output_of_an_aborted_checkpoint_waits_for_the_next(tmp_path: Path) -> None:
     script = Script(sizes=(5,), failures=(Failure(2, Fault.COMMIT_FAILS), Failure(3, Fault.PARTS)))
     job = TestJob(tmp_path, script, tolerable_failures=1)

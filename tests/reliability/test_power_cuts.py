@@ -24,8 +24,8 @@ from unittest import mock
 
 import pytest
 from deltalake import DeltaTable
-from support.functions import Count, counted, rounds
-from support.graphs import GraphBuilder, keyed_job
+from support.functions import Count, CountAlone, counted, rounds
+from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
 from support.live import logged_state
 from support.materialized import AT_ONCE, merging_few
@@ -68,7 +68,13 @@ Choice = random.Random | bool
 
 
 def graph() -> Any:
-    return keyed_job(ELEMENTS, Count(), key_type=Types.LONG(), parallelism=2, max_parallelism=16)
+    """Two keyed stages: where sources read ahead, so does the first of them run."""
+    build = GraphBuilder(parallelism=2, max_parallelism=16)
+    keyed = build.key_by(build.source(ELEMENTS, uid="source"), lambda element: element[0], Types.LONG())
+    counted = build.process(keyed, Count(), uid="process")
+    again = build.key_by(counted, lambda counted: counted[1], Types.LONG())
+    build.collect(build.process(again, CountAlone(), uid="again"))
+    return build.graph()
 
 
 def counts(elements: int) -> dict[Any, Any]:
@@ -118,10 +124,10 @@ class Cuts:
     """A run that is over, and what cuts leave of it."""
 
     def __init__(
-        self, folder: Path, lies: Callable[[Upkept, Call], bool] | None = None, changelog: bool = True
+        self, folder: Path, lies: Callable[[Upkept, Call], bool] | None = None, **settings: Any
     ) -> None:
         self.disk = MemoryDisk(str(folder))
-        self.job = Upkept(self.disk, changelog=changelog)
+        self.job = Upkept(self.disk, **settings)
         if lies is not None:
             self.disk.lies = lambda call: lies(self.job, call)
         with self.disk.mounted(), short_logs():
@@ -151,7 +157,9 @@ class Cuts:
         newest = Lineage(folder.open_changelog()).newest_checkpoint()
         if newest is None:
             return 0
-        assert logged_state(self.job.settings.base_path)["process", "count"] == self.job.models[newest.id]
+        state, model = logged_state(self.job.settings.base_path), self.job.models[newest.id]
+        assert state["process", "count"] == model
+        assert sum(state["again", "count"].values()) == sum(model.values())
         return newest.id
 
     def check(self, moment: int, choose: Choice) -> None:
@@ -171,9 +179,14 @@ class Cuts:
         return list(every) if count is None else sorted(random.Random(seed).sample(every, count))
 
 
-@pytest.fixture(scope="module", params=[True, False], ids=["changelog", "snapshots"])
+AHEAD = {"read_ahead": True, "local_recovery": True}
+
+
+@pytest.fixture(
+    scope="module", params=[{}, {"changelog": False}, AHEAD], ids=["changelog", "snapshots", "ahead"]
+)
 def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Cuts:
-    return Cuts(tmp_path_factory.mktemp("power") / "disk", changelog=request.param)
+    return Cuts(tmp_path_factory.mktemp("power") / "disk", **request.param)
 
 
 def test_case_67_all_that_was_not_fsynced_is_lost(run: Cuts) -> None:
@@ -186,6 +199,12 @@ def test_case_67_all_that_was_not_fsynced_is_lost(run: Cuts) -> None:
         wanted += ["changelog/part-", "changelog/merged-"]
     for path in wanted:
         assert re.search(path, files), f"the run has nothing of {path}"
+    written = [call.path.rpartition("/")[2] for call in run.disk.calls if call.name in ("rename", "link")]
+    row, part = (
+        next((place for place, name in enumerate(written) if re.match(pattern, name)), len(written))
+        for pattern in ("checkpoint-0*5-", "part-0*6-")
+    )
+    assert (part < row) is run.job.settings.read_ahead, "a stage that runs ahead writes before the commit"
     for moment in run.moments(0, None):
         run.check(moment, False)
 
@@ -200,9 +219,13 @@ def test_case_67_the_job_goes_on(run: Cuts) -> None:
     """From whatever was left, to the same end; and nothing that the log refers to is missing or damaged."""
     for moment in run.moments(2, SAMPLE and SAMPLE // 8):
         run.lay(moment, random.Random(moment))
-        TestJob(run.job.settings.base_path, Script(sizes=(9,)), changelog=run.job.settings.changelog).run(
-            graph()
-        )
+        settings = run.job.settings
+        TestJob(
+            settings.base_path,
+            Script(sizes=(9,)),
+            changelog=settings.changelog,
+            read_ahead=settings.read_ahead,
+        ).run(graph())
         assert logged_state(run.job.settings.base_path)["process", "count"] == counts(len(ELEMENTS)), moment
         assert verify(find_job_folder(run.job.settings.base_path, "job")).faults == [], moment
         run.laid = None
@@ -277,7 +300,7 @@ def test_case_67_forks_and_savepoints(tmp_path: Path) -> None:
         began = disk.now
         savepoint = Path(create_savepoint(folder, row, f"{disk.folder}/savepoints").path)
         saved, fork = disk.now, Path(disk.folder, "forks", "copy")
-        fork_job(folder, row, str(fork), "test")
+        fork_job(folder, row, str(fork))
     whole = 0
     for moment in [*range(began, saved, 3), *range(saved, disk.now, 3), disk.now]:
         shutil.rmtree(disk.folder)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
 import pytest
+from click.testing import CliRunner
 from support.functions import Count, by_key, counted
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -16,8 +20,11 @@ from support.materialized import AT_ONCE, ELEMENTS, finishes, states, stopped
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
+from changelog_engine.cli.program import main
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError
 from changelog_engine.inspection.jobs import job_status
+from changelog_engine.inspection.timeline import Timeline
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.local_disk import LocalDisk
@@ -200,3 +207,55 @@ def test_a_lost_row_of_a_checkpoint_says_where_to_begin_instead(tmp_path: Path) 
         "finished",
         "which branches there are",
     )
+
+
+@pytest.mark.parametrize("lost", [2, 4])
+def test_case_29_a_lost_row_hides_no_other_checkpoint(tmp_path: Path, lost: int) -> None:
+    """Who looks at the log is shown the others, and told which one is missing."""
+    _, _, folder = stopped(tmp_path)
+    path = str(tmp_path / "job")
+    whole = {each.id: each for each in Timeline(path).checkpoints(details=True)}
+    row = next((tmp_path / "job" / "changelog").glob(f"checkpoint-{lost}-*.parquet"))
+    row.unlink()
+    for command in ("timeline", "checkpoints", "metrics"):
+        said = CliRunner().invoke(main, [command, path])
+        assert said.exit_code == 1, said.output
+        assert f"checkpoint {lost} can't be read: " in said.stderr + said.output
+        assert str(row) in "".join((said.stderr + said.output).splitlines())
+        found = json.loads(CliRunner().invoke(main, [command, path, "--json"]).stdout)
+        rows = found["checkpoints"] if command == "timeline" else found
+        shown = {each["id"] for each in rows if not (each.get("lost") or each.get("unreadable"))}
+        assert shown == {*whole} - {lost}
+        assert {each["id"] for each in rows} == {*whole}
+    timeline = Timeline(path)
+    for each in timeline.checkpoints(details=True):
+        if each.id != lost:
+            assert each == dataclasses.replace(whole[each.id], marks=each.marks)
+    assert str(row) in repr(timeline)
+    with pytest.raises(CorruptChangelogError, match=re.escape(str(row))):
+        Lineage(folder.open_changelog()).checkpoint(lost)
+
+
+def test_case_29_behind_a_savepoint_the_checkpoint_before_a_lost_row_is_advised(tmp_path: Path) -> None:
+    """Also the one that was imported, which is another attempt's."""
+    _, graph, folder = stopped(tmp_path, parallelism=1)
+    newest = Lineage(folder.open_changelog()).newest_checkpoint()
+    assert newest is not None
+    path = create_savepoint(folder, newest, str(tmp_path / "savepoints")).path
+    job = TestJob(tmp_path / "other", Script(sizes=(5,), failures=(Failure(3, Fault.HANDED_OUT),)))
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph, restore=path)
+    rows = {
+        int(row.name.split("-")[1]): row
+        for row in (tmp_path / "other" / "job" / "changelog").glob("checkpoint-*")
+    }
+    log = find_job_folder(str(tmp_path / "other"), "job")
+    for lost, advice in (
+        (3, "--restore 2)"),
+        (2, "--restore 1)"),
+        (1, "Put the file back from a copy. Nothing"),
+    ):
+        rows[lost].rename(rows[lost].with_name(f".tmp-{lost}"))
+        with pytest.raises(CorruptChangelogError, match=re.escape(advice)):
+            Lineage(log.open_changelog()).checkpoint(lost)
+        rows[lost].with_name(f".tmp-{lost}").rename(rows[lost])

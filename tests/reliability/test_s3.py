@@ -94,7 +94,7 @@ def test_snapshot_truncation_savepoint_and_fork(base: str) -> None:
     assert made is not None
     assert made.checkpoint == 4
     savepoint = create_savepoint(folder, Lineage(folder.open_changelog()).checkpoint(4), f"{base}/savepoints")
-    fork_job(folder, Lineage(folder.open_changelog()).checkpoint(4), f"{base}/fork", "test")
+    fork_job(folder, Lineage(folder.open_changelog()).checkpoint(4), f"{base}/fork")
     before = parts_of(folder)
     materialize(folder)
     truncate(folder, Retention(history_ms=0, retained=1, grace_ms=0))

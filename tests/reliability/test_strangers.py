@@ -79,7 +79,8 @@ def _command(*arguments: object) -> None:
     result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     if result.exit_code:
         assert isinstance(result.exception, SystemExit), result.exception
-        assert result.stderr.startswith("Error: ") or "WRONG" in result.output, result.output
+        named = "WRONG" in result.output or "can't be read: " in result.output
+        assert result.stderr.startswith("Error: ") or named, result.output
         raise StorageError(result.stderr or result.output)
 
 
@@ -91,7 +92,7 @@ def _fork(path: Path) -> None:
     folder = _folder(path)
     checkpoint = Lineage(folder.open_changelog()).newest_checkpoint()
     assert checkpoint is not None
-    fork_job(folder, checkpoint, str(path.parent / "forked"), "test")
+    fork_job(folder, checkpoint, str(path.parent / "forked"))
 
 
 def _save(path: Path) -> None:

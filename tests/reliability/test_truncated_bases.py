@@ -88,9 +88,7 @@ def test_case_18_a_fork_of_a_truncated_job_is_independent(base: Path, at: int) -
     truncates all that it doesn't need, then goes altogether; the fork stays whole."""
     folder = find_job_folder(str(base), "job")
     held = {number: states(base, checkpoint=number) for number in range(6, at + 1)}
-    fork = fork_job(
-        folder, Lineage(folder.open_changelog()).checkpoint(at), str(base / "fork"), "test"
-    ).folder
+    fork = fork_job(folder, Lineage(folder.open_changelog()).checkpoint(at), str(base / "fork")).folder
     assert checkpoints(fork) == list(range(6, at + 1))
     assert Lineage(fork.open_changelog()).newest_attempt().parent == at  # type: ignore[union-attr]
     truncate(folder, AT_ONCE)
@@ -112,9 +110,7 @@ def test_case_18_what_a_fork_truncates_does_not_reach_the_parent(base: Path) -> 
     """Reliability case 18: the other way round."""
     folder = find_job_folder(str(base), "job")
     held = {number: states(base, checkpoint=number) for number in checkpoints(folder)}
-    fork = fork_job(
-        folder, Lineage(folder.open_changelog()).checkpoint(10), str(base / "fork"), "test"
-    ).folder
+    fork = fork_job(folder, Lineage(folder.open_changelog()).checkpoint(10), str(base / "fork")).folder
     materialize(fork)
     truncate(fork, AT_ONCE)
     assert checkpoints(fork) == [10]
@@ -176,13 +172,13 @@ def test_merging_the_row_that_a_driver_starts_from_does_not_refuse_it(base: Path
     with merging_few():
         truncate(folder, HISTORY)
     assert listed(folder, "checkpoint-") != rows
-    begin_attempt(log, 2, newest - 1, "test")
+    begin_attempt(log, 2, newest - 1)
     stale = folder.open_changelog()
     materialize(folder, newest - 1)
     truncate(folder, AT_ONCE)
     assert checkpoints(folder) == [newest - 1, newest]
     with pytest.raises(RestoreError, match="was truncated just now"):
-        begin_attempt(stale, 3, newest - 2, "test")
+        begin_attempt(stale, 3, newest - 2)
 
 
 def test_what_a_start_opens(base: Path) -> None:

@@ -247,7 +247,7 @@ def test_a_driver_that_takes_over_between_two_commits_keeps_what_it_starts_from(
         commits.append(done)
         if len(commits) == after:
             started.append(min(Lineage(folder.open_changelog()).checkpoints))
-            begin_attempt(folder.open_changelog(), 1, started[0], "test")
+            begin_attempt(folder.open_changelog(), 1, started[0])
         return done
 
     with (
@@ -271,7 +271,7 @@ def test_a_driver_that_takes_over_keeps_what_it_starts_from(tmp_path: Path) -> N
     def rewinds(*arguments: Any) -> Any:
         decided = inner(*arguments)
         if Lineage(folder.open_changelog()).newest_attempt_id == 1:
-            begin_attempt(folder.open_changelog(), 1, 2, "test")
+            begin_attempt(folder.open_changelog(), 1, 2)
         return decided
 
     with mock.patch.object(truncation, "needed", rewinds):
@@ -285,7 +285,7 @@ def test_a_driver_whose_start_was_truncated_is_refused(tmp_path: Path) -> None:
     materialize(folder)
     truncate(folder, AT_ONCE)
     with pytest.raises(RestoreError, match=r"checkpoint 2 .* was truncated just now"):
-        begin_attempt(log, 1, 2, "test")
+        begin_attempt(log, 1, 2)
     assert Lineage(folder.open_changelog()).newest_attempt_id == 1
 
 
@@ -300,7 +300,7 @@ def test_a_running_driver_commits_past_a_truncation_and_not_past_a_driver(tmp_pa
             materialize(folder)
             truncate(folder, AT_ONCE)
         if len(job.commits) == 5:
-            begin_attempt(folder.open_changelog(), 1, job.commits[-1].id, "another")
+            begin_attempt(folder.open_changelog(), 1, job.commits[-1].id)
         inner(log, *arguments)
 
     with (

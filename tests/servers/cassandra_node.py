@@ -6,12 +6,22 @@ import contextlib
 import json
 import logging
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable, Session
 
-from servers.process import CACHE, HOST, Server, ServerMissing, accepts_connections, free_port, java
+from servers.process import (
+    CACHE,
+    HOST,
+    Server,
+    ServerMissing,
+    accepts_connections,
+    classes_options,
+    free_port,
+    java,
+)
 
 VERSION = "5.0.5"
 LIBRARIES = CACHE / f"cassandra-{VERSION}"
@@ -41,6 +51,9 @@ _LOGGING = """
 class CassandraServer(Server):
     """A cluster of one node.
 
+    Args:
+        jvm_options: more options of its JVM.
+
     Attributes:
         user: Its superuser.
         password: Of that user.
@@ -50,8 +63,9 @@ class CassandraServer(Server):
     user = "cassandra"
     password = "cassandra"
 
-    def __init__(self) -> None:
+    def __init__(self, *, jvm_options: Sequence[str] = ()) -> None:
         super().__init__()
+        self._jvm_options = jvm_options
         self._storage_port = free_port()
         self._session: Session | None = None
 
@@ -105,6 +119,7 @@ class CassandraServer(Server):
         given = [f"-D{name}={value}" for name, value in settings.items()]
         quick = ["-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         daemon = "org.apache.cassandra.service.CassandraDaemon"
+        quick += [*classes_options(LIBRARIES), *self._jvm_options]
         return [java(), *quick, *modules, *given, "-cp", f"{LIBRARIES}/*", daemon]
 
     def is_ready(self) -> bool:

@@ -12,7 +12,9 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+sys.path.pop(0)  # this folder: pulsar is the client, not our module
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from changelog_engine.spark.class_archive import CACHE_VARIABLE
@@ -26,12 +28,24 @@ from servers import (
     rabbitmq,
     s3,
     search,
+    spark_classes,
 )
-from servers.process import CACHE, Server, ServerMissing, find_program, is_required, java, require_program
+from servers.process import (
+    CACHE,
+    Server,
+    ServerMissing,
+    classes_of,
+    find_program,
+    is_required,
+    java,
+    require_program,
+)
 
 _QUIETLY = ("-q", "-B", "-Dstyle.color=never")
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+
+AnyServer = TypeVar("AnyServer", bound=Server)
 
 
 def main() -> int:
@@ -58,8 +72,7 @@ def install_kafka() -> None:
     """The broker's jars, by Maven."""
     if not kafka.LIBRARIES.is_dir():
         _copy_kafka()
-    if not kafka.CLASSES.is_file():
-        _archive_classes()
+    _archive_classes(kafka.LIBRARIES, kafka.KafkaServer, _use_kafka)
 
 
 def _copy_kafka() -> None:
@@ -78,27 +91,39 @@ def _copy_jars(pom: str, properties: dict[str, str], folder: Path) -> None:
     _run([maven, *_QUIETLY, "-f", str(Path(__file__).with_name(pom)), *copy])
 
 
-def _archive_classes() -> None:
-    """Run a broker once, and let its JVM keep what it loaded."""
-    archive = kafka.CLASSES.with_suffix(".unfinished")
+def _archive_classes(
+    libraries: Path, server: Callable[..., AnyServer], use: Callable[[AnyServer], None]
+) -> None:
+    """Run a server once, unless that was done, and let its JVM keep what it loaded."""
+    kept = classes_of(libraries)
+    if kept.is_file():
+        return
+    archive = kept.with_suffix(".unfinished")
     archive.unlink(missing_ok=True)
-    with kafka.KafkaServer(jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"]) as broker:
-        topic = broker.create_topic()
-        producer = broker.producer(transactional_id="archive")
-        producer.init_transactions(60)
-        producer.begin_transaction()
-        producer.produce(topic, "record")
-        producer.commit_transaction(60)
-        broker.consume_committed(topic)
-        written = broker.stop()  # the JVM writes at its end
+    with server(jvm_options=[f"-XX:ArchiveClassesAtExit={archive}"]) as running:
+        use(running)
+        written = running.stop()  # the JVM writes at its end
     if written and archive.exists():
-        archive.rename(kafka.CLASSES)
+        archive.rename(kept)
+
+
+def _use_kafka(broker: kafka.KafkaServer) -> None:
+    topic = broker.create_topic()
+    producer = broker.producer(transactional_id="archive")
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(topic, "record")
+    producer.commit_transaction(60)
+    broker.consume_committed(topic)
 
 
 def _archive_spark() -> None:
-    """Spark's classes, for the drivers of tests."""
+    """Spark's classes, for the drivers of tests, and those of Spark SQL."""
     command = [sys.executable, "-m", "changelog_engine", "class-archive"]
-    subprocess.run(command, env={**os.environ, CACHE_VARIABLE: str(CACHE / "cache")}, check=False)
+    os.environ[CACHE_VARIABLE] = str(CACHE / "cache")
+    subprocess.run(command, check=False)
+    with tempfile.TemporaryDirectory(prefix="spark-classes-") as folder:
+        spark_classes.make(Path(folder))
 
 
 def install_search(server: type[search.SearchServer]) -> None:
@@ -134,6 +159,13 @@ def install_cassandra() -> None:
         print(f"Fetching Cassandra {cassandra_node.VERSION} (66 MB) ...", flush=True)
         versions = {"cassandra.version": cassandra_node.VERSION}
         _make(cassandra_node.LIBRARIES, lambda folder: _copy_jars("cassandra.pom.xml", versions, folder))
+    _archive_classes(cassandra_node.LIBRARIES, cassandra_node.CassandraServer, _use_cassandra)
+
+
+def _use_cassandra(node: cassandra_node.CassandraServer) -> None:
+    table = node.create_table("k int PRIMARY KEY, v text")
+    node.execute(f"INSERT INTO {table} (k, v) VALUES (1, 'a')")
+    node.execute(f"SELECT * FROM {table}")
 
 
 def install_pulsar() -> None:
@@ -142,6 +174,13 @@ def install_pulsar() -> None:
         print(f"Fetching Pulsar {pulsar.VERSION} (190 MB) ...", flush=True)
         versions = {"pulsar.version": pulsar.VERSION}
         _make(pulsar.LIBRARIES, lambda folder: _copy_jars("pulsar.pom.xml", versions, folder))
+    _archive_classes(pulsar.LIBRARIES, pulsar.PulsarServer, _use_pulsar)
+
+
+def _use_pulsar(broker: pulsar.PulsarServer) -> None:
+    topic = broker.create_topic()
+    broker.put(topic, ["record"])
+    broker.values(topic)
 
 
 def install_kinesis() -> None:

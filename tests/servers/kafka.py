@@ -27,6 +27,7 @@ from servers.process import (
     ServerFailed,
     ServerMissing,
     accepts_connections,
+    classes_options,
     free_port,
     java,
     wait_for,
@@ -34,8 +35,6 @@ from servers.process import (
 
 VERSION = "4.1.1"
 LIBRARIES = CACHE / f"kafka-{VERSION}"
-# The broker's classes as the JVM has them in memory: a start costs half. A JVM that cannot use it goes without.
-CLASSES = CACHE / f"kafka-{VERSION}.jsa"
 _SOON = "-XX:TieredStopAtLevel=1"
 _CLUSTER_ID = "Y2hhbmdlbG9nLWVuZ2luZQ"
 _TIMEOUT_S = 60.0
@@ -320,6 +319,5 @@ def _dotted(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _java_command(*options: str) -> list[str]:
-    archive = [f"-XX:SharedArchiveFile={CLASSES}"] if CLASSES.is_file() else []
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [java(), "-XX:+UseSerialGC", *archive, *options, quiet, "-cp", f"{LIBRARIES}/*"]
+    return [java(), "-XX:+UseSerialGC", *classes_options(LIBRARIES), *options, quiet, "-cp", f"{LIBRARIES}/*"]

@@ -9,13 +9,22 @@ import hmac
 import json
 import os
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pulsar
 
-from servers.process import CACHE, HOST, Server, ServerMissing, accepts_connections, free_port, java
+from servers.process import (
+    CACHE,
+    HOST,
+    Server,
+    ServerMissing,
+    accepts_connections,
+    classes_options,
+    free_port,
+    java,
+)
 
 VERSION = "3.0.7"
 LIBRARIES = CACHE / f"pulsar-{VERSION}"
@@ -72,14 +81,18 @@ _LOGGING = """
 class PulsarServer(Server):
     """A broker. Whoever asks needs a token: `token` makes one for a role; ``admin`` may do all.
 
+    Args:
+        jvm_options: more options of its JVM.
+
     Attributes:
         http_port: Where its HTTP service listens.
     """
 
     name = "pulsar"
 
-    def __init__(self) -> None:
+    def __init__(self, *, jvm_options: Sequence[str] = ()) -> None:
         super().__init__()
+        self._jvm_options = jvm_options
         self.http_port = free_port()
         self._storage_port = free_port()
         self._client: pulsar.Client | None = None
@@ -116,6 +129,7 @@ class PulsarServer(Server):
         options += ["--metadata-dir", "metadata", "--bookkeeper-dir", "bookkeeper"]
         options += ["--bookkeeper-port", str(self._storage_port)]
         starter = "org.apache.pulsar.PulsarStandaloneStarter"
+        quick += [*classes_options(LIBRARIES), *self._jvm_options]
         return [java(), *quick, *modules, *settings, "-cp", f"{LIBRARIES}/*", starter, *options]
 
     def kill(self) -> None:

@@ -2,13 +2,15 @@
 
 python dying_source_job.py NUMBER [MARK]
 
-With MARK, a file that is made then, it dies once, and another source that takes its time reads on.
+With MARK, a file that is made then, it dies once, another source that takes its time reads on, and the job is in a pool.
 """
 
 import os
 import signal
 import sys
 import time
+
+from pyspark import SparkContext
 
 from api.common import Types, WatermarkStrategy
 from api.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
@@ -61,6 +63,10 @@ class Count(KeyedProcessFunction):
 
 def main(number, mark=None):
     env = StreamExecutionEnvironment.get_execution_environment()
+    if mark is not None:
+        env.from_collection([0]).print()
+        env.execute("starts Spark")
+        SparkContext.getOrCreate().setLocalProperty("spark.scheduler.pool", "mine")
 
     def numbers(name):
         source = NumberSequenceSource(0, 3 * number - 1)

@@ -12,6 +12,7 @@ import random
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from driver_process import FLIGHTS, Driver, checkpoints
@@ -61,10 +62,7 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
             driver.kill()
             driver.wait_gone()
     events = tmp_path / "events"
-    events.mkdir()
-    shown = {"spark.eventLog.enabled": True, "spark.eventLog.dir": events.as_uri()}
-    plain = {"spark.eventLog.compress": False, "spark.eventLog.rolling.enabled": False}
-    with Driver(*job, options={**options, **shown, **plain}, work=tmp_path) as driver:
+    with Driver(*job, options={**options, **event_log(events)}, work=tmp_path) as driver:
         assert driver.end() == 0, driver.output
     source, aircraft, everything = 1, 2, 3  # stages of a Spark job: those that it waits for, and its own
     assert _begun_beside(events, source, everything) > 1, "nothing was read ahead"
@@ -85,18 +83,34 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
 
 def _begun_beside(events: Path, stages: int, of_others: int) -> int:
     """How many Spark jobs with so many stages began while one with so many others ran."""
-    (log,) = events.iterdir()
     running: set[int] = set()
     found = 0
-    for line in log.read_text().splitlines():
-        if '"SparkListenerJobStart"' in line:
-            job = json.loads(line)
-            found += bool(running) and len(job["Stage IDs"]) == stages
-            if len(job["Stage IDs"]) == of_others:
-                running.add(job["Job ID"])
-        elif '"SparkListenerJobEnd"' in line:
-            running.discard(json.loads(line)["Job ID"])
+    for job in events_of(events, "SparkListenerJobStart", "SparkListenerJobEnd"):
+        if job["Event"] == "SparkListenerJobEnd":
+            running.discard(job["Job ID"])
+            continue
+        found += bool(running) and len(job["Stage IDs"]) == stages
+        if len(job["Stage IDs"]) == of_others:
+            running.add(job["Job ID"])
     return found
+
+
+def event_log(folder: Path) -> dict[str, object]:
+    """Configuration that has Spark write down its events."""
+    folder.mkdir()
+    return {
+        "spark.eventLog.enabled": True,
+        "spark.eventLog.dir": folder.as_uri(),
+        "spark.eventLog.compress": False,
+        "spark.eventLog.rolling.enabled": False,
+    }
+
+
+def events_of(folder: Path, *names: str) -> list[dict[str, Any]]:
+    """The events with these names, in order."""
+    (log,) = folder.iterdir()
+    lines = log.read_text().splitlines()
+    return [json.loads(line) for line in lines if any(f'"{name}"' in line for name in names)]
 
 
 def _wait_for_checkpoint(driver: Driver, table: Path) -> None:
@@ -148,6 +162,8 @@ def test_a_source_that_dies_leaves_spark_to_the_one_that_reads_on(tmp_path: Path
             "restart-strategy.type": "fixed-delay",
             "restart-strategy.fixed-delay.attempts": 2,
             "restart-strategy.fixed-delay.delay": "0 s",
+            "spark.scheduler.mode": "FAIR",
+            **event_log(tmp_path / "events"),
         },
     )
     with Driver("dying_source_job.py", 1_000, tmp_path / "mark", options=options, work=tmp_path) as driver:
@@ -155,3 +171,6 @@ def test_a_source_that_dies_leaves_spark_to_the_one_that_reads_on(tmp_path: Path
     assert (tmp_path / "mark").exists()
     counts = state_at(str(tmp_path / "log" / "dying" / "changelog")).states["count", "count"]
     assert counts == dict.fromkeys(range(3), 2_000)
+    jobs = [each["Properties"] for each in events_of(tmp_path / "events", "SparkListenerJobStart")]
+    pools = [each.get("spark.scheduler.pool") for each in jobs if "dying" in each["spark.job.description"]]
+    assert set(pools) == {"mine"}, "all threads of the job submit to the pool of the thread that made it"

@@ -110,7 +110,7 @@ class World:
         """A new job out of any checkpoint."""
         new = f"fork-{len(self.held)}"
         with self.killed() as died:
-            fork_job(self.folder(name), checkpoint, f"{self.base}/{new}", "test")
+            fork_job(self.folder(name), checkpoint, f"{self.base}/{new}")
         if not died:
             ancestors = {(row.attempt, row.id) for row in self.checkpoints(new)}
             assert (checkpoint.attempt, checkpoint.id) in ancestors

@@ -51,6 +51,7 @@ class TestJob:
     Args:
         base: folder under which the job's folder lies.
         script: how it goes; None leaves epochs, barriers and failures to the engine.
+        tells: sinks are told between epochs what is durable; without, in the next epoch.
         settings: restart strategy, changelog on or off, and so on.
         clock: of driver and workers, or the ms that both of its clocks show; None for the real one.
     """
@@ -62,6 +63,7 @@ class TestJob:
         base: Path | str,
         script: Script | None = None,
         clock: Clock | Callable[[], int] | None = None,
+        tells: bool = True,
         **settings: Any,
     ) -> None:
         given = {"checkpoint_interval_ms": 1000, "changelog": True, "restart": NO_DELAY, **settings}
@@ -77,6 +79,7 @@ class TestJob:
         self.commits: list[Checkpoint] = []
         self.epochs_at: dict[int, int] = {}
         self.drivers = 0
+        self.tells = tells
 
     @property
     def output(self) -> list[Any]:
@@ -237,6 +240,7 @@ class _Runner(InProcessRunner):
         else:
             super().__init__(job, outside.clock.wall_ms, self._crash)
         self.outside = outside
+        self.tells = outside.tells
 
     def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
         if self.outside.progress is not None:

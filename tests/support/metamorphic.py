@@ -291,6 +291,11 @@ class Model:
         self.states: dict[Place, Held] = {(0, False): {}}
         self.states |= {place_of(row): rows_of(barriers.at[row.id]) for row in job.commits}
         self.checkpoints = {place_of(row): row.id for row in job.commits}
+        # An epoch that only read a watermark which an assigner drops changes nothing, and no checkpoint is made; another
+        # run makes one there, as its first or after a failure.
+        for at in range(1, self.items):
+            self.given.setdefault((at, False), self.given.get((at - 1, False), 0))
+            self.states.setdefault((at, False), self.states.get((at - 1, False), {}))
         self.log = LogByHand(f"{base}/log/job")
         for place, checkpoint in self.checkpoints.items():
             assert self.log.held(checkpoint) == self.states[place], f"the model's log at {place}"
@@ -510,7 +515,7 @@ class Run:
         assert row is not None
         self._begin_job()
         if how == "fork":
-            fork_job(folder, row, f"{self.job.settings.base_path}/job", "test")
+            fork_job(folder, row, f"{self.job.settings.base_path}/job")
             self.restore = "latest"
         else:
             self.restore = create_savepoint(folder, row, f"{self.base}/savepoints").path
@@ -629,7 +634,7 @@ def rewind(run: Run, share: int, how: str, base: str) -> str:
         restore = moment.strftime("%Y-%m-%dT%H:%M:%S.%f")
         row = max((each for each in there if each.time_ms <= row.time_ms), key=lambda each: each.id)
     elif how == "fork":
-        fork_job(folder, row, f"{base}/log/job", "test")
+        fork_job(folder, row, f"{base}/log/job")
     elif how == "savepoint":
         restore = create_savepoint(folder, row, f"{base}/savepoints").path
     if how in ("fork", "savepoint"):

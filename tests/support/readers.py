@@ -104,7 +104,7 @@ def forked(base: str, checkpoint: int) -> Any:
     folder = find_job_folder(base, JOB)
     with tempfile.TemporaryDirectory() as directory:
         row = Ledger(folder.open_changelog()).lineage.checkpoint(checkpoint)
-        fork_job(folder, row, f"{directory}/fork", "test")
+        fork_job(folder, row, f"{directory}/fork")
         return pictured_state(state_at(f"{directory}/fork/changelog", checkpoint, allow_pickle=True))
 
 

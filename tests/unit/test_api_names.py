@@ -201,6 +201,8 @@ def test_case_54_what_a_wheel_has(strangers: Path, tmp_path: Path) -> None:
         + [f"changelog_engine/{name}" if name.startswith("api/") else name for name in code]
     )
     assert (site / "changelog_engine" / "spark" / "log4j2.properties").exists()
+    page = run("from changelog_engine.cli.program import main; main(['help', 'runbook'])", site, cwd=tmp_path)
+    assert page == (ROOT / "docs" / "runbook.md").read_text()
     both = """
     import api.datastream, changelog_engine.api.datastream
     assert api.datastream is changelog_engine.api.datastream and "/site/" in api.datastream.__file__

@@ -374,9 +374,14 @@ def test_a_corrupt_part_is_named(job: Path, tmp_path: Path, harm: Callable[[Path
     part = sorted((copy / "changelog").glob("part-*.parquet"))[-1]
     harm(part)
     assert part.name in refused(cli("state", copy))
+    readable = len(cells(cli("checkpoints", copy).stdout)) - 1
     row = sorted((copy / "changelog").glob("checkpoint-*.parquet"))[0]
     harm(row)
-    assert row.name in refused(cli("checkpoints", copy))
+    listed = cli("checkpoints", copy)
+    assert listed.exit_code == 1
+    *rows, lost = cells(listed.stdout)[1:]
+    assert len(rows) == readable - 1  # all others
+    assert row.name in " ".join(lost)
 
 
 def test_nothing_is_changed(job: Path) -> None:

@@ -39,7 +39,7 @@ class Driver:
         log = folder.open_changelog()
         lineage = Lineage(log)
         last = lineage.decide_restore(restore).checkpoint
-        attempt = begin_attempt(log, lineage.newest_attempt_id, None if last is None else last.id, "0.1.0")
+        attempt = begin_attempt(log, lineage.newest_attempt_id, None if last is None else last.id)
         committer = CheckpointCommitter(folder, log, attempt, lineage.newest_checkpoint_id)
         return cls(folder, log, attempt, committer, last)
 

@@ -50,6 +50,7 @@ from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.types import RowTypeInfo
 from changelog_engine.types.row import Row
+from changelog_engine.types.row_loops import LOOPS
 from changelog_engine.windowing.spec import Firing
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -370,7 +371,7 @@ def test_differences_between_branches_and_jobs(job: Path, tmp_path: Path) -> Non
     assert cli("diff", job, "5", "5", "--exit-code").exit_code == 0
     assert cli("diff", job, "3", "5", "--exit-code").exit_code == 1
     ledger = open_ledger(str(job))
-    fork_job(open_job(str(job)), ledger.lineage.checkpoint(5), f"{tmp_path}/forked", "test")
+    fork_job(open_job(str(job)), ledger.lineage.checkpoint(5), f"{tmp_path}/forked")
     assert differences(str(job), "latest", f"{tmp_path}/forked@latest").equal
     assert differences(f"{tmp_path}/forked", "latest", f"{job}@3").states[0].changed == 1
     saved = create_savepoint(open_job(str(job)), ledger.lineage.checkpoint(3), str(tmp_path))
@@ -483,6 +484,7 @@ def test_tables_fit_eighty_columns(job: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = {check.what: check for check in doctor.examine(str(job.parent))}
     assert found["Python"].level == "ok"
+    assert found["Rows"].found.startswith("their loops run in C" if LOOPS else "their loops run in Python")
     assert found["base path"].found.endswith("1 jobs and savepoints")
     (tmp_path / "api").mkdir()
     (tmp_path / "file").touch()

@@ -19,11 +19,11 @@ from api.datastream.connectors.elasticsearch import (
     ElasticsearchEmitter,
     FlushBackoffType,
 )
+from changelog_engine.connectors.collecting import to_send_again
 from changelog_engine.connectors.elasticsearch import documents
-from changelog_engine.connectors.elasticsearch.cluster import Refusal
 from changelog_engine.connectors.elasticsearch.documents import Action, Emitter, Product
 from changelog_engine.connectors.elasticsearch.options import Backoff, BulkOptions
-from changelog_engine.connectors.elasticsearch.sink import _again
+from changelog_engine.connectors.elasticsearch.sink import _document
 from changelog_engine.errors import (
     ArgumentTypeError,
     ConfigurationError,
@@ -111,9 +111,8 @@ def test_an_older_state_of_a_document_never_comes_last() -> None:
         Action("i", key, lines)
         for key, lines in [("a", b"1"), ("b", b"2"), ("a", b"3"), (None, b"4"), (None, b"5")]
     ]
-    refused = [Refusal(0, 429, "busy"), Refusal(3, 503, "gone")]
-    assert [action.lines for action in _again(actions, refused)] == [b"1", b"3", b"4"]
-    assert _again(actions, []) == []
+    assert [action.lines for action in to_send_again(actions, {0, 3}, _document)] == [b"1", b"3", b"4"]
+    assert to_send_again(actions, set(), _document) == []
 
 
 def test_waits() -> None:

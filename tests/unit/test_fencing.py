@@ -153,7 +153,7 @@ def test_two_drivers_race_to_begin(tmp_path: Path) -> None:
             newest = Lineage(log).newest_attempt_id
             barrier.wait()
             try:
-                results.append(begin_attempt(log, newest, None, "0.1.0"))
+                results.append(begin_attempt(log, newest, None))
             except FencedError as error:
                 results.append(error)
 

@@ -101,9 +101,13 @@ class TestBuckets:
             clock.now_ms = hour * 3_600_000
             writer.write([str(hour)])
         writer.commit(writer.prepare(True).committables)
-        assert [(path.parent.name, path.read_text()) for path in finished(tmp_path)] == [
-            (f"1970-01-01--0{hour}", f"{hour}\n") for hour in range(3)
+        files = finished(tmp_path)
+        assert [(path.parent.name, counter_of(path), path.read_text()) for path in files] == [
+            (f"1970-01-01--0{hour}", hour, f"{hour}\n") for hour in range(3)
         ]
+        assert len({path.name.rsplit("-", 1)[0] for path in files}) == 1, (
+            "one writer numbers them over all hours"
+        )
 
 
 class TestEncoder:

@@ -176,6 +176,20 @@ class TestTextFile:
         (tmp_path / "f").write_bytes(b"a\xff\nb\n")
         assert read_all(FileSource([str(tmp_path / "f")])) == ["a�", "b"]
 
+    @pytest.mark.parametrize(
+        ("charset", "damaged"),
+        [("gb18030", b"a\x81\x30"), ("euc_jp", b"a\x8f"), ("iso2022_jp", b"a\x1b$B!"), ("utf-7", b"a+")],
+    )
+    @pytest.mark.parametrize("step", [1, 2, 9])
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+    def test_no_line_is_lost_where_half_a_character_stands_before_its_end(
+        self, tmp_path, charset, damaged, step, end
+    ):
+        (tmp_path / "f").write_bytes(end.join([b"one", damaged, b"three", damaged, b""]))
+        found = read_all(FileSource([str(tmp_path / "f")], TextLines(charset)), step)
+        half = damaged.decode(charset, "replace")
+        assert found == ["one", half, "three", half]
+
     def test_folders_are_read_in_order_without_hidden_files(self, tmp_path):
         for name in ["b.txt", "a.txt", ".hidden", "_meta", "sub/c.txt", "sub/_x", ".git/d.txt", "_tmp/e.txt"]:
             (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -14,9 +14,10 @@ from api.datastream.connectors.kinesis import (
     KinesisStreamsSink,
     PartitionKeyGenerator,
 )
+from changelog_engine.connectors.collecting import to_send_again
 from changelog_engine.connectors.kinesis import ClientProperties, KinesisSink, SinkOptions
 from changelog_engine.connectors.kinesis.reader import Polling
-from changelog_engine.connectors.kinesis.sink import KinesisWriter, _again, _Record
+from changelog_engine.connectors.kinesis.sink import KinesisWriter, _Record
 from changelog_engine.errors import (
     ArgumentTypeError,
     ConfigurationError,
@@ -146,7 +147,7 @@ def test_an_older_record_of_a_key_never_comes_last() -> None:
     records = [
         _Record(key, data) for key, data in [("a", b"1"), ("b", b"2"), ("a", b"3"), ("b", b"4"), ("c", b"5")]
     ]
-    assert [record.data for record in _again(records, [0, 3])] == [b"1", b"3", b"4"]
+    assert [record.data for record in to_send_again(records, {0, 3}, lambda r: r.key)] == [b"1", b"3", b"4"]
 
 
 def test_waits_grow_to_a_bound() -> None:

@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+import changelog_engine
 from changelog_engine import launch
 from changelog_engine.cli import main
+from changelog_engine.cli.help import pages
 from changelog_engine.config import set_command_line
 from changelog_engine.driver.protocols import JobOutcome
 from changelog_engine.errors import JobExecutionError
@@ -315,7 +318,27 @@ def test_the_list_of_commands_fits_a_terminal_and_says_where_to_begin() -> None:
         assert re.search(rf"^  {name} +\S.*\.$", text, re.M), name
         assert CliRunner().invoke(main, [name, "--help"]).exit_code == 0
     assert "changelog-engine status PATH" in text
-    assert "docs/runbook.md" in text
+    assert "changelog-engine help runbook" in text
+
+
+def test_every_page_that_a_message_names_can_be_read_on_the_console() -> None:
+    root = Path(changelog_engine.__file__).parents[1]
+    sources = [
+        file for room in ("api", "changelog_engine", "materializer") for file in (root / room).rglob("*.py")
+    ]
+    named = {name for file in sources for name in re.findall(r"docs/([a-z/-]+)\.md", file.read_text())}
+    assert {"runbook", "compatibility", "cluster"} <= named <= {*pages()}
+    help_of = partial(CliRunner().invoke, main)
+    assert all(f"\n{name} " in f"\n{help_of(['help']).output}" for name in pages())
+    whole = help_of(["help", "docs/runbook.md"]).output
+    assert whole == help_of(["help", "runbook"]).output == pages()["runbook"].read_text()
+    part = help_of(["help", "runbook", "poison"]).output
+    assert part.startswith("## A poison record\n")
+    assert part in whole
+    assert part.count("\n## ") == 0
+    wrong = help_of(["help", "runbok"])
+    assert (wrong.exit_code, "did you mean runbook?" in wrong.output) == (1, True)
+    assert "has 'nothing like it'" in help_of(["help", "runbook", "nothing like it"]).output
 
 
 def test_a_context_that_the_engine_starts_leaves_ctrl_c_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:

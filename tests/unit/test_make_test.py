@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ PROGRAM = """#!/bin/bash
 case "$*" in
     *-version*) echo 'version "17.0.1"' >&2 ;;
     *--last-failed*) exit "$AGAIN" ;;
-    *"not slow"*) exit "$FAST" ;;
+    *"not slow"*) echo "the fast tests"; exit "$FAST" ;;
     *) exit "$SLOW" ;;
 esac
 """
@@ -41,8 +42,25 @@ esac
 def test_make_test_fails_when_tests_fail_or_have_not_run(
     slow: int, fast: int, again: int, succeeds: bool, tmp_path: Path
 ) -> None:
-    for name in ("pyproject.toml", ".ci/constraints.txt"):  # older than what is made of them
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    made = _make_test(tmp_path, slow, fast, again)
+    assert (made.returncode == 0) == succeeds, made.stdout + made.stderr
+
+
+def test_a_tail_that_follows_nothing_fails_no_test(tmp_path: Path) -> None:
+    """As that of a Mac: what failed is run once more all the same, and what was said is shown."""
+    tail = tmp_path / ".venv" / "bin" / "tail"
+    tail.parent.mkdir(parents=True)
+    tail.write_text("#!/bin/bash\nexit 1\n")
+    tail.chmod(0o755)
+    made = _make_test(tmp_path, 1, 0, 0)
+    assert made.returncode == 0, made.stdout + made.stderr
+    assert "the fast tests" in made.stdout
+
+
+def _make_test(tmp_path: Path, slow: int, fast: int, again: int) -> subprocess.CompletedProcess[str]:
+    (made_of,) = re.findall(r"^\$\(STAMP\): (.+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for name in made_of.split():  # older than what is made of them
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (0, 0))
     program = tmp_path / "bin" / "java"
@@ -50,7 +68,7 @@ def test_make_test_fails_when_tests_fail_or_have_not_run(
     program.write_text(PROGRAM)
     program.chmod(0o755)
     cases = {"SLOW": str(slow), "FAST": str(fast), "AGAIN": str(again), "JAVA_HOME": str(tmp_path)}
-    made = subprocess.run(
+    return subprocess.run(
         ["make", "-f", str(ROOT / "Makefile"), "test", f"PY={program}", f"STAMP={program}"],
         cwd=tmp_path,
         env={name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS")}
@@ -59,7 +77,6 @@ def test_make_test_fails_when_tests_fail_or_have_not_run(
         text=True,
         check=False,
     )
-    assert (made.returncode == 0) == succeeds, made.stdout + made.stderr
 
 
 def test_tests_that_no_worker_was_left_to_run_are_no_success(request: pytest.FixtureRequest) -> None:

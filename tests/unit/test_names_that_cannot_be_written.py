@@ -84,7 +84,7 @@ def test_case_57_forks_and_savepoints(tmp_path: Path) -> None:
         (str(tmp_path / BAD / "fork"), None),
     ]:
         with pytest.raises(ConfigurationError, match="cannot be written as UTF-8"):
-            fork_job(folder, job.commits[-1], path, "1", name)
+            fork_job(folder, job.commits[-1], path, name)
     with pytest.raises(ConfigurationError, match="the path cannot be written"):
         new_savepoint(str(tmp_path / BAD), "abc", "job")
     assert sorted(tmp_path.rglob("*")) == before

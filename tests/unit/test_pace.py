@@ -164,6 +164,23 @@ def test_what_was_read_has_its_checkpoint_in_time() -> None:
     assert rests(0, epochs, 200)[-2:] == [170, 170]
 
 
+def test_a_checkpoint_that_failed_is_not_tried_again_at_once() -> None:
+    """An idle job with a store that is down tries it once an interval, as Flink does, and not in each epoch."""
+    pace = Pace(plan_of(), JobSettings(checkpoint_interval_ms=400), OneClock(lambda: 1_000))
+    pace.observe(True, 30.0, 1, [EpochReport(0, 0)])
+    assert pace.rest_ms(0, None) == 20
+    pace.checkpoint_failed()
+    pace.observe(True, 30.0, 0, [EpochReport(0, 0)])
+    assert not pace.checkpoint_due()
+    assert [pace.rest_ms(0, None) for _ in range(5)] == [40, 80, 160, 320, 355]
+
+
+def test_what_only_a_timer_changed_has_its_checkpoint_in_time() -> None:
+    pace = Pace(plan_of(), JobSettings(checkpoint_interval_ms=100), OneClock(lambda: 1_000))
+    pace.observe(True, 30.0, 0, [EpochReport(0, 0, moved=True)])
+    assert [pace.rest_ms(0, None) for _ in range(3)] == [20, 40, 55]
+
+
 def test_of_epochs_that_overlap_the_next_one_is_due_by_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the last few count together, where a short one comes behind each long one."""
     pace = Pace(plan_of(), JobSettings(checkpoint_interval_ms=1_000), OneClock(lambda: 1_000))

@@ -313,6 +313,7 @@ def test_background_tasks_go_where_epochs_leave_a_slot(slots: tuple[int, ...], s
     """A source and a keyed stage, one after the other, of three subtasks each."""
     plan = plan_job(keyed_job([], Count(), key_type=Types.LONG(), parallelism=3))
     assert [[stage.id for stage in stages] for stages in side_by_side(plan)] == [[0], [1]]
+    assert [[stage.id for stage in stages] for stages in side_by_side(plan, {0})] == [[0, 1], [0, 1]]
     placement = Placement(Scheduler({0: []}, {}), 3, lambda: None)  # type: ignore[arg-type]
     placement.executors = [Executor(str(number), "host", count) for number, count in enumerate(slots)]
     found = spare_location(placement, plan)

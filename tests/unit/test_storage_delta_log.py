@@ -241,8 +241,12 @@ def test_the_end_of_a_job_does_not_wait_for_a_store_that_is_down(
     monkeypatch.setattr(DeltaLog, "maintain", lambda log: answers.wait())
     upkeep.keep_short(log)
     assert not upkeep.close(0.01)
-    assert "did not answer" in caplog.text
+    assert caplog.text.count("did not answer") == 1
+    assert not upkeep.close(1e9)  # nor a second time
+    assert caplog.text.count("did not answer") == 1
     answers.set()
+    assert upkeep._thread is not None
+    upkeep._thread.join()
     assert upkeep.close()
 
 

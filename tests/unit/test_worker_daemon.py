@@ -16,12 +16,15 @@ import weakref
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
+from pyspark import SparkConf
 from servers.process import wait_for
 
+from changelog_engine.operators.messages import Durable
 from changelog_engine.spark import daemon, fork_server, garbage, pinned, task
 from changelog_engine.spark.files import FILES_VARIABLE, WorkerFiles
 
@@ -31,9 +34,10 @@ LONGEST_S = 300
 SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
 # end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
-# draw random numbers, write to standard output, leave a program running, or a fork of itself.
+# draw random numbers, tell how often they heard what is durable, write to standard output, leave a program running, or a
+# fork of itself.
 PROGRAM = """
-import os, signal, struct, sys
+import os, signal, socket, struct, sys
 from changelog_engine.spark import daemon, fork_server
 
 fork_server._ANSWER_S = float(os.environ.get("ANSWER_S", "300"))
@@ -68,6 +72,8 @@ def run(connection):
         elif asked == b"r":
             import numpy, random
             connection.sendall(struct.pack("!2d", random.random(), numpy.random.random()))
+        elif asked == b"t":
+            connection.sendall(struct.pack("!i", len(told)))
         elif asked == b"w":
             os.write(1, os.environ[daemon.PIN_VARIABLE].encode())
         elif asked == b"l":
@@ -83,8 +89,10 @@ def run(connection):
     connection.sendall(b"d")
     return True
 
-held = []
-daemon._run_task, daemon._holds_state = run, lambda: bool(held)
+held, told = [], []
+if "MESSAGES_MERGE" in os.environ:
+    daemon._LINK = socket.SOCK_STREAM
+daemon._run_task, daemon._holds_state, daemon._commit = run, lambda: bool(held), told.append
 daemon.main()
 """
 
@@ -352,6 +360,62 @@ def test_case_60_workers_are_started_ahead(spark: Spark) -> None:
     run(connection, 1)
     assert len(spark.workers()) == 2  # the other one may not have its name yet
     connection.close()
+
+
+def news(connection: socket.socket) -> int:
+    """How often the worker of a task was told what is durable."""
+    connection.sendall(b"t")
+    return int(INT.unpack(connection.recv(INT.size, socket.MSG_WAITALL))[0])
+
+
+def test_all_workers_hear_what_is_durable_between_two_tasks(spark: Spark) -> None:
+    one, two = spark.connect(), spark.connect()
+    run(one, 0)
+    begin(one, 1)  # hears it behind this task
+    two.sendall(daemon.news_of(("run", 1, 7)))
+    begin(two, 0)
+    assert news(one) == 0
+    assert news(two) == 1
+    end(one)
+    begin(one, 1)
+    assert news(one) == 1
+    for connection in (one, two):
+        end(connection)
+        connection.close()
+
+
+def test_nothing_is_told_between_tasks_where_two_messages_could_come_as_one(tmp_path: Path) -> None:
+    """Without a system's sockets that keep messages apart, a worker would take a part of one for the other's."""
+    spark = Spark(tmp_path, by_path=False, more={"MESSAGES_MERGE": "1"})
+    one, two = spark.connect(), spark.connect()
+    process = begin(one, 0)
+    for epoch in (7, 8):
+        two.sendall(daemon.news_of(("run", 1, epoch)))
+    run(two, 1)  # behind both
+    end(one)
+    assert begin(one, 0) == process
+    assert news(one) == 0
+    end(one)
+    one.close()
+    two.close()
+    spark.end()
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "spark.python.daemon.killWorkerOnFlushFailure",
+        "spark.python.worker.faulthandler.enabled",
+        "spark.python.worker.tracebackDumpIntervalSeconds",
+    ],
+)
+def test_no_daemon_is_started_that_no_task_would_come_to(setting: str) -> None:
+    """Spark finds a daemon by all variables of its tasks, and these settings change them."""
+    conf = SparkConf(loadDefaults=False).setAll(list(pinned._SESSION.items())).set(setting, "true")
+    functions: Any = object.__new__(pinned.PinnedFunctions)
+    functions._context = SimpleNamespace(getConf=lambda: conf)
+    functions.start_workers([(0, 1)])
+    functions.tell(Durable("run", 1, 7), [0])
 
 
 def test_workers_import_pyspark_from_where_it_is_compiled() -> None:

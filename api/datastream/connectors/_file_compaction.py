@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError
 
-from ..._arguments import whole_number
+from ..._arguments import Whole, checked
 from ._file_source import BulkFormat, StreamFormat
 
 
@@ -28,6 +28,7 @@ class FileCompactStrategy:
         """A builder without conditions; it needs one at least."""
         return FileCompactStrategy.Builder()
 
+    @checked
     class Builder:
         """Builds a `FileCompactStrategy`."""
 
@@ -36,35 +37,33 @@ class FileCompactStrategy:
             self._checkpoints: int | None = None
             self._threads = 1
 
-        def set_size_threshold(self, size_threshold: int) -> Self:
+        def set_size_threshold(self, size_threshold: Annotated[int, Whole(-(2**63))]) -> Self:
             """Compact the files of a bucket as soon as together they reach a size.
 
             Args:
                 size_threshold: bytes; a negative number stands for any size, which is the default.
             """
-            what = "FileCompactStrategy.set_size_threshold: size_threshold"
-            size = whole_number(size_threshold, what, -(2**63))
-            self._size_threshold = size if size >= 0 else None
+            self._size_threshold = size_threshold if size_threshold >= 0 else None
             return self
 
-        def enable_compaction_on_checkpoint(self, num_checkpoints_before_compaction: int) -> Self:
+        def enable_compaction_on_checkpoint(
+            self, num_checkpoints_before_compaction: Annotated[int, Whole(1)]
+        ) -> Self:
             """Compact the files of a bucket at the latest when the first of them has waited for a number of checkpoints.
 
             Args:
                 num_checkpoints_before_compaction: 1 compacts what each checkpoint ends. Default: however many.
             """
-            what = "FileCompactStrategy.enable_compaction_on_checkpoint: num_checkpoints_before_compaction"
-            self._checkpoints = whole_number(num_checkpoints_before_compaction, what, 1)
+            self._checkpoints = num_checkpoints_before_compaction
             return self
 
-        def set_num_compact_threads(self, num_compact_threads: int) -> Self:
+        def set_num_compact_threads(self, num_compact_threads: Annotated[int, Whole(1)]) -> Self:
             """Set how many files a subtask makes at a time.
 
             Args:
                 num_compact_threads: default 1.
             """
-            what = "FileCompactStrategy.set_num_compact_threads: num_compact_threads"
-            self._threads = whole_number(num_compact_threads, what, 1)
+            self._threads = num_compact_threads
             return self
 
         def build(self) -> FileCompactStrategy:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
-from ..._arguments import text, whole_number
+from ..._arguments import Whole, checked
+
+_Ms = Annotated[int, Whole(1, unit="ms")]
 
 
+@checked
 class BucketAssigner:
     """Which folder below the base path an element goes to; made by its static methods.
 
@@ -61,12 +64,10 @@ class BucketAssigner:
         Raises:
             ConfigurationError: a pattern or zone that cannot be used.
         """
-        what = "BucketAssigner.date_time_bucket_assigner"
-        pattern = text(format_str, f"{what}: format_str")
-        zone = None if timezone_id is None else text(timezone_id, f"{what}: timezone_id")
-        return BucketAssigner(files.DateTimeBuckets(pattern, zone))
+        return BucketAssigner(files.DateTimeBuckets(format_str, timezone_id))
 
 
+@checked
 class RollingPolicy:
     """When the file that is written ends and the next one begins; made by its static methods.
 
@@ -78,9 +79,9 @@ class RollingPolicy:
 
     @staticmethod
     def default_rolling_policy(
-        part_size: int = 1024 * 1024 * 128,
-        rollover_interval: int = 60 * 1000,
-        inactivity_interval: int = 60 * 1000,
+        part_size: Annotated[int, Whole(1)] = 1024 * 1024 * 128,
+        rollover_interval: _Ms = 60 * 1000,
+        inactivity_interval: _Ms = 60 * 1000,
     ) -> DefaultRollingPolicy:
         """By size and time. The times are looked at once in the sink's bucket check interval.
 
@@ -89,14 +90,7 @@ class RollingPolicy:
             rollover_interval: most time in ms that a file stays open; default a minute.
             inactivity_interval: most time in ms that a file stays open without being written to; default a minute.
         """
-        what = "RollingPolicy.default_rolling_policy"
-        return DefaultRollingPolicy(
-            files.Rolling(
-                whole_number(part_size, f"{what}: part_size", 1),
-                whole_number(rollover_interval, f"{what}: rollover_interval", 1),
-                whole_number(inactivity_interval, f"{what}: inactivity_interval", 1),
-            )
-        )
+        return DefaultRollingPolicy(files.Rolling(part_size, rollover_interval, inactivity_interval))
 
     @staticmethod
     def on_checkpoint_rolling_policy() -> OnCheckpointRollingPolicy:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, ClassVar, Generic, Self, TypeVar, cast
+from typing import Annotated, Any, ClassVar, Generic, Self, TypeVar, cast
 
 from changelog_engine.connectors import files
 
-from ..._arguments import instance, text, whole_number
+from ..._arguments import SuchAs, Whole, checked
 from ..._unsupported import NamesOfPyFlink
 from ...common._bulk_writers import BulkWriterFactory
 from ...common.serialization import Encoder
@@ -18,16 +18,20 @@ from ._file_policies import BucketAssigner, OutputFileConfig, RollingPolicy
 from .base import Sink
 
 AnySink = TypeVar("AnySink")
+_Compactor = Annotated[FileCompactor, SuchAs("FileCompactor.concat_file_compactor()")]
+_Encoder = Annotated[Encoder, SuchAs("Encoder.simple_string_encoder()")]
+_WriterFactory = Annotated[BulkWriterFactory, SuchAs("ParquetBulkWriters.for_row_type(row_type)")]
 
 
+@checked
 class _Builder(NamesOfPyFlink, Generic[AnySink]):
     """What the builders of file sinks share."""
 
     _makes: ClassVar[Any]  # the class of AnySink
     _by_subtask = False
 
-    def __init__(self, base_path: str, encoder: Any, what: str) -> None:
-        self._base_path = text(base_path, f"{what}: base_path")
+    def __init__(self, base_path: str, encoder: Any) -> None:
+        self._base_path = base_path
         self._encoder = encoder
         self._buckets: Any = None
         self._rolling: files.Rolling | None = None
@@ -35,13 +39,13 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         self._interval_ms = files.CHECK_INTERVAL_MS
         self._compaction: files.Compaction | None = None
 
-    def with_bucket_check_interval(self, interval: int) -> Self:
+    def with_bucket_check_interval(self, interval: Annotated[int, Whole(1, unit="ms")]) -> Self:
         """Set how often files are looked at whose time may be over.
 
         Args:
             interval: ms; default a minute.
         """
-        self._interval_ms = whole_number(interval, "with_bucket_check_interval: interval", 1)
+        self._interval_ms = interval
         return self
 
     def with_bucket_assigner(self, bucket_assigner: BucketAssigner) -> Self:
@@ -50,7 +54,6 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         Args:
             bucket_assigner: default: by the hour of the wall clock.
         """
-        instance(bucket_assigner, BucketAssigner, "with_bucket_assigner: bucket_assigner")
         self._buckets = bucket_assigner._buckets
         return self
 
@@ -60,7 +63,6 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         Args:
             rolling_policy: default: by size and time for row formats, at every checkpoint for bulk formats.
         """
-        instance(rolling_policy, RollingPolicy, "with_rolling_policy: rolling_policy")
         self._rolling = rolling_policy._rolling
         return self
 
@@ -70,8 +72,7 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         Args:
             output_file_config: default: the prefix ``part`` and no suffix.
         """
-        what = "with_output_file_config: output_file_config"
-        self._names = instance(output_file_config, OutputFileConfig, what)._names
+        self._names = output_file_config._names
         return self
 
     def build(self) -> AnySink:
@@ -93,20 +94,17 @@ class _Builder(NamesOfPyFlink, Generic[AnySink]):
         return cast(AnySink, self._makes(sink))
 
 
+@checked
 class _CompactingBuilder(_Builder["FileSink"]):
     """What the builders of `FileSink` share."""
 
-    def enable_compact(self, strategy: FileCompactStrategy, compactor: FileCompactor) -> Self:
+    def enable_compact(self, strategy: FileCompactStrategy, compactor: _Compactor) -> Self:
         """Make one file of several small ones before they are shown. They end at every checkpoint then.
 
         Args:
             strategy: when, and of which.
             compactor: how.
         """
-        instance(strategy, FileCompactStrategy, "enable_compact: strategy")
-        instance(
-            compactor, FileCompactor, "enable_compact: compactor", "FileCompactor.concat_file_compactor()"
-        )
         self._compaction = files.Compaction(strategy._strategy, compactor._compactor)
         return self
 
@@ -116,6 +114,7 @@ class _CompactingBuilder(_Builder["FileSink"]):
         return self
 
 
+@checked
 class FileSink(Sink):
     """Writes elements to files below a base path, exactly once.
 
@@ -149,28 +148,27 @@ class FileSink(Sink):
         """
 
     @staticmethod
-    def for_row_format(base_path: str, encoder: Encoder) -> FileSink.RowFormatBuilder:
+    def for_row_format(base_path: str, encoder: _Encoder) -> FileSink.RowFormatBuilder:
         """Begin a sink that writes elements one by one.
 
         Args:
             base_path: folder, plain or as a URI of a file system that pyarrow opens.
             encoder: such as ``Encoder.simple_string_encoder()``.
         """
-        what = "FileSink.for_row_format"
-        return FileSink.RowFormatBuilder(base_path, _row_encoder(encoder, what), what)
+        return FileSink.RowFormatBuilder(base_path, files.StringEncoder(encoder.charset_name))
 
     @staticmethod
-    def for_bulk_format(base_path: str, writer_factory: BulkWriterFactory) -> FileSink.BulkFormatBuilder:
+    def for_bulk_format(base_path: str, writer_factory: _WriterFactory) -> FileSink.BulkFormatBuilder:
         """Begin a sink that writes many elements together. Its files end at every checkpoint.
 
         Args:
             base_path: folder, plain or as a URI of a file system that pyarrow opens.
             writer_factory: such as ``ParquetBulkWriters.for_row_type(row_type)``.
         """
-        what = "FileSink.for_bulk_format"
-        return FileSink.BulkFormatBuilder(base_path, _bulk_factory(writer_factory, what), what)
+        return FileSink.BulkFormatBuilder(base_path, writer_factory._factory)
 
 
+@checked
 class StreamingFileSink(SinkFunction):
     """As `FileSink`, under its older name and for ``add_sink``; files are called ``<prefix>-<subtask>-<counter><suffix>``.
 
@@ -205,33 +203,18 @@ class StreamingFileSink(SinkFunction):
         _by_subtask = True
 
     @staticmethod
-    def for_row_format(base_path: str, encoder: Encoder) -> StreamingFileSink.DefaultRowFormatBuilder:
+    def for_row_format(base_path: str, encoder: _Encoder) -> StreamingFileSink.DefaultRowFormatBuilder:
         """Begin a sink that writes elements one by one; see `FileSink.for_row_format`."""
-        what = "StreamingFileSink.for_row_format"
-        return StreamingFileSink.DefaultRowFormatBuilder(base_path, _row_encoder(encoder, what), what)
+        return StreamingFileSink.DefaultRowFormatBuilder(base_path, files.StringEncoder(encoder.charset_name))
 
     @staticmethod
     def for_bulk_format(
-        base_path: str, writer_factory: BulkWriterFactory
+        base_path: str, writer_factory: _WriterFactory
     ) -> StreamingFileSink.DefaultBulkFormatBuilder:
         """Begin a sink that writes many elements together; see `FileSink.for_bulk_format`."""
-        what = "StreamingFileSink.for_bulk_format"
-        return StreamingFileSink.DefaultBulkFormatBuilder(
-            base_path, _bulk_factory(writer_factory, what), what
-        )
+        return StreamingFileSink.DefaultBulkFormatBuilder(base_path, writer_factory._factory)
 
 
 FileSink.RowFormatBuilder._makes = FileSink.BulkFormatBuilder._makes = FileSink
 StreamingFileSink.DefaultRowFormatBuilder._makes = StreamingFileSink
 StreamingFileSink.DefaultBulkFormatBuilder._makes = StreamingFileSink
-
-
-def _row_encoder(encoder: Any, what: str) -> files.StringEncoder:
-    instance(encoder, Encoder, f"{what}: encoder", "Encoder.simple_string_encoder()")
-    return files.StringEncoder(encoder.charset_name)
-
-
-def _bulk_factory(factory: Any, what: str) -> files.BulkFactory:
-    instance(factory, BulkWriterFactory, f"{what}: factory", "ParquetBulkWriters.for_row_type(row_type)")
-    found: files.BulkFactory = factory._factory
-    return found

@@ -10,15 +10,17 @@ from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ... import _arguments
+from ..._arguments import checked, text
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema
 from ..functions import SourceFunction
+from ._kafka_offsets import Timestamp
 from ._kafka_source import LONGEST_INTERVAL_MS, source_of
 
 _INTERVAL = "flink.partition-discovery.interval-millis"
 
 
+@checked
 @needs(packages.KAFKA)
 class FlinkKafkaConsumerBase(SourceFunction):
     """What consumers of all versions of Kafka share. Each setter returns this object.
@@ -62,8 +64,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
 
     def set_commit_offsets_on_checkpoints(self, commit_on_checkpoints: bool) -> Self:
         """Whether offsets are committed to the group, for monitoring, when a checkpoint is durable; default True."""
-        what = f"{type(self).__name__}.set_commit_offsets_on_checkpoints: commit_on_checkpoints"
-        self._commits = _arguments.flag(commit_on_checkpoints, what)
+        self._commits = commit_on_checkpoints
         self._function = self._source()
         return self
 
@@ -75,15 +76,13 @@ class FlinkKafkaConsumerBase(SourceFunction):
         """Start at the end, as it is when the job starts from nothing."""
         return self._start_from(engine.Offsets(engine.Kind.LATEST))
 
-    def set_start_from_timestamp(self, startup_offsets_timestamp: int) -> Self:
+    def set_start_from_timestamp(self, startup_offsets_timestamp: Timestamp) -> Self:
         """Start at the first record whose timestamp is not before this one, when the job starts from nothing.
 
         Args:
             startup_offsets_timestamp: ms.
         """
-        what = f"{type(self).__name__}.set_start_from_timestamp: startup_offsets_timestamp"
-        when = _arguments.whole_number(startup_offsets_timestamp, what, 0, 2**63 - 1)
-        return self._start_from(engine.Offsets(engine.Kind.TIMESTAMP, when))
+        return self._start_from(engine.Offsets(engine.Kind.TIMESTAMP, startup_offsets_timestamp))
 
     def set_start_from_group_offsets(self) -> Self:
         """Start at what the group has committed, when the job starts from nothing; this is the default.
@@ -101,6 +100,7 @@ class FlinkKafkaConsumerBase(SourceFunction):
         return self._schema.get_produced_type()
 
 
+@checked
 class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
     """A source of records of Kafka's topics; unbounded. `KafkaSource` can do more.
 
@@ -128,10 +128,8 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         if not isinstance(names, (list, tuple)) or not names:
             raise ArgumentTypeError(f"FlinkKafkaConsumer: topics must be a topic or several, got {topics!r}")
         for name in names:
-            _arguments.text(name, "FlinkKafkaConsumer: topics")
-        what = "FlinkKafkaConsumer: deserialization_schema"
-        _arguments.instance(deserialization_schema, DeserializationSchema, what)
+            text(name, "FlinkKafkaConsumer: topics")
         if not isinstance(properties, Mapping):
             raise ArgumentTypeError("FlinkKafkaConsumer: properties must be a dict of texts")
-        checked = engine.ClientProperties(properties, "FlinkKafkaConsumer")
-        super().__init__(tuple(names), deserialization_schema, checked)
+        known = engine.ClientProperties(properties, "FlinkKafkaConsumer")
+        super().__init__(tuple(names), deserialization_schema, known)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any
+from typing import Annotated
 
 from changelog_engine.connectors.kafka import Kind, Offsets, Reset
 from changelog_engine.errors import ArgumentTypeError
 
-from ... import _arguments
+from ..._arguments import MadeBy, SuchAs, Whole, checked, whole_number
+
+Timestamp = Annotated[int, Whole(0, 2**63 - 1)]  # ms
+_STATIC_METHODS = "its static methods, such as KafkaOffsetsInitializer.earliest()"
 
 
+@checked
 class KafkaTopicPartition:
     """A partition of a topic.
 
@@ -26,9 +30,9 @@ class KafkaTopicPartition:
     Source: pyflink.datastream.connectors.kafka.KafkaTopicPartition
     """
 
-    def __init__(self, topic: str, partition: int) -> None:
-        self._topic = _arguments.text(topic, "KafkaTopicPartition: topic")
-        self._partition = _arguments.whole_number(partition, "KafkaTopicPartition: partition", 0)
+    def __init__(self, topic: str, partition: Annotated[int, Whole(0)]) -> None:
+        self._topic = topic
+        self._partition = partition
 
     @property
     def topic(self) -> str:
@@ -64,6 +68,7 @@ class KafkaOffsetResetStrategy(Enum):
     NONE = 2
 
 
+@checked
 class KafkaOffsetsInitializer:
     """Where reading starts or stops; made by its static methods. ``OffsetsInitializer`` is another name of it.
 
@@ -72,11 +77,7 @@ class KafkaOffsetsInitializer:
     Source: pyflink.datastream.connectors.kafka.KafkaOffsetsInitializer
     """
 
-    def __init__(self, offsets: Offsets) -> None:
-        if not isinstance(offsets, Offsets):
-            raise ArgumentTypeError(
-                "KafkaOffsetsInitializer is made by its static methods, such as KafkaOffsetsInitializer.earliest()"
-            )
+    def __init__(self, offsets: Annotated[Offsets, MadeBy(_STATIC_METHODS)]) -> None:
         self._offsets = offsets
 
     @staticmethod
@@ -88,20 +89,17 @@ class KafkaOffsetsInitializer:
         Args:
             offset_reset_strategy: for partitions without; NONE, the default, lets the job fail.
         """
-        reset = _reset(offset_reset_strategy, "KafkaOffsetsInitializer.committed_offsets")
+        reset = Reset[offset_reset_strategy.name]
         return KafkaOffsetsInitializer(Offsets(Kind.COMMITTED, reset=reset))
 
     @staticmethod
-    def timestamp(timestamp: int) -> KafkaOffsetsInitializer:
+    def timestamp(timestamp: Timestamp) -> KafkaOffsetsInitializer:
         """The first record whose timestamp is not before this one; the end where there is none.
 
         Args:
             timestamp: ms.
         """
-        what = "KafkaOffsetsInitializer.timestamp: timestamp"
-        return KafkaOffsetsInitializer(
-            Offsets(Kind.TIMESTAMP, _arguments.whole_number(timestamp, what, 0, 2**63 - 1))
-        )
+        return KafkaOffsetsInitializer(Offsets(Kind.TIMESTAMP, timestamp))
 
     @staticmethod
     def earliest() -> KafkaOffsetsInitializer:
@@ -136,18 +134,11 @@ class KafkaOffsetsInitializer:
         ):
             raise ArgumentTypeError(f"{what}: offsets must map KafkaTopicPartition to int, got {offsets!r}")
         given = {
-            key._pair(): _arguments.whole_number(offset, f"{what}: offset of {key!r}", 0, 2**63 - 1)
+            key._pair(): whole_number(offset, f"{what}: offset of {key!r}", 0, 2**63 - 1)
             for key, offset in offsets.items()
         }
-        reset = _reset(offset_reset_strategy, what)
+        reset = Reset[offset_reset_strategy.name]
         return KafkaOffsetsInitializer(Offsets(Kind.GIVEN, given=given, reset=reset))
 
 
-def _reset(strategy: Any, what: str) -> Reset:
-    _arguments.instance(strategy, KafkaOffsetResetStrategy, f"{what}: offset_reset_strategy")
-    return Reset[strategy.name]
-
-
-def checked_initializer(initializer: Any, what: str) -> KafkaOffsetsInitializer:
-    """The value if it is an initializer."""
-    return _arguments.instance(initializer, KafkaOffsetsInitializer, what, "KafkaOffsetsInitializer.latest()")
+Initializer = Annotated[KafkaOffsetsInitializer, SuchAs("KafkaOffsetsInitializer.latest()")]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Self
+from typing import Annotated, Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError
 
-from ... import _arguments
+from ..._arguments import Whole, checked
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from ..functions import SinkFunction
@@ -29,6 +29,7 @@ class Semantic(Enum):
     NONE = 2
 
 
+@checked
 @needs(packages.KAFKA)
 class FlinkKafkaProducerBase(SinkFunction):
     """What producers of all versions of Kafka share. Each setter returns this object.
@@ -73,26 +74,24 @@ class FlinkKafkaProducerBase(SinkFunction):
 
         It has no effect on transactions: there the job fails.
         """
-        what = f"{type(self).__name__}.set_log_failures_only: log_failures_only"
-        self._only_log = _arguments.flag(log_failures_only, what)
+        self._only_log = log_failures_only
         self._function = self._sink()
         return self
 
     def set_flush_on_checkpoint(self, flush_on_checkpoint: bool) -> Self:
         """Whether an epoch ends only when the brokers have its records; default True. Without, a failure may lose some."""
-        what = f"{type(self).__name__}.set_flush_on_checkpoint: flush_on_checkpoint"
-        self._waits = _arguments.flag(flush_on_checkpoint, what)
+        self._waits = flush_on_checkpoint
         self._function = self._sink()
         return self
 
     def set_write_timestamp_to_kafka(self, write_timestamp_to_kafka: bool) -> Self:
         """Whether records get their elements' timestamps; by default they get the time at which they are written."""
-        what = f"{type(self).__name__}.set_write_timestamp_to_kafka: write_timestamp_to_kafka"
-        self._timed = _arguments.flag(write_timestamp_to_kafka, what)
+        self._timed = write_timestamp_to_kafka
         self._function = self._sink()
         return self
 
 
+@checked
 class FlinkKafkaProducer(FlinkKafkaProducerBase):
     """A sink of records for one of Kafka's topics. `KafkaSink` can do more.
 
@@ -117,18 +116,11 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         topic: str,
         serialization_schema: SerializationSchema,
         producer_config: Mapping[str, str],
-        kafka_producer_pool_size: int = 5,
+        kafka_producer_pool_size: Annotated[int, Whole(1, 2**31 - 1)] = 5,
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
     ) -> None:
-        _arguments.text(topic, "FlinkKafkaProducer: topic")
-        what = "FlinkKafkaProducer: serialization_schema"
-        _arguments.instance(serialization_schema, SerializationSchema, what)
         if not isinstance(producer_config, Mapping):
             raise ArgumentTypeError("FlinkKafkaProducer: producer_config must be a dict of texts")
-        _arguments.whole_number(
-            kafka_producer_pool_size, "FlinkKafkaProducer: kafka_producer_pool_size", 1, 2**31 - 1
-        )
-        _arguments.instance(semantic, Semantic, "FlinkKafkaProducer: semantic")
         properties = engine.ClientProperties(producer_config, "FlinkKafkaProducer")
         super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
-from ... import _arguments
+from ..._arguments import MadeBy, checked, checked_later
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from .base import DeliveryGuarantee, Sink
@@ -29,17 +29,16 @@ class KafkaTopicSelector(ABC):
         """The topic of an element."""
 
 
+@checked
 class KafkaRecordSerializationSchema:
     """Turns elements into records; made by its `builder`.
 
     Source: pyflink.datastream.connectors.kafka.KafkaRecordSerializationSchema
     """
 
-    def __init__(self, schema: engine.RecordSchema) -> None:
-        if not isinstance(schema, engine.RecordSchema):
-            raise ArgumentTypeError(
-                "KafkaRecordSerializationSchema is made by KafkaRecordSerializationSchema.builder()"
-            )
+    def __init__(
+        self, schema: Annotated[engine.RecordSchema, MadeBy("KafkaRecordSerializationSchema.builder()")]
+    ) -> None:
         self._schema = schema
 
     @staticmethod
@@ -48,6 +47,7 @@ class KafkaRecordSerializationSchema:
         return KafkaRecordSerializationSchemaBuilder()
 
 
+@checked
 class KafkaRecordSerializationSchemaBuilder:
     """Builds a `KafkaRecordSerializationSchema`. Each method but `build` returns this object.
 
@@ -77,8 +77,7 @@ class KafkaRecordSerializationSchemaBuilder:
         Args:
             topic: its name.
         """
-        what = "KafkaRecordSerializationSchemaBuilder.set_topic: topic"
-        self._topic, self._select = _arguments.text(topic, what), None
+        self._topic, self._select = topic, None
         return self
 
     def set_topic_selector(self, topic_selector: Callable[[Any], str] | KafkaTopicSelector) -> Self:
@@ -98,16 +97,12 @@ class KafkaRecordSerializationSchemaBuilder:
 
     def set_key_serialization_schema(self, key_serialization_schema: SerializationSchema) -> Self:
         """What turns an element into its record's key; without it records have none."""
-        what = "KafkaRecordSerializationSchemaBuilder.set_key_serialization_schema: key_serialization_schema"
-        self._key_schema = _arguments.instance(key_serialization_schema, SerializationSchema, what)
+        self._key_schema = key_serialization_schema
         return self
 
     def set_value_serialization_schema(self, value_serialization_schema: SerializationSchema) -> Self:
         """What turns an element into its record's value."""
-        what = (
-            "KafkaRecordSerializationSchemaBuilder.set_value_serialization_schema: value_serialization_schema"
-        )
-        self._value_schema = _arguments.instance(value_serialization_schema, SerializationSchema, what)
+        self._value_schema = value_serialization_schema
         return self
 
     def build(self) -> KafkaRecordSerializationSchema:
@@ -160,6 +155,7 @@ class KafkaSink(Sink):
         return KafkaSinkBuilder()
 
 
+@checked
 @needs(packages.KAFKA)
 class KafkaSinkBuilder:
     """Builds a `KafkaSink`. Each method but `build` returns this object.
@@ -181,8 +177,7 @@ class KafkaSinkBuilder:
         Args:
             bootstrap_servers: ``host:port``, several with commas between them.
         """
-        what = "KafkaSinkBuilder.set_bootstrap_servers: bootstrap_servers"
-        self._properties["bootstrap.servers"] = _arguments.text(bootstrap_servers, what)
+        self._properties["bootstrap.servers"] = bootstrap_servers
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:
@@ -191,11 +186,6 @@ class KafkaSinkBuilder:
         Args:
             delivery_guarantee: see `KafkaSink`.
         """
-        _arguments.instance(
-            delivery_guarantee,
-            DeliveryGuarantee,
-            "KafkaSinkBuilder.set_delivery_guarantee: delivery_guarantee",
-        )
         self._guarantee = delivery_guarantee
         return self
 
@@ -205,23 +195,21 @@ class KafkaSinkBuilder:
         The job's name and the sink's uid follow it. Keep them the same from run to run, or what an older run left open is
         aborted only after its timeout, and readers wait for that.
         """
-        what = "KafkaSinkBuilder.set_transactional_id_prefix: transactional_id_prefix"
-        self._prefix = _arguments.text(transactional_id_prefix, what)
+        self._prefix = transactional_id_prefix
         return self
 
     def set_record_serializer(self, record_serializer: KafkaRecordSerializationSchema) -> Self:
         """What turns elements into records."""
-        what = "KafkaSinkBuilder.set_record_serializer: record_serializer"
-        self._schema = _arguments.instance(record_serializer, KafkaRecordSerializationSchema, what)
+        self._schema = record_serializer
         return self
 
-    def set_property(self, key: str, value: str) -> Self:
+    def set_property(self, key: str, value: Annotated[str, checked_later]) -> Self:
         """A property of the producer.
 
         Args:
             key: Java's name or librdkafka's.
         """
-        self._properties[_arguments.text(key, "KafkaSinkBuilder.set_property: key")] = value
+        self._properties[key] = value
         return self
 
     def build(self) -> KafkaSink:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
@@ -13,13 +13,13 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import TypeInformation
 
-from ... import _arguments
+from ..._arguments import checked, checked_later, text
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema, SimpleStringSchema
 from ._kafka_offsets import (
+    Initializer,
     KafkaOffsetsInitializer,
     KafkaTopicPartition,
-    checked_initializer,
 )
 from .base import Source
 
@@ -105,6 +105,7 @@ class KafkaSource(Source):
         return KafkaSourceBuilder()
 
 
+@checked
 @needs(packages.KAFKA)
 class KafkaSourceBuilder:
     """Builds a `KafkaSource`. Each method but `build` returns this object.
@@ -129,9 +130,7 @@ class KafkaSourceBuilder:
         Args:
             bootstrap_servers: ``host:port``, several with commas between them.
         """
-        return self._property(
-            "set_bootstrap_servers", "bootstrap_servers", "bootstrap.servers", bootstrap_servers
-        )
+        return self.set_property("bootstrap.servers", bootstrap_servers)
 
     def set_group_id(self, group_id: str) -> Self:
         """The consumer group that offsets are committed to, for monitoring, when a checkpoint is durable.
@@ -139,11 +138,11 @@ class KafkaSourceBuilder:
         Args:
             group_id: its name. Without one nothing is committed.
         """
-        return self._property("set_group_id", "group_id", "group.id", group_id)
+        return self.set_property("group.id", group_id)
 
     def set_client_id_prefix(self, prefix: str) -> Self:
         """How the brokers' logs call this source's clients."""
-        return self._property("set_client_id_prefix", "prefix", "client.id", prefix)
+        return self.set_property("client.id", prefix)
 
     def set_topics(self, *topics: str) -> Self:
         """Read all partitions of these topics.
@@ -157,7 +156,7 @@ class KafkaSourceBuilder:
         what = "KafkaSourceBuilder.set_topics"
         if not topics:
             raise ConfigurationError(f"{what}: at least one topic")
-        names = tuple(dict.fromkeys(_arguments.text(topic, f"{what}: topic") for topic in topics))
+        names = tuple(dict.fromkeys(text(topic, f"{what}: topic") for topic in topics))
         return self._read(what, engine.Topics(names=names))
 
     def set_topic_pattern(self, topic_pattern: str) -> Self:
@@ -171,7 +170,7 @@ class KafkaSourceBuilder:
         """
         what = "KafkaSourceBuilder.set_topic_pattern"
         try:
-            re.compile(_arguments.text(topic_pattern, f"{what}: topic_pattern"))
+            re.compile(topic_pattern)
         except re.error as error:
             raise ConfigurationError(
                 f"{what}: topic_pattern {topic_pattern!r} is not a regular expression: {error}"
@@ -193,43 +192,37 @@ class KafkaSourceBuilder:
             raise ArgumentTypeError(f"{what}: partitions must be KafkaTopicPartitions, got {chosen!r}")
         return self._read(what, engine.Topics(partitions=tuple({each._pair() for each in chosen})))
 
-    def set_starting_offsets(self, starting_offsets_initializer: KafkaOffsetsInitializer) -> Self:
+    def set_starting_offsets(self, starting_offsets_initializer: Initializer) -> Self:
         """Where reading starts when the job starts from nothing; default: earliest."""
-        what = "KafkaSourceBuilder.set_starting_offsets: starting_offsets_initializer"
-        self._start = checked_initializer(starting_offsets_initializer, what)
+        self._start = starting_offsets_initializer
         return self
 
-    def set_unbounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> Self:
+    def set_unbounded(self, stopping_offsets_initializer: Initializer) -> Self:
         """Stop at these offsets, and count as unbounded nevertheless.
 
         Args:
             stopping_offsets_initializer: where.
         """
-        what = "KafkaSourceBuilder.set_unbounded: stopping_offsets_initializer"
-        self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), False
+        self._stop, self._bounded = stopping_offsets_initializer, False
         return self
 
-    def set_bounded(self, stopping_offsets_initializer: KafkaOffsetsInitializer) -> Self:
+    def set_bounded(self, stopping_offsets_initializer: Initializer) -> Self:
         """Stop at these offsets, which are looked up when the job starts. The source can be used in BATCH mode.
 
         Args:
             stopping_offsets_initializer: where.
         """
-        what = "KafkaSourceBuilder.set_bounded: stopping_offsets_initializer"
-        self._stop, self._bounded = checked_initializer(stopping_offsets_initializer, what), True
+        self._stop, self._bounded = stopping_offsets_initializer, True
         return self
 
     def set_value_only_deserializer(self, deserialization_schema: DeserializationSchema) -> Self:
         """What turns the values of records into elements."""
-        what = "KafkaSourceBuilder.set_value_only_deserializer: deserialization_schema"
-        self._schema = _arguments.instance(deserialization_schema, DeserializationSchema, what)
+        self._schema = deserialization_schema
         return self
 
     def set_deserializer(self, kafka_record_deserialization_schema: KafkaRecordDeserializationSchema) -> Self:
         """What turns whole records into elements."""
-        given, what = kafka_record_deserialization_schema, "kafka_record_deserialization_schema"
-        what = f"KafkaSourceBuilder.set_deserializer: {what}"
-        self._schema = _arguments.instance(given, KafkaRecordDeserializationSchema, what)
+        self._schema = kafka_record_deserialization_schema
         return self
 
     def set_bad_records_tag(self, tag: OutputTag) -> Self:
@@ -239,18 +232,17 @@ class KafkaSourceBuilder:
             tag: a side output, without a type. Its elements are rows of topic, partition, offset, timestamp, key, value
                 and error.
         """
-        _arguments.instance(tag, OutputTag, "KafkaSourceBuilder.set_bad_records_tag: tag")
         self._bad_tag = tag.tag_id
         return self
 
-    def set_property(self, key: str, value: str) -> Self:
+    def set_property(self, key: str, value: Annotated[str, checked_later]) -> Self:
         """A property of the consumer, or of the source.
 
         Args:
             key: Java's name or librdkafka's; of the source: ``partition.discovery.interval.ms`` (default 5 minutes, 0 or
                 less for never) and ``commit.offsets.on.checkpoint`` (default true).
         """
-        self._properties[_arguments.text(key, "KafkaSourceBuilder.set_property: key")] = value
+        self._properties[key] = value
         return self
 
     def set_properties(self, props: Mapping[str, str]) -> Self:
@@ -305,10 +297,6 @@ class KafkaSourceBuilder:
         if self._topics is not None:
             raise ConfigurationError(f"{what}: what is read was chosen before; choose once")
         self._topics = topics
-        return self
-
-    def _property(self, method: str, argument: str, name: str, value: str) -> Self:
-        self._properties[name] = _arguments.text(value, f"KafkaSourceBuilder.{method}: {argument}")
         return self
 
 

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 from changelog_engine.connectors.pulsar import CursorKind, StartPosition, Stop
 from changelog_engine.errors import ArgumentTypeError
 
-from ... import _arguments
+from ..._arguments import MadeBy, Whole, checked
 from ._pulsar_options import LONGEST_MS
 
+_METHODS = "its static methods, such as {}.latest()"
 
+
+def _id_of_a_message(value: Any, what: str) -> bytes:
+    if not isinstance(value, bytes):
+        raise ArgumentTypeError(f"{what} must be bytes, as MessageId.serialize() returns them, got {value!r}")
+    return value
+
+
+_MessageId = Annotated[bytes, _id_of_a_message]
+_Time = Annotated[int, Whole(0, LONGEST_MS)]
+
+
+@checked
 class StartCursor:
     """Where reading begins when the job starts from nothing; made by its static methods.
 
@@ -17,9 +32,7 @@ class StartCursor:
     Source: pyflink.datastream.connectors.pulsar.StartCursor
     """
 
-    def __init__(self, start: StartPosition) -> None:
-        if not isinstance(start, StartPosition):
-            raise ArgumentTypeError("StartCursor is made by its static methods, such as StartCursor.latest()")
+    def __init__(self, start: Annotated[StartPosition, MadeBy(_METHODS.format("StartCursor"))]) -> None:
         self._start = start
 
     @staticmethod
@@ -38,40 +51,33 @@ class StartCursor:
         return StartCursor(StartPosition(CursorKind.LATEST))
 
     @staticmethod
-    def from_message_id(message_id: bytes, inclusive: bool = True) -> StartCursor:
+    def from_message_id(message_id: _MessageId, inclusive: bool = True) -> StartCursor:
         """A message.
 
         Args:
             message_id: what ``MessageId.serialize()`` of Pulsar's client returns; it applies to every partition.
             inclusive: whether this message is read.
         """
-        what = "StartCursor.from_message_id"
-        given = _arguments.flag(inclusive, f"{what}: inclusive")
-        return StartCursor(
-            StartPosition(CursorKind.MESSAGE_ID, _message_id(message_id, what), inclusive=given)
-        )
+        return StartCursor(StartPosition(CursorKind.MESSAGE_ID, message_id, inclusive=inclusive))
 
     @staticmethod
-    def from_publish_time(timestamp: int) -> StartCursor:
+    def from_publish_time(timestamp: _Time) -> StartCursor:
         """The first message that was published then or later; the end where there is none.
 
         Args:
             timestamp: ms.
         """
-        return StartCursor(
-            StartPosition(CursorKind.PUBLISH_TIME, time_ms=_time(timestamp, "StartCursor.from_publish_time"))
-        )
+        return StartCursor(StartPosition(CursorKind.PUBLISH_TIME, time_ms=timestamp))
 
 
+@checked
 class StopCursor:
     """Where reading a partition ends; made by its static methods.
 
     Source: pyflink.datastream.connectors.pulsar.StopCursor
     """
 
-    def __init__(self, stop: Stop) -> None:
-        if not isinstance(stop, Stop):
-            raise ArgumentTypeError("StopCursor is made by its static methods, such as StopCursor.latest()")
+    def __init__(self, stop: Annotated[Stop, MadeBy(_METHODS.format("StopCursor"))]) -> None:
         self._stop = stop
 
     @staticmethod
@@ -90,72 +96,55 @@ class StopCursor:
         return StopCursor(Stop(CursorKind.LATEST))
 
     @staticmethod
-    def at_event_time(timestamp: int) -> StopCursor:
+    def at_event_time(timestamp: _Time) -> StopCursor:
         """The first message whose event time is this or later; it is not read.
 
         Args:
             timestamp: ms.
         """
-        return _stop(CursorKind.EVENT_TIME, timestamp, False, "StopCursor.at_event_time")
+        return StopCursor(Stop(CursorKind.EVENT_TIME, time_ms=timestamp, inclusive=False))
 
     @staticmethod
-    def after_event_time(timestamp: int) -> StopCursor:
+    def after_event_time(timestamp: _Time) -> StopCursor:
         """The first message whose event time is later; it is not read.
 
         Args:
             timestamp: ms.
         """
-        return _stop(CursorKind.EVENT_TIME, timestamp, True, "StopCursor.after_event_time")
+        return StopCursor(Stop(CursorKind.EVENT_TIME, time_ms=timestamp, inclusive=True))
 
     @staticmethod
-    def at_publish_time(timestamp: int) -> StopCursor:
+    def at_publish_time(timestamp: _Time) -> StopCursor:
         """The first message that was published then or later; it is not read.
 
         Args:
             timestamp: ms.
         """
-        return _stop(CursorKind.PUBLISH_TIME, timestamp, False, "StopCursor.at_publish_time")
+        return StopCursor(Stop(CursorKind.PUBLISH_TIME, time_ms=timestamp, inclusive=False))
 
     @staticmethod
-    def after_publish_time(timestamp: int) -> StopCursor:
+    def after_publish_time(timestamp: _Time) -> StopCursor:
         """The first message that was published later; it is not read.
 
         Args:
             timestamp: ms.
         """
-        return _stop(CursorKind.PUBLISH_TIME, timestamp, True, "StopCursor.after_publish_time")
+        return StopCursor(Stop(CursorKind.PUBLISH_TIME, time_ms=timestamp, inclusive=True))
 
     @staticmethod
-    def at_message_id(message_id: bytes) -> StopCursor:
+    def at_message_id(message_id: _MessageId) -> StopCursor:
         """This message; it is not read.
 
         Args:
             message_id: what ``MessageId.serialize()`` of Pulsar's client returns.
         """
-        given = _message_id(message_id, "StopCursor.at_message_id")
-        return StopCursor(Stop(CursorKind.MESSAGE_ID, given, inclusive=False))
+        return StopCursor(Stop(CursorKind.MESSAGE_ID, message_id, inclusive=False))
 
     @staticmethod
-    def after_message_id(message_id: bytes) -> StopCursor:
+    def after_message_id(message_id: _MessageId) -> StopCursor:
         """Behind this message, which is read.
 
         Args:
             message_id: what ``MessageId.serialize()`` of Pulsar's client returns.
         """
-        return StopCursor(Stop(CursorKind.MESSAGE_ID, _message_id(message_id, "StopCursor.after_message_id")))
-
-
-def _stop(at: CursorKind, timestamp: int, inclusive: bool, what: str) -> StopCursor:
-    return StopCursor(Stop(at, time_ms=_time(timestamp, what), inclusive=inclusive))
-
-
-def _time(timestamp: int, what: str) -> int:
-    return _arguments.whole_number(timestamp, f"{what}: timestamp", 0, LONGEST_MS)
-
-
-def _message_id(message_id: bytes, what: str) -> bytes:
-    if not isinstance(message_id, bytes):
-        raise ArgumentTypeError(
-            f"{what}: message_id must be bytes, as MessageId.serialize() returns them, got {message_id!r}"
-        )
-    return message_id
+        return StopCursor(Stop(CursorKind.MESSAGE_ID, message_id))

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import packages
 from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors.pulsar import OutgoingMessage
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
 
-from ... import _arguments
+from ..._arguments import Whole, checked, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
 from ...common.config_options import ConfigOption
@@ -22,6 +22,7 @@ from ._pulsar_options import LONGEST_MS, SERVICE_URL, authentication_of, put_opt
 from .base import DeliveryGuarantee, Sink
 
 
+@checked
 class PulsarSerializationSchema(ABC):
     """Turns an element into a whole message, with key and properties. Beyond PyFlink you can write one in Python.
 
@@ -48,7 +49,7 @@ class PulsarSerializationSchema(ABC):
         Args:
             serialization_schema: gives the bytes.
         """
-        return _WithoutKeys(_serializer(serialization_schema, "PulsarSerializationSchema.flink_schema"))
+        return _WithoutKeys(serialization_schema)
 
 
 class _WithoutKeys(PulsarSerializationSchema):
@@ -73,14 +74,15 @@ class TopicRoutingMode(Enum):
     CUSTOM = 2
 
 
+@checked
 class MessageDelayer:
     """How long brokers keep messages from consumers of shared subscriptions; made by its static methods.
 
     Source: pyflink.datastream.connectors.pulsar.MessageDelayer
     """
 
-    def __init__(self, delay_ms: int) -> None:
-        self._delay_ms = _arguments.whole_number(delay_ms, "MessageDelayer: delay_ms", 0, LONGEST_MS)
+    def __init__(self, delay_ms: Annotated[int, Whole(0, LONGEST_MS)]) -> None:
+        self._delay_ms = delay_ms
 
     @staticmethod
     def never() -> MessageDelayer:
@@ -94,9 +96,8 @@ class MessageDelayer:
         Args:
             duration: from 1 ms on.
         """
-        what = "MessageDelayer.fixed: duration"
-        _arguments.instance(duration, Duration, what)
-        return MessageDelayer(_arguments.whole_number(duration.to_milliseconds(), what, 1, LONGEST_MS))
+        delay_ms = whole_number(duration.to_milliseconds(), "MessageDelayer.fixed: duration", 1, LONGEST_MS)
+        return MessageDelayer(delay_ms)
 
 
 @needs(packages.PULSAR)
@@ -112,6 +113,7 @@ class PulsarSink(Sink):
         return PulsarSinkBuilder()
 
 
+@checked
 @needs(packages.PULSAR)
 class PulsarSinkBuilder:
     """Builds a `PulsarSink`. Each method but `build` returns this object.
@@ -149,7 +151,6 @@ class PulsarSinkBuilder:
         Args:
             admin_url: such as ``http://localhost:8080``.
         """
-        _arguments.text(admin_url, "PulsarSinkBuilder.set_admin_url: admin_url")
         return self
 
     def set_service_url(self, service_url: str) -> Self:
@@ -158,14 +159,12 @@ class PulsarSinkBuilder:
         Args:
             service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
         """
-        what = "PulsarSinkBuilder.set_service_url: service_url"
-        self._options[SERVICE_URL] = _arguments.text(service_url, what)
+        self._options[SERVICE_URL] = service_url
         return self
 
     def set_producer_name(self, producer_name: str) -> Self:
         """What brokers show; every producer has an id of its own behind it."""
-        what = "PulsarSinkBuilder.set_producer_name: producer_name"
-        self._options["pulsar.producer.producerName"] = _arguments.text(producer_name, what)
+        self._options["pulsar.producer.producerName"] = producer_name
         return self
 
     def set_topics(self, topics: str | list[str]) -> Self:
@@ -186,18 +185,11 @@ class PulsarSinkBuilder:
         Raises:
             NotSupportedError: ``EXACTLY_ONCE``.
         """
-        what = "PulsarSinkBuilder.set_delivery_guarantee"
-        _arguments.instance(delivery_guarantee, DeliveryGuarantee, f"{what}: delivery_guarantee")
-        self._guarantee = _not_exactly_once(delivery_guarantee, what)
+        self._guarantee = _not_exactly_once(delivery_guarantee, "PulsarSinkBuilder.set_delivery_guarantee")
         return self
 
     def set_topic_routing_mode(self, topic_routing_mode: TopicRoutingMode) -> Self:
         """Which partition a message is written to; default: ``ROUND_ROBIN``."""
-        _arguments.instance(
-            topic_routing_mode,
-            TopicRoutingMode,
-            "PulsarSinkBuilder.set_topic_routing_mode: topic_routing_mode",
-        )
         self._routing = topic_routing_mode
         return self
 
@@ -232,8 +224,7 @@ class PulsarSinkBuilder:
         Args:
             serialization_schema: into values; or into whole messages, with keys.
         """
-        what = "PulsarSinkBuilder.set_serialization_schema"
-        self._schema = _serializer(serialization_schema, what)
+        self._schema = serialization_schema
         return self
 
     def set_authentication(
@@ -251,9 +242,6 @@ class PulsarSinkBuilder:
 
     def delay_sending_message(self, message_delayer: MessageDelayer) -> Self:
         """How long brokers keep messages from consumers of shared subscriptions."""
-        _arguments.instance(
-            message_delayer, MessageDelayer, "PulsarSinkBuilder.delay_sending_message: message_delayer"
-        )
         self._delay_ms = message_delayer._delay_ms
         return self
 
@@ -303,14 +291,6 @@ class PulsarSinkBuilder:
                 self._delay_ms,
             )
         )
-
-
-def _serializer(schema: Any, what: str) -> Any:
-    if not isinstance(schema, (SerializationSchema, PulsarSerializationSchema)):
-        raise ArgumentTypeError(
-            f"{what}: serialization_schema must be a SerializationSchema or a PulsarSerializationSchema, got {schema!r}"
-        )
-    return schema
 
 
 def _not_exactly_once(guarantee: DeliveryGuarantee, what: str) -> DeliveryGuarantee:

@@ -6,15 +6,15 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import packages
 from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors.pulsar import CursorKind, PulsarMessage, StartPosition, Stop
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ... import _arguments
+from ..._arguments import SuchAs, checked
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink
 from ...common.config_options import ConfigOption
@@ -24,7 +24,7 @@ from ._pulsar_options import ADMIN_URL, LONGEST_MS, SERVICE_URL, authentication_
 from .base import Source
 
 _DISCOVERY_INTERVAL_MS = 5 * 60_000
-
+_Stop = Annotated[StopCursor, SuchAs("StopCursor.latest()")]
 
 _BY_KEYS = (
     "needs a Key_Shared subscription, in which the broker decides who reads what: read all, and leave messages out by "
@@ -58,6 +58,7 @@ class RangeGenerator(NamesOfPyFlink):
         return RangeGenerator()
 
 
+@checked
 class PulsarDeserializationSchema(ABC):
     """Turns a whole message, with its key, times and properties, into a value. Beyond PyFlink you can write one in Python.
 
@@ -86,7 +87,7 @@ class PulsarDeserializationSchema(ABC):
         Args:
             deserialization_schema: gets the bytes.
         """
-        return _ValuesOnly(_deserializer(deserialization_schema, "PulsarDeserializationSchema.flink_schema"))
+        return _ValuesOnly(deserialization_schema)
 
 
 class _ValuesOnly(PulsarDeserializationSchema):
@@ -117,6 +118,7 @@ class PulsarSource(Source):
         return PulsarSourceBuilder()
 
 
+@checked
 @needs(packages.PULSAR)
 class PulsarSourceBuilder:
     """Builds a `PulsarSource`. Each method but `build` returns this object.
@@ -153,7 +155,7 @@ class PulsarSourceBuilder:
         Args:
             admin_url: such as ``http://localhost:8080``.
         """
-        self._options[ADMIN_URL] = _arguments.text(admin_url, "PulsarSourceBuilder.set_admin_url: admin_url")
+        self._options[ADMIN_URL] = admin_url
         return self
 
     def set_service_url(self, service_url: str) -> Self:
@@ -162,14 +164,12 @@ class PulsarSourceBuilder:
         Args:
             service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
         """
-        what = "PulsarSourceBuilder.set_service_url: service_url"
-        self._options[SERVICE_URL] = _arguments.text(service_url, what)
+        self._options[SERVICE_URL] = service_url
         return self
 
     def set_subscription_name(self, subscription_name: str) -> Self:
         """The durable subscription that keeps what the job may still need. No other program may use it."""
-        what = "PulsarSourceBuilder.set_subscription_name: subscription_name"
-        self._options["pulsar.consumer.subscriptionName"] = _arguments.text(subscription_name, what)
+        self._options["pulsar.consumer.subscriptionName"] = subscription_name
         return self
 
     def set_subscription_type(self, subscription_type: SubscriptionType) -> Self:
@@ -182,7 +182,6 @@ class PulsarSourceBuilder:
             NotSupportedError: one of the others.
         """
         what = "PulsarSourceBuilder.set_subscription_type: subscription_type"
-        _arguments.instance(subscription_type, SubscriptionType, what)
         put_option(self._options, "pulsar.consumer.subscriptionType", subscription_type.name, what)
         return self
 
@@ -201,14 +200,11 @@ class PulsarSourceBuilder:
         Args:
             topic_pattern: ``tenant/namespace/pattern``; a pattern alone is of public/default.
         """
-        what = "PulsarSourceBuilder.set_topic_pattern"
-        pattern = _arguments.text(topic_pattern, f"{what}: topic_pattern")
-        return self._read(what, engine.Topics(pattern=pattern))
+        return self._read("PulsarSourceBuilder.set_topic_pattern", engine.Topics(pattern=topic_pattern))
 
     def set_consumer_name(self, consumer_name: str) -> Self:
         """What brokers show."""
-        what = "PulsarSourceBuilder.set_consumer_name: consumer_name"
-        self._options["pulsar.consumer.consumerName"] = _arguments.text(consumer_name, what)
+        self._options["pulsar.consumer.consumerName"] = consumer_name
         return self
 
     def set_range_generator(self, range_generator: RangeGenerator) -> Self:
@@ -217,35 +213,21 @@ class PulsarSourceBuilder:
         Args:
             range_generator: ``RangeGenerator.full()``.
         """
-        _arguments.instance(
-            range_generator, RangeGenerator, "PulsarSourceBuilder.set_range_generator: range_generator"
-        )
         return self
 
-    def set_start_cursor(self, start_cursor: StartCursor) -> Self:
+    def set_start_cursor(self, start_cursor: Annotated[StartCursor, SuchAs("StartCursor.latest()")]) -> Self:
         """Where reading begins when the job starts from nothing; default: the oldest message."""
-        _arguments.instance(
-            start_cursor,
-            StartCursor,
-            "PulsarSourceBuilder.set_start_cursor: start_cursor",
-            "StartCursor.latest()",
-        )
         self._start = start_cursor._start
         return self
 
-    def set_unbounded_stop_cursor(self, stop_cursor: StopCursor) -> Self:
+    def set_unbounded_stop_cursor(self, stop_cursor: _Stop) -> Self:
         """Stop there, and count as unbounded nevertheless."""
-        return self._stop_at(stop_cursor, False, "set_unbounded_stop_cursor")
+        self._stop, self._bounded = stop_cursor._stop, False
+        return self
 
-    def set_bounded_stop_cursor(self, stop_cursor: StopCursor) -> Self:
+    def set_bounded_stop_cursor(self, stop_cursor: _Stop) -> Self:
         """Stop there. The source can be used in BATCH mode."""
-        return self._stop_at(stop_cursor, True, "set_bounded_stop_cursor")
-
-    def _stop_at(self, stop_cursor: Any, bounded: bool, method: str) -> Self:
-        _arguments.instance(
-            stop_cursor, StopCursor, f"PulsarSourceBuilder.{method}: stop_cursor", "StopCursor.latest()"
-        )
-        self._stop, self._bounded = stop_cursor._stop, bounded
+        self._stop, self._bounded = stop_cursor._stop, True
         return self
 
     def set_deserialization_schema(
@@ -256,8 +238,7 @@ class PulsarSourceBuilder:
         Args:
             deserialization_schema: of values; or one of whole messages.
         """
-        what = "PulsarSourceBuilder.set_deserialization_schema"
-        self._schema = _deserializer(deserialization_schema, what)
+        self._schema = deserialization_schema
         return self
 
     def set_authentication(
@@ -329,12 +310,3 @@ class PulsarSourceBuilder:
             raise ConfigurationError(f"{what}: what is read was chosen before; choose once")
         self._topics = topics
         return self
-
-
-def _deserializer(schema: Any, what: str) -> Any:
-    if not isinstance(schema, (DeserializationSchema, PulsarDeserializationSchema)):
-        raise ArgumentTypeError(
-            f"{what}: deserialization_schema must be a DeserializationSchema or a PulsarDeserializationSchema, got "
-            f"{schema!r}"
-        )
-    return schema

@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import cassandra as engine
 from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
-from ... import _arguments
+from ..._arguments import Password, SuchAs, Whole, checked, text
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink, module_getattr
 from ...common.time import Duration
@@ -30,6 +30,7 @@ __all__ = [
 _LOG = logging.getLogger("changelog_engine")
 _PORT = 9042
 _LARGEST = 2**31 - 1
+_Port = Annotated[int, Whole(1, 65_535)]
 _NO_LOG = (
     "is of the write-ahead log, which is not here: rows are written as they come, and again after a failure, which changes "
     "nothing if the query is an upsert and its values are computed alike again. For values that differ then use "
@@ -56,6 +57,7 @@ class ConsistencyLevel(Enum):
     LOCAL_ONE = 10
 
 
+@checked
 class MapperOptions:
     """Settings of the mapper that writes Java's POJOs. They have no effect on rows and tuples, as in PyFlink.
 
@@ -68,38 +70,38 @@ class MapperOptions:
     def __init__(self) -> None:
         self._given: dict[str, Any] = {}
 
-    def ttl(self, ttl: int) -> Self:
+    def ttl(self, ttl: Annotated[int, Whole(0, _LARGEST)]) -> Self:
         """How long rows live, in seconds."""
-        self._given["ttl"] = _arguments.whole_number(ttl, "MapperOptions.ttl: ttl", 0, _LARGEST)
+        self._given["ttl"] = ttl
         return self
 
-    def timestamp(self, timestamp: int) -> Self:
+    def timestamp(self, timestamp: Annotated[int, Whole(0)]) -> Self:
         """The time of writing, in microseconds."""
-        self._given["timestamp"] = _arguments.whole_number(timestamp, "MapperOptions.timestamp: timestamp", 0)
+        self._given["timestamp"] = timestamp
         return self
 
     def consistency_level(self, cl: ConsistencyLevel) -> Self:
         """The consistency level."""
-        _arguments.instance(cl, ConsistencyLevel, "MapperOptions.consistency_level: cl")
         self._given["consistency_level"] = cl
         return self
 
     def tracing(self, enabled: bool) -> Self:
         """Whether requests are traced."""
-        self._given["tracing"] = _arguments.flag(enabled, "MapperOptions.tracing: enabled")
+        self._given["tracing"] = enabled
         return self
 
     def save_null_fields(self, enabled: bool) -> Self:
         """Whether nulls are written."""
-        self._given["save_null_fields"] = _arguments.flag(enabled, "MapperOptions.save_null_fields: enabled")
+        self._given["save_null_fields"] = enabled
         return self
 
     def if_not_exists(self, enabled: bool) -> Self:
         """Whether rows that are there stay as they are."""
-        self._given["if_not_exists"] = _arguments.flag(enabled, "MapperOptions.if_not_exists: enabled")
+        self._given["if_not_exists"] = enabled
         return self
 
 
+@checked
 class ClusterBuilder:
     """Where a cluster is, and how it is spoken to. In PyFlink it wraps a Java object, here it has arguments of its own.
 
@@ -119,9 +121,9 @@ class ClusterBuilder:
     def __init__(
         self,
         hosts: str | Sequence[str],
-        port: int = _PORT,
+        port: _Port = _PORT,
         user_name: str | None = None,
-        password: str | None = None,
+        password: Password | None = None,
         consistency_level: ConsistencyLevel | None = None,
     ) -> None:
         names = [hosts] if isinstance(hosts, str) else hosts
@@ -132,18 +134,14 @@ class ClusterBuilder:
             )
         if (user_name is None) != (password is None):
             raise ConfigurationError("ClusterBuilder: give both user_name and password, or neither")
-        if password is not None:
-            _arguments.password_text(password, "ClusterBuilder: password")
-        if consistency_level is not None:
-            _arguments.instance(consistency_level, ConsistencyLevel, "ClusterBuilder: consistency_level")
         if consistency_level in (ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERIAL):
             raise ConfigurationError(
                 f"ClusterBuilder: consistency_level {consistency_level.name} is for reads; Cassandra writes nothing at it"
             )
         self._options = engine.ConnectionOptions(
-            tuple(_arguments.text(name, "ClusterBuilder: hosts") for name in names),
-            _arguments.whole_number(port, "ClusterBuilder: port", 1, 65_535),
-            None if user_name is None else _arguments.text(user_name, "ClusterBuilder: user_name"),
+            tuple(text(name, "ClusterBuilder: hosts") for name in names),
+            port,
+            user_name,
             password,
             None if consistency_level is None else consistency_level.name,
         )
@@ -176,6 +174,10 @@ class CassandraFailureHandler:
         return CassandraFailureHandler()
 
 
+_FailureHandler = Annotated[CassandraFailureHandler, SuchAs("CassandraFailureHandler.no_op()")]
+
+
+@checked
 @needs(packages.CASSANDRA)
 class CassandraSink:
     """A sink of rows and tuples that runs a CQL statement for each: at least once.
@@ -234,9 +236,9 @@ class CassandraSink:
         Args:
             input: a stream of rows or tuples.
         """
-        _arguments.instance(input, DataStream, "CassandraSink.add_sink: input")
         return CassandraSink.CassandraSinkBuilder(input)
 
+    @checked
     class CassandraSinkBuilder(NamesOfPyFlink):
         """Builds a `CassandraSink`. Its methods return the builder."""
 
@@ -257,7 +259,7 @@ class CassandraSink:
                 query: CQL with a ``?`` for each field, in their order, and the key space: ``INSERT INTO shop.words (word, n)
                     VALUES (?, ?)``.
             """
-            self._query = _arguments.text(query, "CassandraSinkBuilder.set_query: query")
+            self._query = query
             return self
 
         def set_host(self, host: str, port: int = _PORT) -> Self:
@@ -271,7 +273,6 @@ class CassandraSink:
 
         def set_cluster_builder(self, builder: ClusterBuilder) -> Self:
             """Set where the cluster is, who asks, and the consistency level; instead of a host."""
-            _arguments.instance(builder, ClusterBuilder, "CassandraSinkBuilder.set_cluster_builder: builder")
             return self._located(builder, "set_cluster_builder")
 
         def _located(self, cluster: ClusterBuilder, method: str) -> Self:
@@ -288,7 +289,6 @@ class CassandraSink:
             Args:
                 options: see `MapperOptions` for what to use.
             """
-            _arguments.instance(options, MapperOptions, "CassandraSinkBuilder.set_mapper_options: options")
             if options._given:
                 _LOG.warning(
                     "CassandraSinkBuilder.set_mapper_options: %s have no effect: they are for Java's POJOs, as in PyFlink. "
@@ -298,22 +298,18 @@ class CassandraSink:
                 )
             return self
 
-        def set_failure_handler(self, failure_handler: CassandraFailureHandler) -> Self:
+        def set_failure_handler(self, failure_handler: _FailureHandler) -> Self:
             """Set what happens when a row cannot be written.
 
             Args:
                 failure_handler: `CassandraFailureHandler.no_op`, the only one: the job fails.
             """
-            _arguments.instance(
-                failure_handler,
-                CassandraFailureHandler,
-                "CassandraSinkBuilder.set_failure_handler: failure_handler",
-                "CassandraFailureHandler.no_op()",
-            )
             return self
 
         def set_max_concurrent_requests(
-            self, max_concurrent_requests: int, duration: Duration | None = None
+            self,
+            max_concurrent_requests: Annotated[int, Whole(1, _LARGEST)],
+            duration: Duration | None = None,
         ) -> Self:
             """Set how many rows of a subtask may be on their way.
 
@@ -321,11 +317,7 @@ class CassandraSink:
                 max_concurrent_requests: 256 by default.
                 duration: how long a row waits for its turn before the job fails; None for as long as requests take.
             """
-            what = "CassandraSinkBuilder.set_max_concurrent_requests"
-            if duration is not None:
-                _arguments.instance(duration, Duration, f"{what}: duration")
-            most = f"{what}: max_concurrent_requests"
-            self._most_requests = _arguments.whole_number(max_concurrent_requests, most, 1, _LARGEST)
+            self._most_requests = max_concurrent_requests
             self._wait_s = None if duration is None else duration.to_milliseconds() / 1000
             return self
 

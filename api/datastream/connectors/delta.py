@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Self
+from typing import Annotated, Self
 
 from changelog_engine.connectors import delta as engine
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 
-from ..._arguments import text, type_info, whole_number
+from ..._arguments import Whole, checked, text
 from .base import Sink, Source
 
 
+@checked
 class DeltaSource(Source):
     """Rows of a Delta table: of one version, of what is appended after it too, or of its change data feed.
 
@@ -31,8 +32,9 @@ class DeltaSource(Source):
         Args:
             path: of the table, or its URI.
         """
-        return DeltaSource.Builder(text(path, "DeltaSource.for_table: path"))
+        return DeltaSource.Builder(path)
 
+    @checked
     class Builder:
         """Builds a `DeltaSource`. Its methods return the builder."""
 
@@ -44,31 +46,31 @@ class DeltaSource(Source):
             self._follow = False
             self._change_data = False
 
-        def version_as_of(self, version: int) -> Self:
+        def version_as_of(self, version: Annotated[int, Whole(0)]) -> Self:
             """Read a version as a whole; by default the newest there is when ``build()`` is called.
 
             Args:
                 version: from 0 on.
             """
-            self._version = whole_number(version, "DeltaSource.Builder.version_as_of: version", 0)
+            self._version = version
             return self
 
-        def starting_version(self, version: int) -> Self:
+        def starting_version(self, version: Annotated[int, Whole(0)]) -> Self:
             """Read what commits did from a version on, rather than a version as a whole.
 
             Args:
                 version: the first whose changes are read.
             """
-            self._changes_from = whole_number(version, "DeltaSource.Builder.starting_version: version", 0)
+            self._changes_from = version
             return self
 
-        def ending_version(self, version: int) -> Self:
+        def ending_version(self, version: Annotated[int, Whole(0)]) -> Self:
             """End with a version.
 
             Args:
                 version: the last that is read.
             """
-            self._until = whole_number(version, "DeltaSource.Builder.ending_version: version", 0)
+            self._until = version
             return self
 
         def monitor_continuously(self) -> Self:
@@ -104,6 +106,7 @@ class DeltaSource(Source):
             )
 
 
+@checked
 class DeltaSink(Sink):
     """Appends rows to a Delta table, exactly once: what a checkpoint covers appears at once, in one commit.
 
@@ -127,8 +130,7 @@ class DeltaSink(Sink):
         Raises:
             ConfigurationError: not a str, or no type.
         """
-        declared = type_info(row_type, "DeltaSink.for_row_data: row_type")
-        return DeltaSink.Builder(text(path, "DeltaSink.for_row_data: path"), declared)
+        return DeltaSink.Builder(path, row_type)
 
     class Builder:
         """Builds a `DeltaSink`. Its methods return the builder."""

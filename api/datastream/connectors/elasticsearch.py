@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
-from typing import Any, Self
+from typing import Annotated, Any, Self
 from urllib.parse import urlsplit
 
 from changelog_engine.connectors import elasticsearch as engine
 from changelog_engine.connectors import packages
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, NotSupportedError
 
-from ... import _arguments
+from ..._arguments import MadeBy, Millis, Password, Whole, checked, text, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink, module_getattr
@@ -28,6 +28,7 @@ __all__ = [
 ]
 
 _MOST_MB = 1024
+_EMITTERS = "ElasticsearchEmitter.static_index() and .dynamic_index()"
 
 
 class FlushBackoffType(Enum):
@@ -48,6 +49,7 @@ class FlushBackoffType(Enum):
     NONE = (2,)
 
 
+@checked
 class ElasticsearchEmitter:
     """How an element becomes a document; made by `static_index` and `dynamic_index`.
 
@@ -57,11 +59,7 @@ class ElasticsearchEmitter:
     Source: pyflink.datastream.connectors.elasticsearch.ElasticsearchEmitter
     """
 
-    def __init__(self, emitter: engine.Emitter) -> None:
-        if not isinstance(emitter, engine.Emitter):
-            raise ArgumentTypeError(
-                "ElasticsearchEmitter is made by ElasticsearchEmitter.static_index() and .dynamic_index()"
-            )
+    def __init__(self, emitter: Annotated[engine.Emitter, MadeBy(_EMITTERS)]) -> None:
         self._emitter = emitter
 
     @staticmethod
@@ -77,8 +75,7 @@ class ElasticsearchEmitter:
                 and after a failure some are there twice.
             doc_type: mapping type, for Elasticsearch before 8; None for the usual one.
         """
-        name = _arguments.text(index, "ElasticsearchEmitter.static_index: index")
-        return _emitter("static_index", name, None, key_field, doc_type)
+        return ElasticsearchEmitter(engine.Emitter(index, None, key_field, doc_type))
 
     @staticmethod
     def dynamic_index(
@@ -90,18 +87,7 @@ class ElasticsearchEmitter:
             key_field: see `static_index`.
             doc_type: see `static_index`.
         """
-        name = _arguments.text(index_field, "ElasticsearchEmitter.dynamic_index: index_field")
-        return _emitter("dynamic_index", None, name, key_field, doc_type)
-
-
-def _emitter(
-    method: str, index: str | None, index_field: str | None, key_field: str | None, doc_type: str | None
-) -> ElasticsearchEmitter:
-    what = f"ElasticsearchEmitter.{method}"
-    for value, name in ((key_field, "key_field"), (doc_type, "doc_type")):
-        if value is not None:
-            _arguments.text(value, f"{what}: {name}")
-    return ElasticsearchEmitter(engine.Emitter(index, index_field, key_field, doc_type))
+        return ElasticsearchEmitter(engine.Emitter(None, index_field, key_field, doc_type))
 
 
 class ElasticsearchSink(Sink):
@@ -114,6 +100,7 @@ class ElasticsearchSink(Sink):
     """
 
 
+@checked
 @needs(packages.ELASTICSEARCH)
 class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
     """What the builders share. Each method but `build` returns the builder. Needed are hosts and an emitter.
@@ -132,7 +119,6 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
 
     def set_emitter(self, emitter: ElasticsearchEmitter) -> Self:
         """How elements become documents."""
-        _arguments.instance(emitter, ElasticsearchEmitter, f"{self._name('set_emitter')}: emitter")
         self._emitter = emitter._emitter
         return self
 
@@ -163,12 +149,11 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Raises:
             NotSupportedError: EXACTLY_ONCE, which the cluster has nothing for.
         """
-        what = f"{self._name('set_delivery_guarantee')}: delivery_guarantee"
-        _arguments.instance(delivery_guarantee, DeliveryGuarantee, what)
         if delivery_guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             raise NotSupportedError(
-                f"{what}: Elasticsearch and OpenSearch have no transactions, so that EXACTLY_ONCE cannot be promised, as in "
-                "Flink. Use AT_LEAST_ONCE and give the emitter a key_field: a document that is written again is the same"
+                f"{self._name('set_delivery_guarantee')}: delivery_guarantee: Elasticsearch and OpenSearch have no "
+                "transactions, so that EXACTLY_ONCE cannot be promised, as in Flink. Use AT_LEAST_ONCE and give the emitter "
+                "a key_field: a document that is written again is the same"
             )
         return self
 
@@ -199,14 +184,13 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         self._bulk = replace(self._bulk, max_size_bytes=size if size < 0 else size << 20)
         return self
 
-    def set_bulk_flush_interval(self, interval_millis: int) -> Self:
+    def set_bulk_flush_interval(self, interval_millis: Annotated[int, Whole(-1)]) -> Self:
         """How long documents wait at most. Epochs last up to a second, and are the grain of it.
 
         Args:
             interval_millis: in ms. -1, the default: they wait for a full request or the checkpoint.
         """
-        what = f"{self._name('set_bulk_flush_interval')}: interval_millis"
-        self._bulk = replace(self._bulk, interval_ms=_arguments.whole_number(interval_millis, what, -1))
+        self._bulk = replace(self._bulk, interval_ms=interval_millis)
         return self
 
     def set_bulk_flush_backoff_strategy(
@@ -223,10 +207,9 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
             ConfigurationError: not these.
         """
         what = self._name("set_bulk_flush_backoff_strategy")
-        _arguments.instance(flush_backoff_type, FlushBackoffType, f"{what}: flush_backoff_type")
         least = -1 if flush_backoff_type is FlushBackoffType.NONE else 1
-        retries = _arguments.whole_number(max_retries, f"{what}: max_retries", least)
-        delay_ms = _arguments.whole_number(delay_millis, f"{what}: delay_millis", min(least, 0))
+        retries = whole_number(max_retries, f"{what}: max_retries", least)
+        delay_ms = whole_number(delay_millis, f"{what}: delay_millis", min(least, 0))
         backoff = engine.Backoff[flush_backoff_type.name]
         self._bulk = replace(self._bulk, backoff=backoff, max_retries=retries, delay_ms=delay_ms)
         return self
@@ -237,14 +220,12 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Args:
             username: name.
         """
-        what = f"{self._name('set_connection_username')}: username"
-        self._cluster = replace(self._cluster, user=_arguments.text(username, what))
+        self._cluster = replace(self._cluster, user=username)
         return self
 
-    def set_connection_password(self, password: str) -> Self:
+    def set_connection_password(self, password: Password) -> Self:
         """The user's password. It is shipped to the workers, and is in no message and no table."""
-        what = f"{self._name('set_connection_password')}: password"
-        self._cluster = replace(self._cluster, password=_arguments.password_text(password, what))
+        self._cluster = replace(self._cluster, password=password)
         return self
 
     def set_connection_path_prefix(self, prefix: str) -> Self:
@@ -253,39 +234,35 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Args:
             prefix: such as ``/search``.
         """
-        what = f"{self._name('set_connection_path_prefix')}: prefix"
-        path = "/" + _arguments.text(prefix, what).strip("/")
+        path = "/" + prefix.strip("/")
         self._cluster = replace(self._cluster, path_prefix="" if path == "/" else path)
         return self
 
     @kept
-    def set_connection_request_timeout(self, timeout: int) -> Self:
+    def set_connection_request_timeout(self, timeout: Millis) -> Self:
         """How long to wait for a connection of the pool; a writer has one, which is always free.
 
         Args:
             timeout: in ms.
         """
-        _arguments.whole_number(timeout, f"{self._name('set_connection_request_timeout')}: timeout", 0)
         return self
 
-    def set_connection_timeout(self, timeout: int) -> Self:
+    def set_connection_timeout(self, timeout: Annotated[int, Whole(1)]) -> Self:
         """How long connecting may take.
 
         Args:
             timeout: in ms, 5,000 by default.
         """
-        what = f"{self._name('set_connection_timeout')}: timeout"
-        self._cluster = replace(self._cluster, connect_timeout_ms=_arguments.whole_number(timeout, what, 1))
+        self._cluster = replace(self._cluster, connect_timeout_ms=timeout)
         return self
 
-    def set_socket_timeout(self, timeout: int) -> Self:
+    def set_socket_timeout(self, timeout: Annotated[int, Whole(1)]) -> Self:
         """How long the cluster may take to answer.
 
         Args:
             timeout: in ms, 30,000 by default.
         """
-        what = f"{self._name('set_socket_timeout')}: timeout"
-        self._cluster = replace(self._cluster, socket_timeout_ms=_arguments.whole_number(timeout, what, 1))
+        self._cluster = replace(self._cluster, socket_timeout_ms=timeout)
         return self
 
     def build(self) -> ElasticsearchSink:
@@ -342,27 +319,27 @@ class Elasticsearch7SinkBuilder(ElasticsearchSinkBuilderBase):
 
 
 def _bound(value: Any, what: str, most: int | None = None) -> int:
-    number = _arguments.whole_number(value, what, -1, most)
+    number = whole_number(value, what, -1, most)
     if number == 0:
         raise ConfigurationError(f"{what} must be -1, for no bound, or at least 1, got 0")
     return number
 
 
 def _url(host: Any, what: str) -> str:
-    text = _arguments.text(host, what).strip()
-    if "@" in text:
+    address = text(host, what).strip()
+    if "@" in address:
         raise ConfigurationError(
             f"{what}: an address has a user in it: give user and password by set_connection_username() and "
             "set_connection_password()"
         )
-    url = text if "://" in text else f"http://{text}"
+    url = address if "://" in address else f"http://{address}"
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise ConfigurationError(f"{what}: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
-        raise ConfigurationError(f"{what}: {text!r} is not of the form http://host:port")
+        raise ConfigurationError(f"{what}: {address!r} is not of the form http://host:port")
     shown = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{shown}" + ("" if port is None else f":{port}")
 

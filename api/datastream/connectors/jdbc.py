@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 from changelog_engine.connectors.jdbc import (
     BatchingSink,
@@ -19,7 +19,7 @@ from changelog_engine.connectors.jdbc.options import (
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.types.composite import RowTypeInfo
 
-from ..._arguments import instance, password_text, text, whole_number
+from ..._arguments import Millis, Password, Whole, checked, checked_later
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import module_getattr
@@ -27,6 +27,7 @@ from ..functions import SinkFunction
 from ._jdbc_exactly_once import JdbcExactlyOnceOptions as JdbcExactlyOnceOptions
 
 
+@checked
 class JdbcSink(SinkFunction):
     """A sink that runs a statement for each row, in a database: PostgreSQL, MySQL, MariaDB or SQLite.
 
@@ -47,7 +48,7 @@ class JdbcSink(SinkFunction):
     @staticmethod
     def sink(
         sql: str,
-        type_info: RowTypeInfo,
+        type_info: Annotated[RowTypeInfo, checked_later],
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
     ) -> JdbcSink:
@@ -67,17 +68,17 @@ class JdbcSink(SinkFunction):
         """
         return JdbcSink(
             BatchingSink(
-                text(sql, "JdbcSink.sink: sql"),
+                sql,
                 type_info,
-                _connection(jdbc_connection_options, "JdbcSink.sink"),
-                _execution(jdbc_execution_options, "JdbcSink.sink"),
+                jdbc_connection_options._options,
+                _execution(jdbc_execution_options),
             )
         )
 
     @staticmethod
     def exactly_once_sink(
         sql: str,
-        type_info: RowTypeInfo,
+        type_info: Annotated[RowTypeInfo, checked_later],
         jdbc_connection_options: JdbcConnectionOptions,
         jdbc_execution_options: JdbcExecutionOptions | None = None,
         jdbc_exactly_once_options: JdbcExactlyOnceOptions | None = None,
@@ -96,16 +97,13 @@ class JdbcSink(SinkFunction):
         Raises:
             ConfigurationError, NotSupportedError: as for `sink`.
         """
-        options = jdbc_exactly_once_options
-        if options is None:
-            options = JdbcExactlyOnceOptions.defaults()
-        instance(options, JdbcExactlyOnceOptions, "JdbcSink.exactly_once_sink: jdbc_exactly_once_options")
+        options = jdbc_exactly_once_options or JdbcExactlyOnceOptions.defaults()
         return JdbcSink(
             CommitTableSink(
-                text(sql, "JdbcSink.exactly_once_sink: sql"),
+                sql,
                 type_info,
-                _connection(jdbc_connection_options, "JdbcSink.exactly_once_sink"),
-                _execution(jdbc_execution_options, "JdbcSink.exactly_once_sink"),
+                jdbc_connection_options._options,
+                _execution(jdbc_execution_options),
                 options.get_commit_table(),
                 options.get_retention_ms(),
             )
@@ -145,6 +143,7 @@ class JdbcConnectionOptions:
     def __repr__(self) -> str:
         return repr(self._options)
 
+    @checked
     class JdbcConnectionOptionsBuilder:
         """Builds `JdbcConnectionOptions`. Its methods return the builder."""
 
@@ -162,7 +161,7 @@ class JdbcConnectionOptions:
                 url: ``jdbc:postgresql://host:port/database``, ``jdbc:mysql://...``, ``jdbc:mariadb://...`` or
                     ``jdbc:sqlite:path``, with parameters after ``?``.
             """
-            self._url = text(url, "JdbcConnectionOptionsBuilder.with_url: url")
+            self._url = url
             return self
 
         @kept
@@ -172,9 +171,7 @@ class JdbcConnectionOptions:
             Args:
                 driver_name: such as ``org.postgresql.Driver``.
             """
-            self._driver_name = text(
-                driver_name, "JdbcConnectionOptionsBuilder.with_driver_name: driver_name"
-            )
+            self._driver_name = driver_name
             return self
 
         def with_user_name(self, user_name: str) -> Self:
@@ -183,16 +180,16 @@ class JdbcConnectionOptions:
             Args:
                 user_name: goes before the URL's.
             """
-            self._user = text(user_name, "JdbcConnectionOptionsBuilder.with_user_name: user_name")
+            self._user = user_name
             return self
 
-        def with_password(self, password: str) -> Self:
+        def with_password(self, password: Password) -> Self:
             """Set the password. It is shipped to the workers, and is in no message and no table.
 
             Args:
                 password: goes before the URL's.
             """
-            self._password = password_text(password, "JdbcConnectionOptionsBuilder.with_password: password")
+            self._password = password
             return self
 
         def build(self) -> JdbcConnectionOptions:
@@ -250,6 +247,7 @@ class JdbcExecutionOptions:
             f"batch_interval_ms={options.batch_interval_ms}, max_retries={options.max_retries})"
         )
 
+    @checked
     class Builder:
         """Builds `JdbcExecutionOptions`. Its methods return the builder."""
 
@@ -258,35 +256,31 @@ class JdbcExecutionOptions:
             self._interval_ms = DEFAULT_BATCH_INTERVAL_MS
             self._max_retries = DEFAULT_MAX_RETRIES
 
-        def with_batch_size(self, size: int) -> Self:
+        def with_batch_size(self, size: Annotated[int, Whole(0)]) -> Self:
             """Set how many rows are written at a time.
 
             Args:
                 size: 5,000 by default. 0: rows wait for the interval or the checkpoint, at most 50,000 of them.
             """
-            self._size = whole_number(size, "JdbcExecutionOptions.Builder.with_batch_size: size", 0)
+            self._size = size
             return self
 
-        def with_batch_interval_ms(self, interval_ms: int) -> Self:
+        def with_batch_interval_ms(self, interval_ms: Millis) -> Self:
             """Set how long rows wait at most. Epochs last up to a second, and are the grain of it.
 
             Args:
                 interval_ms: in ms. 0, the default: rows wait for a full batch or the checkpoint.
             """
-            self._interval_ms = whole_number(
-                interval_ms, "JdbcExecutionOptions.Builder.with_batch_interval_ms: interval_ms", 0
-            )
+            self._interval_ms = interval_ms
             return self
 
-        def with_max_retries(self, max_retries: int) -> Self:
+        def with_max_retries(self, max_retries: Annotated[int, Whole(0)]) -> Self:
             """Set how often a batch is tried again that failed for a reason that may pass, such as a lost connection.
 
             Args:
                 max_retries: 3 by default. The n-th comes after n seconds, on a new connection.
             """
-            self._max_retries = whole_number(
-                max_retries, "JdbcExecutionOptions.Builder.with_max_retries: max_retries", 0
-            )
+            self._max_retries = max_retries
             return self
 
         def build(self) -> JdbcExecutionOptions:
@@ -294,14 +288,8 @@ class JdbcExecutionOptions:
             return JdbcExecutionOptions(ExecutionOptions(self._size, self._interval_ms, self._max_retries))
 
 
-def _connection(options: object, what: str) -> ConnectionOptions:
-    return instance(options, JdbcConnectionOptions, f"{what}: jdbc_connection_options")._options
-
-
-def _execution(options: object, what: str) -> ExecutionOptions:
-    if options is None:
-        return ExecutionOptions()
-    return instance(options, JdbcExecutionOptions, f"{what}: jdbc_execution_options")._options
+def _execution(options: JdbcExecutionOptions | None) -> ExecutionOptions:
+    return ExecutionOptions() if options is None else options._options
 
 
 __getattr__ = module_getattr(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import kinesis as engine
 from changelog_engine.connectors import packages
@@ -13,7 +13,7 @@ from changelog_engine.connectors.kinesis import KinesisRecord
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ... import _arguments
+from ..._arguments import Whole, checked, text
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink, module_getattr
@@ -76,6 +76,7 @@ class KinesisDeserializationSchema(ABC):
         return None
 
 
+@checked
 @needs(packages.KINESIS)
 class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
     """A source of records of Kinesis's streams; unbounded.
@@ -115,21 +116,13 @@ class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
                 f"FlinkKinesisConsumer: streams must be a stream or several, got {streams!r}"
             )
         for name in names:
-            _arguments.text(name, "FlinkKinesisConsumer: streams")
-        if not isinstance(deserializer, (DeserializationSchema, KinesisDeserializationSchema)):
-            raise ArgumentTypeError(
-                "FlinkKinesisConsumer: deserializer must be a DeserializationSchema or a KinesisDeserializationSchema, got "
-                f"{deserializer!r}"
-            )
+            text(name, "FlinkKinesisConsumer: streams")
         properties = _properties(config_props, "FlinkKinesisConsumer", True)
         super().__init__(engine.KinesisSource(tuple(dict.fromkeys(names)), deserializer, properties))
 
     @kept
     def set_shard_assigner(self, shard_assigner: KinesisShardAssigner) -> Self:
         """Which subtask reads which shard."""
-        _arguments.instance(
-            shard_assigner, KinesisShardAssigner, "FlinkKinesisConsumer.set_shard_assigner: shard_assigner"
-        )
         return self
 
 
@@ -186,6 +179,7 @@ class KinesisStreamsSink(Sink):
         return KinesisStreamsSinkBuilder()
 
 
+@checked
 @needs(packages.KINESIS)
 class KinesisStreamsSinkBuilder:
     """Builds a `KinesisStreamsSink`. Each method but `build` returns this object.
@@ -215,13 +209,12 @@ class KinesisStreamsSinkBuilder:
 
     def set_stream_name(self, stream_name: str) -> Self:
         """The stream."""
-        self._stream = _arguments.text(stream_name, "KinesisStreamsSinkBuilder.set_stream_name: stream_name")
+        self._stream = stream_name
         return self
 
     def set_serialization_schema(self, serialization_schema: SerializationSchema) -> Self:
         """What turns elements into the data of records."""
-        what = "KinesisStreamsSinkBuilder.set_serialization_schema: serialization_schema"
-        self._schema = _arguments.instance(serialization_schema, SerializationSchema, what)
+        self._schema = serialization_schema
         return self
 
     def set_partition_key_generator(self, partition_key_generator: PartitionKeyGenerator) -> Self:
@@ -230,11 +223,6 @@ class KinesisStreamsSinkBuilder:
         Raises:
             ConfigurationError: a subclass without ``apply``.
         """
-        _arguments.instance(
-            partition_key_generator,
-            PartitionKeyGenerator,
-            "KinesisStreamsSinkBuilder.set_partition_key_generator: partition_key_generator",
-        )
         kind = type(partition_key_generator)
         if kind is not _Made and kind.apply is PartitionKeyGenerator.apply:
             raise ConfigurationError(
@@ -250,8 +238,7 @@ class KinesisStreamsSinkBuilder:
         Args:
             fail_on_error: default False: it is sent again, 50 times at most while the stream takes none.
         """
-        what = "KinesisStreamsSinkBuilder.set_fail_on_error: fail_on_error"
-        self._options = replace(self._options, fail_on_error=_arguments.flag(fail_on_error, what))
+        self._options = replace(self._options, fail_on_error=fail_on_error)
         return self
 
     def set_kinesis_client_properties(self, kinesis_client_properties: Mapping[str, str]) -> Self:
@@ -267,79 +254,60 @@ class KinesisStreamsSinkBuilder:
         self._properties = _properties(kinesis_client_properties, what, False)
         return self
 
-    def set_max_batch_size(self, max_batch_size: int) -> Self:
+    def set_max_batch_size(self, max_batch_size: Annotated[int, Whole(1, 500)]) -> Self:
         """How many records are in a request.
 
         Args:
             max_batch_size: 500 by default, the most that Kinesis takes.
-
-        Raises:
-            ConfigurationError: not a whole number from 1 to 500.
         """
-        what = "KinesisStreamsSinkBuilder.set_max_batch_size: max_batch_size"
-        size = _arguments.whole_number(max_batch_size, what, 1, 500)
-        self._options = replace(self._options, batch_size=size)
+        self._options = replace(self._options, batch_size=max_batch_size)
         return self
 
     @kept
-    def set_max_in_flight_requests(self, max_in_flight_requests: int) -> Self:
+    def set_max_in_flight_requests(self, max_in_flight_requests: Annotated[int, Whole(1)]) -> Self:
         """How many requests are under way at once.
 
         Args:
             max_in_flight_requests: at least 1.
         """
-        what = "KinesisStreamsSinkBuilder.set_max_in_flight_requests: max_in_flight_requests"
-        _arguments.whole_number(max_in_flight_requests, what, 1)
         return self
 
     @kept
-    def set_max_buffered_requests(self, max_buffered_requests: int) -> Self:
+    def set_max_buffered_requests(self, max_buffered_requests: Annotated[int, Whole(1)]) -> Self:
         """How many records wait at most.
 
         Args:
             max_buffered_requests: at least 1.
         """
-        what = "KinesisStreamsSinkBuilder.set_max_buffered_requests: max_buffered_requests"
-        _arguments.whole_number(max_buffered_requests, what, 1)
         return self
 
-    def set_max_batch_size_in_bytes(self, max_batch_size_in_bytes: int) -> Self:
+    def set_max_batch_size_in_bytes(self, max_batch_size_in_bytes: Annotated[int, Whole(1, 5 << 20)]) -> Self:
         """How large a request is, partition keys included.
 
         Args:
             max_batch_size_in_bytes: 5 MB by default, the most that Kinesis takes.
-
-        Raises:
-            ConfigurationError: not a whole number from 1 to 5 MB.
         """
-        what = "KinesisStreamsSinkBuilder.set_max_batch_size_in_bytes: max_batch_size_in_bytes"
-        size = _arguments.whole_number(max_batch_size_in_bytes, what, 1, 5 << 20)
-        self._options = replace(self._options, batch_bytes=size)
+        self._options = replace(self._options, batch_bytes=max_batch_size_in_bytes)
         return self
 
-    def set_max_time_in_buffer_ms(self, max_time_in_buffer_ms: int) -> Self:
+    def set_max_time_in_buffer_ms(self, max_time_in_buffer_ms: Annotated[int, Whole(1, _MOST_MS)]) -> Self:
         """How long a record waits at most. Epochs last up to a second, and are the grain of it.
 
         Args:
             max_time_in_buffer_ms: 5,000 by default.
         """
-        what = "KinesisStreamsSinkBuilder.set_max_time_in_buffer_ms: max_time_in_buffer_ms"
-        time_ms = _arguments.whole_number(max_time_in_buffer_ms, what, 1, _MOST_MS)
-        self._options = replace(self._options, time_in_buffer_ms=time_ms)
+        self._options = replace(self._options, time_in_buffer_ms=max_time_in_buffer_ms)
         return self
 
-    def set_max_record_size_in_bytes(self, max_record_size_in_bytes: int) -> Self:
+    def set_max_record_size_in_bytes(
+        self, max_record_size_in_bytes: Annotated[int, Whole(1, 10 << 20)]
+    ) -> Self:
         """How large a record may be, its partition key included; a larger one fails the job.
 
         Args:
             max_record_size_in_bytes: 1 MB by default; streams can be set to take up to 10 MB.
-
-        Raises:
-            ConfigurationError: not a whole number from 1 to 10 MB.
         """
-        what = "KinesisStreamsSinkBuilder.set_max_record_size_in_bytes: max_record_size_in_bytes"
-        size = _arguments.whole_number(max_record_size_in_bytes, what, 1, 10 << 20)
-        self._options = replace(self._options, record_bytes=size)
+        self._options = replace(self._options, record_bytes=max_record_size_in_bytes)
         return self
 
     def build(self) -> KinesisStreamsSink:

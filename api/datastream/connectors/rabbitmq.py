@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import packages
 from changelog_engine.connectors import rabbitmq as engine
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ... import _arguments
+from ..._arguments import Password, SuchAs, Whole, checked, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import module_getattr
@@ -17,6 +17,9 @@ from ...common.serialization import DeserializationSchema, SerializationSchema
 from ..functions import SinkFunction, SourceFunction
 
 __all__ = ["RMQConnectionConfig", "RMQSink", "RMQSource"]
+
+_Short = Annotated[int, Whole(0, engine.LARGEST_SHORT)]
+_Timeout = Annotated[int, Whole(0, engine.LARGEST_TIMEOUT_MS)]
 
 
 class RMQConnectionConfig:
@@ -93,6 +96,7 @@ class RMQConnectionConfig:
             f"user_name={options.user!r})"
         )
 
+    @checked
     class Builder:
         """Builds `RMQConnectionConfig`. Its methods return the builder.
 
@@ -104,61 +108,47 @@ class RMQConnectionConfig:
             self._uri: str | None = None
             self._of_uri: dict[str, Any] = {}
 
-        def set_port(self, port: int) -> Self:
+        def set_port(self, port: Annotated[int, Whole(1, 65_535)]) -> Self:
             """Set the port.
 
             Args:
                 port: 5672 where brokers are left as they are.
-
-            Raises:
-                ConfigurationError: not a whole number from 1 to 65,535.
             """
-            return self._number("port", port, "set_port: port", 1, 65_535)
+            return self._set("port", port)
 
         def set_host(self, host: str) -> Self:
             """Set the host.
 
             Args:
                 host: name or address.
-
-            Raises:
-                ConfigurationError: not a str, or blank.
             """
-            return self._text("host", host, "set_host: host")
+            return self._set("host", host)
 
         def set_virtual_host(self, vhost: str) -> Self:
             """Set the virtual host.
 
             Args:
                 vhost: ``/`` where brokers are left as they are.
-
-            Raises:
-                ConfigurationError: not a str, or blank.
             """
-            return self._text("virtual_host", vhost, "set_virtual_host: vhost")
+            return self._set("virtual_host", vhost)
 
         def set_user_name(self, user_name: str) -> Self:
             """Set the user.
 
             Args:
                 user_name: ``guest`` is let in from the broker's own machine only, where brokers are left as they are.
-
-            Raises:
-                ConfigurationError: not a str, or blank.
             """
-            return self._text("user", user_name, "set_user_name: user_name")
+            return self._set("user", user_name)
 
-        def set_password(self, password: str) -> Self:
+        def set_password(self, password: Password) -> Self:
             """Set the password. It is shipped to the workers, and is in no message and no table.
 
             Args:
                 password: of the user.
             """
-            what = "RMQConnectionConfig.Builder.set_password: password"
-            self._given["password"] = _arguments.password_text(password, what)
-            return self
+            return self._set("password", password)
 
-        def set_uri(self, uri: str) -> Self:
+        def set_uri(self, uri: Password) -> Self:
             """Set the URI, which takes the place of host, port, virtual host, user and password.
 
             Args:
@@ -169,30 +159,22 @@ class RMQConnectionConfig:
             Raises:
                 ConfigurationError: not such a URI, or another parameter.
             """
-            what = "RMQConnectionConfig.Builder.set_uri"
-            if not isinstance(uri, str):
-                raise ArgumentTypeError(f"{what}: uri must be a str, got a {type(uri).__name__}")
-            self._of_uri = engine.from_uri(uri, what)
+            self._of_uri = engine.from_uri(uri, "RMQConnectionConfig.Builder.set_uri")
             self._uri = uri
             return self
 
         @kept
         def set_topology_recovery_enabled(self, topology_recovery_enabled: bool) -> Self:
             """Set whether queues, exchanges and consumers are made again after a lost connection."""
-            what = "set_topology_recovery_enabled: topology_recovery_enabled"
-            return self._flag("topology_recovery", topology_recovery_enabled, what)
+            return self._set("topology_recovery", topology_recovery_enabled)
 
-        def set_requested_heartbeat(self, requested_heartbeat: int) -> Self:
+        def set_requested_heartbeat(self, requested_heartbeat: _Short) -> Self:
             """Set how often the two sides say that they are there. Epochs may take longer: a thread of its own says it.
 
             Args:
                 requested_heartbeat: in seconds; 0 for none, by default the broker's (60).
-
-            Raises:
-                ConfigurationError: not a whole number from 0 to 65,535.
             """
-            what = "set_requested_heartbeat: requested_heartbeat"
-            return self._number("heartbeat_s", requested_heartbeat, what, 0, engine.LARGEST_SHORT)
+            return self._set("heartbeat_s", requested_heartbeat)
 
         def set_requested_frame_max(self, requested_frame_max: int) -> Self:
             """Set the size of the largest frame; messages may be larger.
@@ -200,46 +182,34 @@ class RMQConnectionConfig:
             Args:
                 requested_frame_max: in bytes, from 4,096 to 131,072; 0 for the largest.
             """
-            what = "set_requested_frame_max: requested_frame_max"
-            if requested_frame_max == 0 and not isinstance(requested_frame_max, bool):
-                self._given["frame_max"] = 0
-                return self
-            return self._number(
-                "frame_max", requested_frame_max, what, engine.SMALLEST_FRAME, engine.LARGEST_FRAME
-            )
+            if requested_frame_max != 0 or isinstance(requested_frame_max, bool):
+                what = "RMQConnectionConfig.Builder.set_requested_frame_max: requested_frame_max"
+                whole_number(requested_frame_max, what, engine.SMALLEST_FRAME, engine.LARGEST_FRAME)
+            return self._set("frame_max", requested_frame_max)
 
-        def set_requested_channel_max(self, requested_channel_max: int) -> Self:
+        def set_requested_channel_max(self, requested_channel_max: _Short) -> Self:
             """Set how many channels a connection may have; one is used.
 
             Args:
                 requested_channel_max: 0 for no limit.
-
-            Raises:
-                ConfigurationError: not a whole number from 0 to 65,535.
             """
-            what = "set_requested_channel_max: requested_channel_max"
-            return self._number("channel_max", requested_channel_max, what, 0, engine.LARGEST_SHORT)
+            return self._set("channel_max", requested_channel_max)
 
-        def set_network_recovery_interval(self, network_recovery_interval: int) -> Self:
+        def set_network_recovery_interval(self, network_recovery_interval: _Timeout) -> Self:
             """Set the time between two tries to connect.
 
             Args:
                 network_recovery_interval: in ms; by default 5,000.
             """
-            what = "set_network_recovery_interval: network_recovery_interval"
-            most = engine.LARGEST_TIMEOUT_MS
-            return self._number("network_recovery_interval_ms", network_recovery_interval, what, 0, most)
+            return self._set("network_recovery_interval_ms", network_recovery_interval)
 
-        def set_connection_timeout(self, connection_timeout: int) -> Self:
+        def set_connection_timeout(self, connection_timeout: _Timeout) -> Self:
             """Set how long a try to connect may take.
 
             Args:
                 connection_timeout: in ms; 0 for ever.
             """
-            what = "set_connection_timeout: connection_timeout"
-            return self._number(
-                "connection_timeout_ms", connection_timeout, what, 0, engine.LARGEST_TIMEOUT_MS
-            )
+            return self._set("connection_timeout_ms", connection_timeout)
 
         def set_automatic_recovery(self, automatic_recovery: bool) -> Self:
             """Set whether an attempt of the job tries for a minute to connect, or once.
@@ -250,23 +220,17 @@ class RMQConnectionConfig:
             Args:
                 automatic_recovery: by default True.
             """
-            return self._flag(
-                "automatic_recovery", automatic_recovery, "set_automatic_recovery: automatic_recovery"
-            )
+            return self._set("automatic_recovery", automatic_recovery)
 
-        def set_prefetch_count(self, prefetch_count: int) -> Self:
+        def set_prefetch_count(self, prefetch_count: _Short) -> Self:
             """Set how many messages a source may have that are not acknowledged.
 
             Messages are acknowledged by checkpoints, so this is also how many are read between two of them.
 
             Args:
                 prefetch_count: by default 0: no limit between two checkpoints, and few wait in the worker.
-
-            Raises:
-                ConfigurationError: not a whole number from 0 to 65,535.
             """
-            what = "set_prefetch_count: prefetch_count"
-            return self._number("prefetch_count", prefetch_count, what, 0, engine.LARGEST_SHORT)
+            return self._set("prefetch_count", prefetch_count)
 
         def build(self) -> RMQConnectionConfig:
             """The configuration.
@@ -284,18 +248,8 @@ class RMQConnectionConfig:
                     )
             return RMQConnectionConfig(engine.ConnectionOptions(**self._given))
 
-        def _number(self, name: str, value: int, what: str, least: int, most: int) -> Self:
-            self._given[name] = _arguments.whole_number(
-                value, f"RMQConnectionConfig.Builder.{what}", least, most
-            )
-            return self
-
-        def _text(self, name: str, value: str, what: str) -> Self:
-            self._given[name] = _arguments.text(value, f"RMQConnectionConfig.Builder.{what}")
-            return self
-
-        def _flag(self, name: str, value: bool, what: str) -> Self:
-            self._given[name] = _arguments.flag(value, f"RMQConnectionConfig.Builder.{what}")
+        def _set(self, name: str, value: Any) -> Self:
+            self._given[name] = value
             return self
 
 
@@ -308,6 +262,7 @@ _OF_URI = {
 }
 
 
+@checked
 @needs(packages.RABBITMQ)
 class RMQSource(SourceFunction):
     """A source of the messages of a queue, for ``env.add_source``; unbounded, read by one subtask.
@@ -341,15 +296,10 @@ class RMQSource(SourceFunction):
         connection_config: RMQConnectionConfig,
         queue_name: str,
         use_correlation_id: bool,
-        deserialization_schema: DeserializationSchema,
+        deserialization_schema: Annotated[DeserializationSchema, SuchAs("SimpleStringSchema()")],
     ) -> None:
-        options = _options(connection_config, "RMQSource")
-        _arguments.text(queue_name, "RMQSource: queue_name")
-        _arguments.flag(use_correlation_id, "RMQSource: use_correlation_id")
-        what = "RMQSource: deserialization_schema"
-        self._schema = _arguments.instance(
-            deserialization_schema, DeserializationSchema, what, "SimpleStringSchema()"
-        )
+        self._schema = deserialization_schema
+        options = connection_config._options
         super().__init__(engine.QueueSource(options, queue_name, use_correlation_id, deserialization_schema))
 
     def get_produced_type(self) -> TypeInformation | None:
@@ -357,6 +307,7 @@ class RMQSource(SourceFunction):
         return self._schema.get_produced_type()
 
 
+@checked
 @needs(packages.RABBITMQ)
 class RMQSink(SinkFunction):
     """A sink that puts elements into a queue, for ``DataStream.add_sink``: at least once.
@@ -381,17 +332,9 @@ class RMQSink(SinkFunction):
         self,
         connection_config: RMQConnectionConfig,
         queue_name: str,
-        serialization_schema: SerializationSchema,
+        serialization_schema: Annotated[SerializationSchema, SuchAs("SimpleStringSchema()")],
     ) -> None:
-        options = _options(connection_config, "RMQSink")
-        _arguments.text(queue_name, "RMQSink: queue_name")
-        what = "RMQSink: serialization_schema"
-        _arguments.instance(serialization_schema, SerializationSchema, what, "SimpleStringSchema()")
-        super().__init__(engine.QueueSink(options, queue_name, serialization_schema))
-
-
-def _options(config: object, what: str) -> engine.ConnectionOptions:
-    return _arguments.instance(config, RMQConnectionConfig, f"{what}: connection_config")._options
+        super().__init__(engine.QueueSink(connection_config._options, queue_name, serialization_schema))
 
 
 __getattr__ = module_getattr(__name__)

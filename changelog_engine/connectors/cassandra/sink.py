@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import threading
@@ -19,7 +20,7 @@ from typing import Any, Self
 
 from changelog_engine.connectors import reconnecting
 from changelog_engine.connectors.cassandra.fitting import check_of
-from changelog_engine.connectors.packages import CASSANDRA, quieten
+from changelog_engine.connectors.packages import CASSANDRA
 from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.connectors.reconnecting import UnreachableError
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
@@ -61,6 +62,7 @@ class ConnectionOptions:
         return f"Cassandra ({', '.join(self.hosts)}, port {self.port})"
 
 
+@dataclass(eq=False, repr=False)
 class CassandraSink(Sink):
     """Runs a statement for each row.
 
@@ -72,20 +74,14 @@ class CassandraSink(Sink):
         ignores_none: None leaves a column as it is, in place of writing a null.
     """
 
-    def __init__(
-        self,
-        query: str,
-        options: ConnectionOptions,
-        most_requests: int = DEFAULT_REQUESTS,
-        wait_s: float | None = None,
-        ignores_none: bool = False,
-    ) -> None:
-        library()
-        self.query = query
-        self.options = options
-        self.most_requests = most_requests
-        self.wait_s = wait_s
-        self.ignores_none = ignores_none
+    query: str
+    options: ConnectionOptions
+    most_requests: int = DEFAULT_REQUESTS
+    wait_s: float | None = None
+    ignores_none: bool = False
+
+    def __post_init__(self) -> None:
+        CASSANDRA.load()
         self._fields: int | None = None
 
     def for_type(self, type_info: TypeInformation | None) -> Self:
@@ -107,7 +103,7 @@ class CassandraSink(Sink):
 
     def check_before_start(self) -> None:
         """Raise when the cluster cannot be reached, does not let us, or cannot run the statement."""
-        with _Session(self.options) as session:
+        with contextlib.closing(_Session(self.options)) as session:
             columns = len(session.prepared(self.query).column_metadata)
         if self._fields is not None and self._fields != columns:
             raise ConfigurationError(
@@ -137,7 +133,7 @@ class CassandraWriter(SinkWriter):
         self._columns = [column.name for column in self._statement.column_metadata]
         checks = [check_of(column.type) for column in self._statement.column_metadata]
         self._checks = [(at, check) for at, check in enumerate(checks) if check is not None]
-        self._unset = library().query.UNSET_VALUE
+        self._unset = CASSANDRA.load().query.UNSET_VALUE
 
     def write(self, values: Sequence[Any]) -> None:
         """All fit, or none is written."""
@@ -239,7 +235,7 @@ class _Session:
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
-        cassandra = library()
+        cassandra = CASSANDRA.load()
         self._options = options
         login = None
         if options.user is not None:
@@ -271,7 +267,7 @@ class _Session:
         Raises:
             ConfigurationError: the cluster does not understand it, or has no such table.
         """
-        cassandra = library()
+        cassandra = CASSANDRA.load()
         try:
             return self._session.prepare(query)
         except (
@@ -287,31 +283,14 @@ class _Session:
         """End it."""
         self._cluster.shutdown()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
 
 def _connected(options: ConnectionOptions, sleep: Callable[[float], None] = time.sleep) -> _Session:
     """A session, after some tries: a cluster that is being restarted comes back."""
     return reconnecting.connected(lambda: _Session(options), options.where, _TRY_AGAIN_S, sleep)
 
 
-def library() -> Any:
-    """The package cassandra, with the modules that are used.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    cassandra = CASSANDRA.load("cassandra.auth", "cassandra.cluster", "cassandra.protocol", "cassandra.query")
-    quieten("cassandra")
-    return cassandra
-
-
 def _failure(options: ConnectionOptions, error: Exception) -> ConnectorError:
-    cassandra = library()
+    cassandra = CASSANDRA.load()
     causes = [error]
     if isinstance(error, cassandra.cluster.NoHostAvailable) and isinstance(error.errors, dict):
         causes = list(error.errors.values()) or causes

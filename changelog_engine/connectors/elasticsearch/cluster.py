@@ -64,7 +64,7 @@ class Cluster:
 
     def __init__(self, options: ClusterOptions) -> None:
         self._options = options
-        self._http = library()
+        self._http = ELASTICSEARCH.load()
         timeout = self._http.Timeout(
             connect=options.connect_timeout_ms / 1000, read=options.socket_timeout_ms / 1000
         )
@@ -162,15 +162,6 @@ class Cluster:
         if not 200 <= status < 300 or not isinstance(answer, dict):
             raise self.failure(f"{method} {path} was answered with status {status}: {_cut(response.data)}")
         return answer
-
-
-def library() -> Any:
-    """The module urllib3.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    return ELASTICSEARCH.load()
 
 
 def _reason(error: Any) -> str:

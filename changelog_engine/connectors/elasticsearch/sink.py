@@ -8,21 +8,23 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.clock import monotonic_s
-from changelog_engine.connectors.collecting import CollectingWriter
+from changelog_engine.connectors.collecting import CollectingWriter, to_send_again
 from changelog_engine.connectors.elasticsearch.cluster import (
     Cluster,
     MayPassError,
     Refusal,
     TooLargeError,
-    library,
 )
 from changelog_engine.connectors.elasticsearch.documents import Action, Emitter
 from changelog_engine.connectors.elasticsearch.options import BulkOptions, ClusterOptions
+from changelog_engine.connectors.packages import ELASTICSEARCH
 from changelog_engine.connectors.protocols import CommittingSink, SinkContext
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.types.typeinfo import cut
@@ -32,6 +34,7 @@ LARGEST_REQUEST_BYTES = 32 << 20
 _SHOWN_CHARS = 300
 
 
+@dataclass(eq=False, repr=False)
 class ElasticsearchSink(CommittingSink):
     """Writes elements as documents.
 
@@ -44,26 +47,21 @@ class ElasticsearchSink(CommittingSink):
         ConfigurationError: urllib3 is not installed.
     """
 
-    def __init__(self, emitter: Emitter, cluster: ClusterOptions, bulk: BulkOptions) -> None:
-        library()
-        self.emitter = emitter
-        self.cluster = cluster
-        self.bulk = bulk
+    emitter: Emitter
+    cluster: ClusterOptions
+    bulk: BulkOptions
+
+    def __post_init__(self) -> None:
+        ELASTICSEARCH.load()
 
     def check_before_start(self) -> None:
-        """See Sink.
-
-        Raises:
-            ConnectorError: the cluster does not answer, or refuses the login.
-            ConfigurationError: a mapping type, and the cluster has none.
-        """
-        cluster = Cluster(self.cluster)
-        try:
-            self.emitter.type_for(cluster.product())
-        except MayPassError as error:
-            raise cluster.failure(f"{error}; start the cluster, or give its address by set_hosts()") from None
-        finally:
-            cluster.close()
+        """Raise when the cluster does not answer or refuses the login, or a mapping type is asked for that it has not."""
+        with contextlib.closing(Cluster(self.cluster)) as cluster:
+            try:
+                self.emitter.type_for(cluster.product())
+            except MayPassError as error:
+                advice = "start the cluster, or give its address by set_hosts()"
+                raise cluster.failure(f"{error}; {advice}") from None
 
     def committing_writer(self, context: SinkContext) -> BulkWriter:
         return BulkWriter(self)
@@ -118,7 +116,7 @@ class BulkWriter(CollectingWriter):
             try:
                 refusals = self._cluster.bulk(actions)
                 trouble = self._checked(actions, refusals)
-                actions = _again(actions, refusals)
+                actions = to_send_again(actions, {each.position for each in refusals}, _document)
             except TooLargeError:
                 self._send_halves(actions)
                 return
@@ -177,17 +175,8 @@ def _refused(actions: Sequence[Action], refusal: Refusal, refusals: Sequence[Ref
     return f"{_named(action)} was refused with status {refusal.status}: {refusal.reason}{others}. It is {_shown(action)}"
 
 
-def _again(actions: Sequence[Action], refusals: Sequence[Refusal]) -> list[Action]:
-    """The actions that were refused, and the later ones of the same documents: an older state never comes last."""
-    refused = {refusal.position for refusal in refusals}
-    again, late = [], set()
-    for position, action in enumerate(actions):
-        document = (action.index_name, action.id)
-        if position in refused or document in late:
-            again.append(action)
-            if action.id is not None:
-                late.add(document)
-    return again
+def _document(action: Action) -> tuple[str, str] | None:
+    return None if action.id is None else (action.index_name, action.id)
 
 
 def _named(action: Action) -> str:

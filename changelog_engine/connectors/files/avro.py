@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -40,23 +39,13 @@ _LOGICAL = {
 }
 
 
-def fastavro_module() -> ModuleType:
-    """The package fastavro.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    module: ModuleType = AVRO.load()
-    return module
-
-
 def parsed(schema: str) -> Any:
     """An Avro schema from its JSON text.
 
     Raises:
         ConfigurationError: it is not an Avro schema.
     """
-    fastavro = fastavro_module()
+    fastavro = AVRO.load()
     try:
         return fastavro.parse_schema(json.loads(schema))
     except Exception as error:  # fastavro's errors share no base
@@ -131,7 +120,7 @@ class _AvroReader(SplitReader):
     def _seek(self, position: list[int]) -> None:
         self.close()
         self._stream = self._file.open()
-        self._blocks = fastavro_module().block_reader(self._stream, reader_schema=self._schema)
+        self._blocks = AVRO.load().block_reader(self._stream, reader_schema=self._schema)
         self._next_block = position[0] or self._stream.tell()
         self._stream.seek(self._next_block)
         self._block, self._records = [self._next_block, 0], iter(())
@@ -172,11 +161,7 @@ class AvroFiles(MergingFactory):
         self._codec = codec
 
     def check(self) -> None:
-        """See BulkFactory.
-
-        Raises:
-            ConfigurationError: no schema, or fastavro is not installed.
-        """
+        """Raise if it is not a schema, or fastavro is not installed."""
         parsed(self._schema)
 
     def open(self, stream: Any) -> AvroFileWriter:
@@ -196,7 +181,7 @@ class AvroFiles(MergingFactory):
 
     def _blocks(self, name: str, source: Any) -> Iterator[Any]:
         try:
-            reader = fastavro_module().block_reader(source)
+            reader = AVRO.load().block_reader(source)
             if parsed(reader.metadata["avro.schema"]) != parsed(self._schema):
                 raise ValueError(f"its schema is {reader.metadata['avro.schema']}")
             yield from reader
@@ -213,11 +198,6 @@ class AvroFileWriter(BulkWriter):
         self._writer = writer
 
     def write(self, values: Sequence[Any]) -> None:
-        """See BulkWriter.
-
-        Raises:
-            TypeMismatchError: an element does not fit the schema.
-        """
         for value in values:
             try:
                 self._writer.write(value)

@@ -323,11 +323,6 @@ class ColumnarWriter(BulkWriter):
         self._gathered: list[Any] = []
 
     def write(self, values: Sequence[Any]) -> None:
-        """See BulkWriter.
-
-        Raises:
-            TypeMismatchError: an element does not fit the columns.
-        """
         self._gathered.extend(values)
         if len(self._gathered) >= _GROUP_ROWS:
             self._flush()

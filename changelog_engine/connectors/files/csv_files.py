@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
-from changelog_engine.connectors.files.csv_chunks import CsvChunks
 from changelog_engine.connectors.files.csv_values import (
     CsvSchema,
     cell_writer_of,
@@ -22,6 +21,7 @@ from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactor
 from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.files.json_lines import bad_record
+from changelog_engine.connectors.files.line_chunks import LineChunks
 from changelog_engine.connectors.files.plain_csv import PlainColumns, suits
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
@@ -70,7 +70,7 @@ class _CsvReader(SplitReader):
         self._width = len(self._names)  # cells in a line
         self._plain: PlainColumns | None = None
         self._opened: Any = None
-        self._lines = CsvChunks(None, 0, -1, False)
+        self._lines = LineChunks(None, 0, -1, False)
         self._first_line = 0  # lines before the position of this read(), counted by self._lines
         # Of each record taken last, the lines before it; only where there are comments.
         self._begins: list[int] = []
@@ -158,7 +158,7 @@ class _CsvReader(SplitReader):
         if suits(schema):
             self._plain = PlainColumns(schema, self._order or range(self._width), self._width)
 
-    def _lines_from(self, position: int) -> CsvChunks:
+    def _lines_from(self, position: int) -> LineChunks:
         self.close()
         self._opened = self._file.open()
         size = self._file.size - position if self._decompress is None else None
@@ -168,7 +168,7 @@ class _CsvReader(SplitReader):
                 f"the input file {self._file.name} has fewer bytes than {position}, where reading must go on: it was cut or "
                 "replaced"
             )
-        return CsvChunks(stream, size, position, self._schema.comments)
+        return LineChunks(stream, size, position, self._schema.comments)
 
     def _read_header(self, names: list[str] | None) -> None:
         own = self._names

@@ -19,6 +19,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -27,12 +28,11 @@ import pyarrow as pa
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.values import Codec, codec_for
 from changelog_engine.connectors.jdbc.commit_table import CommitTable
-from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.jdbc.sink import BatchingSink
 from changelog_engine.connectors.protocols import Committable, CommittingWriter, Prepared, SinkContext
 from changelog_engine.errors import ConnectorError
-from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types import Types
 
 DEFAULT_COMMIT_TABLE = "changelog_engine_commits"
 DEFAULT_RETENTION_MS = 7 * 24 * 3600 * 1000
@@ -40,6 +40,7 @@ _CHUNK_ROWS = 4_096
 _CHUNK_BYTES = 4 << 20
 
 
+@dataclass(eq=False)
 class CommitTableSink(BatchingSink):
     """Writes rows with a statement, exactly once.
 
@@ -49,18 +50,8 @@ class CommitTableSink(BatchingSink):
         retention_ms: how long rows stay staged that no checkpoint has committed.
     """
 
-    def __init__(
-        self,
-        sql: str,
-        type_info: TypeInformation,
-        connection: ConnectionOptions,
-        execution: ExecutionOptions,
-        commit_table: str = DEFAULT_COMMIT_TABLE,
-        retention_ms: int = DEFAULT_RETENTION_MS,
-    ) -> None:
-        super().__init__(sql, type_info, connection, execution)
-        self.commit_table = commit_table
-        self.retention_ms = retention_ms
+    commit_table: str = field(default=DEFAULT_COMMIT_TABLE, repr=False)
+    retention_ms: int = field(default=DEFAULT_RETENTION_MS, repr=False)
 
     def committing_writer(self, context: SinkContext) -> CommitTableWriter:
         """A writer for one subtask; commits what those before it had prepared."""

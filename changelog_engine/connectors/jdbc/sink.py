@@ -8,6 +8,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from changelog_engine.connectors.collecting import CollectingWriter
@@ -22,6 +23,7 @@ from changelog_engine.types import TypeInformation
 LARGEST_BATCH = 50_000  # rows, where no batch size is asked for
 
 
+@dataclass(eq=False)
 class BatchingSink(CommittingSink):
     """Writes rows with a statement, in batches.
 
@@ -34,24 +36,15 @@ class BatchingSink(CommittingSink):
         ConfigurationError, NotSupportedError: see `Statement` and `urls`.
     """
 
-    def __init__(
-        self,
-        sql: str,
-        type_info: TypeInformation,
-        connection: ConnectionOptions,
-        execution: ExecutionOptions,
-    ) -> None:
-        dialect = dialect_of(connection)
-        driver_arguments(connection)
-        Statement(sql, type_info, dialect)
-        dialect.check_installed()
-        self.sql = sql
-        self.type_info = type_info
-        self.connection = connection
-        self.execution = execution
+    sql: str
+    type_info: TypeInformation = field(repr=False)
+    connection: ConnectionOptions
+    execution: ExecutionOptions = field(repr=False)
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.sql!r}, {self.connection!r})"
+    def __post_init__(self) -> None:
+        driver_arguments(self.connection)
+        self.statement()
+        dialect_of(self.connection).check_installed()
 
     def statement(self) -> Statement:
         """The statement, in the worker."""

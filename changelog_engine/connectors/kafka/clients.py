@@ -44,15 +44,6 @@ class Troubles:
             self.final = error
 
 
-def library() -> Any:
-    """The module confluent_kafka.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    return KAFKA.load()
-
-
 def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], troubles: Troubles) -> Any:
     """A client.
 
@@ -65,7 +56,7 @@ def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], t
     Raises:
         ConfigurationError: a property that librdkafka does not know, or a value that it can't use; named.
     """
-    confluent_kafka = library()
+    confluent_kafka = KAFKA.load()
     client = getattr(confluent_kafka, kind)
     given = {**properties.settings, **settings, "error_cb": troubles.error}
     try:
@@ -84,7 +75,7 @@ def serve(properties: ClientProperties, troubles: Troubles, doing: str, call: An
         ConnectorError: the client is unusable.
         KafkaException: the method's own.
     """
-    kafka = library()
+    kafka = KAFKA.load()
     try:
         return call(*arguments)
     except (kafka.KafkaException, BufferError, KeyboardInterrupt):
@@ -104,7 +95,7 @@ def check(kind: str, properties: ClientProperties, settings: Mapping[str, Any]) 
     Raises:
         ConfigurationError: librdkafka doesn't know one; names the first.
     """
-    confluent_kafka = library()
+    confluent_kafka = KAFKA.load()
     given = {name: value for name, value in properties.settings.items() if name != "bootstrap.servers"}
     client: Any = None
     try:
@@ -133,7 +124,7 @@ def topics_of(client: Any, *topic: str, timeout_s: float = REQUEST_TIMEOUT_S) ->
     Raises:
         KafkaException: the client's.
     """
-    kafka = library()
+    kafka = KAFKA.load()
     contact_s = min(CONTACT_TIMEOUT_S, timeout_s)
     try:
         return client.list_topics(*topic, timeout=contact_s)

@@ -23,14 +23,15 @@ import re
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.clock import Deadline
-from changelog_engine.connectors.kafka.clients import library
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.sink import KafkaSink, KafkaWriter, check_producer, first_partition
 from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions, admin_settings
+from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import (
     Committable,
     CommittingSink,
@@ -48,6 +49,7 @@ _ABORT_TIMEOUT_S = 5.0
 _LONGEST_PREFIX = 6_400
 
 
+@dataclass(eq=False, repr=False)
 class TransactionalKafkaSink(CommittingSink):
     """Writes to topics of Kafka exactly once: readers with ``isolation.level=read_committed`` see each record once.
 
@@ -66,19 +68,19 @@ class TransactionalKafkaSink(CommittingSink):
         NotSupportedError: a way to log in that transactions cannot be ended by.
     """
 
-    def __init__(
-        self,
-        schema: RecordSchema,
-        properties: ClientProperties,
-        prefix: str,
-        timed: bool = True,
-        one_partition: bool = False,
-        only_log_lost: bool = False,
-        plain_without_checkpoints: bool = False,
-    ) -> None:
+    schema: RecordSchema
+    properties: ClientProperties
+    prefix: str
+    timed: bool = True
+    one_partition: bool = False
+    only_log_lost: bool = False
+    plain_without_checkpoints: bool = False
+
+    def __post_init__(self) -> None:
+        properties = self.properties
         check_producer(properties)
         admin_settings(properties)
-        if len(prefix.encode()) > _LONGEST_PREFIX:
+        if len(self.prefix.encode()) > _LONGEST_PREFIX:
             raise ConfigurationError(
                 f"{properties.what}: the transactional id prefix has more than {_LONGEST_PREFIX} bytes"
             )
@@ -86,13 +88,6 @@ class TransactionalKafkaSink(CommittingSink):
             raise ConfigurationError(
                 f"{properties.what}: property 'enable.idempotence' must be true to write exactly once"
             )
-        self.schema = schema
-        self.properties = properties
-        self.prefix = prefix
-        self.timed = timed
-        self.one_partition = one_partition
-        self.only_log_lost = only_log_lost
-        self.plain_without_checkpoints = plain_without_checkpoints
         self.timeout_ms = properties.number("transaction.timeout.ms", _DEFAULT_TIMEOUT_MS, 1)
 
     def committing_writer(self, context: SinkContext) -> CommittingWriter:
@@ -126,7 +121,7 @@ class _Slot:
         self._call("abort_transaction", f"aborting transaction {self.id!r}", _ABORT_TIMEOUT_S, tries=1)
 
     def _call(self, name: str, doing: str, *timeout_s: float, tries: int = 5) -> None:
-        kafka = library()
+        kafka = KAFKA.load()
         while True:
             try:
                 self.producer.call(doing, name, *timeout_s)

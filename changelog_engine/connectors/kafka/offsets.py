@@ -12,6 +12,7 @@ from typing import Any
 
 from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make, topics_of
 from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.errors import ConnectorError
 
 TopicPartition = tuple[str, int]
@@ -125,7 +126,7 @@ class Cluster:
         return {each: instead[each] if each in gone else found[each] for each in partitions}
 
     def _bounds(self, partitions: Sequence[TopicPartition], latest: bool) -> dict[TopicPartition, int]:
-        kafka = _library()
+        kafka = KAFKA.load()
         special = kafka.OFFSET_END if latest else kafka.OFFSET_BEGINNING
         return self._lookup(partitions, special)
 
@@ -136,7 +137,7 @@ class Cluster:
 
     def _lookup(self, partitions: Sequence[TopicPartition], when: int) -> dict[TopicPartition, int]:
         """Offsets by timestamp; by -1 the end and by -2 the beginning, as the isolation level sees them."""
-        asked = [_library().TopicPartition(topic, partition, when) for topic, partition in partitions]
+        asked = [KAFKA.load().TopicPartition(topic, partition, when) for topic, partition in partitions]
         answers = self._ask(
             "looking for offsets",
             lambda: self._consumer.offsets_for_times(asked, timeout=self._timeout_s) if asked else [],
@@ -144,7 +145,7 @@ class Cluster:
         return self._checked(answers, "looking for offsets")
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        asked = [_library().TopicPartition(topic, partition) for topic, partition in partitions]
+        asked = [KAFKA.load().TopicPartition(topic, partition) for topic, partition in partitions]
         doing = f"asking for the committed offsets of group {self._properties.get('group.id')!r}"
         answers = self._ask(doing, lambda: self._consumer.committed(asked, timeout=self._timeout_s))
         return {each: offset for each, offset in self._checked(answers, doing).items() if offset >= 0}
@@ -159,12 +160,6 @@ class Cluster:
     def _ask(self, doing: str, call: Any) -> Any:
         try:
             return call()
-        except _library().KafkaException as error:
+        except KAFKA.load().KafkaException as error:
             self._consumer.poll(0)  # lets the client say what it has seen
             raise failure(self._properties, doing, error, self._troubles) from None
-
-
-def _library() -> Any:
-    from changelog_engine.connectors.kafka.clients import library
-
-    return library()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.connectors.kafka.clients import (
     Troubles,
     failure,
-    library,
     make,
     serve,
     topics_of,
 )
 from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import INPUT_END_MS
 from changelog_engine.errors import ConnectorError, TypeMismatchError
 from changelog_engine.graph.hooks import bulk_of
@@ -27,6 +28,7 @@ _POLL_S = 0.1
 _FLUSH_STEP_S = 1.0
 
 
+@dataclass(eq=False)
 class RecordSchema:
     """How an element becomes a record.
 
@@ -36,17 +38,10 @@ class RecordSchema:
         key_schema: the same for keys; None for records without.
     """
 
-    def __init__(
-        self,
-        topic: str | None,
-        select_topic: Callable[[Any], str] | None,
-        value_schema: Any,
-        key_schema: Any = None,
-    ) -> None:
-        self.topic = topic
-        self.select_topic = select_topic
-        self.value_schema = value_schema
-        self.key_schema = key_schema
+    topic: str | None
+    select_topic: Callable[[Any], str] | None
+    value_schema: Any
+    key_schema: Any = None
 
     def records_of(self, elements: Sequence[Any]) -> tuple[list[str], list[Any], list[Any]]:
         """Topics, values and keys of elements."""
@@ -85,7 +80,7 @@ class RecordProducer:
         self._only_log = only_log
         self._troubles = Troubles()
         self._failed: Any = None
-        self._kafka = library()
+        self._kafka = KAFKA.load()
         given = properties.settings
         defaults = {
             "partitioner": "murmur2_random",  # Java's

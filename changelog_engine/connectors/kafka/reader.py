@@ -17,9 +17,10 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import Deadline, monotonic_s
-from changelog_engine.connectors.kafka.clients import Troubles, failure, library, make, serve
+from changelog_engine.connectors.kafka.clients import Troubles, failure, make, serve
 from changelog_engine.connectors.kafka.offsets import TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import ConnectorError
 from changelog_engine.graph.hooks import bulk_of, hook_of
@@ -75,7 +76,7 @@ class Fetcher:
         self._properties = properties
         self._group = group
         self._troubles = Troubles()
-        self._kafka = library()
+        self._kafka = KAFKA.load()
         settings = {
             "group.id": group or "changelog-engine",
             "enable.auto.offset.store": properties.get("enable.auto.commit", "false"),
@@ -387,7 +388,7 @@ class Decoder:
         self._properties = properties
         self._all = None if self._whole else bulk_of(schema, "deserialize")
         self._is_end = hook_of(schema, "is_end_of_stream")
-        self._message = library().Message
+        self._message = KAFKA.load().Message
 
     def __call__(
         self,

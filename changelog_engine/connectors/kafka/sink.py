@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from changelog_engine.connectors.kafka.clients import check
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
@@ -16,6 +17,7 @@ log = logging.getLogger("changelog_engine")
 _LAST_FLUSH_S = 10.0
 
 
+@dataclass(eq=False, repr=False)
 class KafkaSink(Sink):
     """Writes to topics of Kafka. After a failure some records are written again.
 
@@ -31,22 +33,15 @@ class KafkaSink(Sink):
         ConfigurationError: a property that cannot be used.
     """
 
-    def __init__(
-        self,
-        schema: RecordSchema,
-        properties: ClientProperties,
-        waits: bool = True,
-        only_log: bool = False,
-        timed: bool = True,
-        one_partition: bool = False,
-    ) -> None:
-        check_producer(properties)
-        self.schema = schema
-        self.properties = properties
-        self.waits = waits
-        self.only_log = only_log
-        self.timed = timed
-        self.one_partition = one_partition
+    schema: RecordSchema
+    properties: ClientProperties
+    waits: bool = True
+    only_log: bool = False
+    timed: bool = True
+    one_partition: bool = False
+
+    def __post_init__(self) -> None:
+        check_producer(self.properties)
 
     def writer(self, subtask: int, parallelism: int) -> KafkaWriter:
         return KafkaWriter(self, subtask)

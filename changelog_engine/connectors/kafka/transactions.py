@@ -21,9 +21,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from changelog_engine.clock import Deadline, monotonic_s
-from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, library, make
+from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make
 from changelog_engine.connectors.kafka.properties import ClientProperties
-from changelog_engine.connectors.packages import KAFKA_TRANSACTIONS, quieten
+from changelog_engine.connectors.packages import KAFKA, KAFKA_TRANSACTIONS
 from changelog_engine.errors import ConnectorError, NotSupportedError
 
 log = logging.getLogger("changelog_engine")
@@ -286,7 +286,7 @@ class Transactions:
         client = make("Producer", self._properties, {}, troubles)
         try:
             client.list_topics(timeout=_CONNECT_S)
-        except library().KafkaException:
+        except KAFKA.load().KafkaException:
             client.poll(0)
         if troubles.final is not None:
             raise failure(self._properties, doing, troubles.final)
@@ -295,7 +295,6 @@ class Transactions:
         if self._client is None:
             from kafka.admin import KafkaAdminClient
 
-            quieten("kafka")
             self._client = KafkaAdminClient(**self._settings)
         return self._client
 
@@ -322,9 +321,7 @@ def admin_settings(properties: ClientProperties) -> dict[str, Any]:
     """
     with warnings.catch_warnings():  # it reads its schemas in a way that Python will give up some day
         warnings.simplefilter("ignore")
-        KAFKA_TRANSACTIONS.load(
-            "kafka.admin", "kafka.protocol.metadata", "kafka.protocol.producer.transaction"
-        )
+        KAFKA_TRANSACTIONS.load()
     given = properties.settings
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     settings: dict[str, Any] = {

@@ -66,7 +66,7 @@ class Client:
 
     def __init__(self, properties: ClientProperties) -> None:
         self._properties = properties
-        self._boto3 = library()
+        self._boto3 = KINESIS.load()
         from botocore.config import Config
 
         config = Config(
@@ -143,12 +143,3 @@ class Client:
     def close(self) -> None:
         """Let go of the connections."""
         self._client.close()
-
-
-def library() -> Any:
-    """The module boto3.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    return KINESIS.load()

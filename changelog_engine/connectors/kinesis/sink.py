@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -15,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import monotonic_s
-from changelog_engine.connectors.collecting import CollectingWriter
-from changelog_engine.connectors.kinesis.clients import Client, RequestError, library
+from changelog_engine.connectors.collecting import CollectingWriter, to_send_again
+from changelog_engine.connectors.kinesis.clients import Client, RequestError
 from changelog_engine.connectors.kinesis.properties import ClientProperties
+from changelog_engine.connectors.packages import KINESIS
 from changelog_engine.connectors.protocols import CommittingSink, SinkContext
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import TypeMismatchError
@@ -60,6 +62,7 @@ class _Record(NamedTuple):
         return len(self.data) + len(self.key.encode())
 
 
+@dataclass(eq=False, repr=False)
 class KinesisSink(CommittingSink):
     """Writes elements to a stream.
 
@@ -70,32 +73,19 @@ class KinesisSink(CommittingSink):
         options: in which portions.
     """
 
-    def __init__(
-        self,
-        stream: str,
-        schema: Any,
-        key_of: Callable[[Any], str] | str | None,
-        properties: ClientProperties,
-        options: SinkOptions,
-    ) -> None:
-        library()
-        self.stream = stream
-        self.schema = schema
-        self.key_of = key_of
-        self.properties = properties
-        self.options = options
+    stream: str
+    schema: Any
+    key_of: Callable[[Any], str] | str | None
+    properties: ClientProperties
+    options: SinkOptions
+
+    def __post_init__(self) -> None:
+        KINESIS.load()
 
     def check_before_start(self) -> None:
-        """See Connector.
-
-        Raises:
-            ConnectorError: Kinesis does not answer, does not know the caller, or has no such stream.
-        """
-        client = Client(self.properties)
-        try:
+        """Raise when Kinesis does not answer, does not know the caller, or has no such stream."""
+        with contextlib.closing(Client(self.properties)) as client:
             client.check_stream(self.stream)
-        finally:
-            client.close()
 
     def committing_writer(self, context: SinkContext) -> KinesisWriter:
         return KinesisWriter(self, context.subtask)
@@ -205,18 +195,8 @@ class KinesisWriter(CollectingWriter):
         if not failed:
             return (), ""
         first = results[failed[0]]
-        return _again(records, failed), f"{first['ErrorCode']}: {first.get('ErrorMessage')}"
-
-
-def _again(records: Sequence[_Record], failed: Sequence[int]) -> list[_Record]:
-    """The records that failed, and the later ones of the same keys: an older record never comes last."""
-    positions = set(failed)
-    again, late = [], set()
-    for position, record in enumerate(records):
-        if position in positions or record.key in late:
-            again.append(record)
-            late.add(record.key)
-    return again
+        again = to_send_again(records, set(failed), lambda record: record.key)
+        return again, f"{first['ErrorCode']}: {first.get('ErrorMessage')}"
 
 
 def _keys(key_of: Callable[[Any], str] | str | None, subtask: int) -> Callable[[Any], str]:

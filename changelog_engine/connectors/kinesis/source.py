@@ -13,9 +13,10 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from changelog_engine.connectors.kinesis.clients import Client, RequestError, library
+from changelog_engine.connectors.kinesis.clients import Client, RequestError
 from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.kinesis.reader import OLDEST, TIME, Polling, ShardReader
+from changelog_engine.connectors.packages import KINESIS
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Split
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.shared_client import SharedClient
@@ -57,7 +58,7 @@ class KinesisSource(DiscoveringSource):
     watermarks_by_split = True
 
     def __init__(self, streams: tuple[str, ...], schema: Any, properties: ClientProperties) -> None:
-        library()
+        KINESIS.load()
         self.streams = streams
         self.schema = schema
         self.properties = properties
@@ -71,11 +72,7 @@ class KinesisSource(DiscoveringSource):
         self._trouble = Trouble(f"Kinesis ({properties.where}): looking for new shards")
 
     def check_before_start(self) -> None:
-        """See Connector.
-
-        Raises:
-            ConnectorError: Kinesis does not answer, does not know the caller, or has no such stream.
-        """
+        """Raise when Kinesis does not answer, does not know the caller, or has no such stream."""
         with self._client.taken() as client:
             for stream in self.streams:
                 client.check_stream(stream)

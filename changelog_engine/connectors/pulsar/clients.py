@@ -28,15 +28,6 @@ _PROBE_TIMEOUT_S = 3.0
 _HTTP_TIMEOUT_S = 30.0
 
 
-def library() -> Any:
-    """The module pulsar.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    return PULSAR.load()
-
-
 class Client:
     """A client and what it is asked.
 
@@ -50,7 +41,7 @@ class Client:
 
     def __init__(self, properties: ClientProperties) -> None:
         self.properties = properties
-        self.pulsar = library()
+        self.pulsar = PULSAR.load()
         number = properties.number
         arguments: dict[str, Any] = {
             "operation_timeout_seconds": max(1, number(f"{_CLIENT}operationTimeoutMs", 30_000, 1) // 1000),

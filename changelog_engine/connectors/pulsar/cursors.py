@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from changelog_engine.connectors.pulsar.clients import library
+from changelog_engine.connectors.packages import PULSAR
 from changelog_engine.errors import ConfigurationError
 
 EARLIEST, FROM, AFTER, READ = "earliest", "from", "after", "read"
@@ -113,7 +113,7 @@ def _end_of(at: CursorKind, message_id: bytes, what: str) -> CursorKind:
     try:
         if message_id[:1] != b"\x08":
             raise ValueError
-        ledger = library().MessageId.deserialize(message_id).ledger_id()
+        ledger = PULSAR.load().MessageId.deserialize(message_id).ledger_id()
     except ValueError:
         raise ConfigurationError(
             f"{what}: {message_id!r} is not a message id: give what MessageId.serialize() of Pulsar's client returns"
@@ -128,7 +128,7 @@ def key_of(message_id: Any) -> Key:
 
 def id_of(text: str) -> Any:
     """The message id of a position."""
-    return library().MessageId.deserialize(bytes.fromhex(text))
+    return PULSAR.load().MessageId.deserialize(bytes.fromhex(text))
 
 
 def shown(message_id: Any) -> str:

@@ -7,9 +7,11 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -48,6 +50,7 @@ class OutgoingMessage(NamedTuple):
     ordering_key: str | None = None
 
 
+@dataclass(eq=False, repr=False)
 class PulsarSink(Sink):
     """Writes to topics of Pulsar. After a failure some messages are written again.
 
@@ -63,45 +66,31 @@ class PulsarSink(Sink):
         ConfigurationError: an option that cannot be used.
     """
 
-    def __init__(
-        self,
-        topics: tuple[str, ...],
-        schema: Any,
-        properties: ClientProperties,
-        waits: bool = True,
-        routing: Routing = Routing.ROUND_ROBIN,
-        router: Callable[[Any, str | None, Sequence[str]], str] | None = None,
-        delay_ms: int = 0,
-    ) -> None:
+    topics: tuple[str, ...]
+    schema: Any
+    properties: ClientProperties
+    waits: bool = True
+    routing: Routing = Routing.ROUND_ROBIN
+    router: Callable[[Any, str | None, Sequence[str]], str] | None = None
+    delay_ms: int = 0
+
+    def __post_init__(self) -> None:
+        properties = self.properties
         what = properties.what
-        if (router is not None) != (routing is Routing.CUSTOM):
+        if (self.router is not None) != (self.routing is Routing.CUSTOM):
             raise ConfigurationError(f"{what}: routing mode CUSTOM and set_topic_router() need each other")
-        if not topics and router is None:
+        if not self.topics and self.router is None:
             raise ConfigurationError(f"{what}: call set_topics() first")
         Client(properties).close()
-        self.topics = topics
-        self.schema = schema
-        self.properties = properties
-        self.waits = waits
-        self.routing = routing
-        self.router = router
-        self.delay_ms = delay_ms
         self.producing = _producing(properties)
         self.refresh_s = properties.number("pulsar.sink.topicMetadataRefreshInterval", _REFRESH_MS, 1) / 1000
         self.hashing = properties.choice("pulsar.sink.messageKeyHash", tuple(_HASHES), "murmur-3-32-hash")
 
     def check_before_start(self) -> None:
-        """See Connector.
-
-        Raises:
-            ConnectorError: Pulsar does not answer, does not let us in, or has no such topic.
-        """
-        client = Client(self.properties)
-        try:
+        """Raise when Pulsar does not answer, does not let us in, or has no such topic."""
+        with contextlib.closing(Client(self.properties)) as client:
             for topic in self.topics:
                 client.partitions(topic)
-        finally:
-            client.close()
 
     def writer(self, subtask: int, parallelism: int) -> PulsarWriter:
         return PulsarWriter(self)
@@ -140,11 +129,7 @@ class PulsarWriter(SinkWriter):
         self.write_timed(values, None, 0)
 
     def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
-        """See SinkWriter.
-
-        Raises:
-            ConnectorError: a message before was not taken.
-        """
+        """Raises ConnectorError when a message before was not taken."""
         encode, route, whole = self._encode, self._router.route, self._whole
         times = None if timestamps is None else iter(timestamps)
         for value in values:
@@ -198,11 +183,6 @@ class PulsarWriter(SinkWriter):
             raise self._client.failure(f"writing to {topic!r}", topic, kind, kind)
 
     def flush(self) -> None:
-        """See SinkWriter.
-
-        Raises:
-            ConnectorError: the brokers did not take a message.
-        """
         if self._sink.waits:
             self._wait()
         self._check()

@@ -171,11 +171,7 @@ class PulsarSource(Source):
         return made
 
     def check_before_start(self) -> None:
-        """See Connector.
-
-        Raises:
-            ConnectorError: Pulsar does not answer, does not let us in, or has no such topic.
-        """
+        """Raise when Pulsar does not answer, does not let us in, or has no such topic."""
         with self._client.taken() as client:
             self.topics.of(client)
 

@@ -17,11 +17,11 @@ from concurrent.futures import Future
 from typing import Any
 
 from changelog_engine.connectors import reconnecting
+from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.rabbitmq.options import (
     BLOCKED_TIMEOUT_S,
     RECOVERY_INTERVAL_MS,
     ConnectionOptions,
-    library,
 )
 from changelog_engine.connectors.reconnecting import UnreachableError
 from changelog_engine.errors import ConnectorError
@@ -44,7 +44,7 @@ class Link:
     """
 
     def __init__(self, options: ConnectionOptions, woken: Callable[[], None] = lambda: None) -> None:
-        pika = library()
+        pika = RABBITMQ.load()
         self.channel: Any = None
         self._options = options
         self._woken = woken
@@ -106,7 +106,7 @@ class Link:
         loop.add_callback_threadsafe(loop.stop)  # after what pika still does, such as closing the socket
 
     def _channel_closed(self, channel: Any, reason: Any) -> None:
-        lost = not isinstance(reason, library().exceptions.ChannelClosed)
+        lost = not isinstance(reason, RABBITMQ.load().exceptions.ChannelClosed)
         self.fail(failure(self._options, "the connection" if lost else "the channel", reason))
         if self._connection.is_open:
             self._connection.close()
@@ -217,7 +217,7 @@ def declare(options: ConnectionOptions, queue: str) -> None:
     Raises:
         ConnectorError: no connection, or the broker does not let us.
     """
-    pika = library()
+    pika = RABBITMQ.load()
     try:
         connection = pika.BlockingConnection(options.parameters())
     except (OSError, pika.exceptions.AMQPError) as error:

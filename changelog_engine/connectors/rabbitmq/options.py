@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from changelog_engine.connectors.packages import RABBITMQ, quieten
+from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.errors import ConfigurationError
 
 PORT = 5672
@@ -94,7 +94,7 @@ class ConnectionOptions:
         Raises:
             ConfigurationError: pika is not installed, or files of TLS that cannot be read.
         """
-        pika = library()
+        pika = RABBITMQ.load()
         given: dict[str, Any] = {}
         if self.tls is not None:
             try:
@@ -120,17 +120,6 @@ class ConnectionOptions:
             blocked_connection_timeout=BLOCKED_TIMEOUT_S,
             **given,
         )
-
-
-def library() -> Any:
-    """The module pika.
-
-    Raises:
-        ConfigurationError: it is not installed.
-    """
-    pika = RABBITMQ.load()
-    quieten("pika")
-    return pika
 
 
 def from_uri(uri: str, what: str) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.clock import monotonic_s
+from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.connectors.rabbitmq.link import ANSWER_TIMEOUT_S, connected, declare, failure
-from changelog_engine.connectors.rabbitmq.options import ConnectionOptions, library
+from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.typeinfo import shown
 
@@ -30,6 +32,7 @@ _LARGEST_BYTES_ON_THE_WAY = 32 << 20
 _LOOK_S = 1.0
 
 
+@dataclass(eq=False, repr=False)
 class QueueSink(Sink):
     """Writes elements to a queue, by the default exchange.
 
@@ -39,11 +42,12 @@ class QueueSink(Sink):
         schema: has ``serialize(element)``.
     """
 
-    def __init__(self, options: ConnectionOptions, queue: str, schema: Any) -> None:
-        library()
-        self.options = options
-        self.queue = queue
-        self.schema = schema
+    options: ConnectionOptions
+    queue: str
+    schema: Any
+
+    def __post_init__(self) -> None:
+        RABBITMQ.load()
 
     def check_before_start(self) -> None:
         """Raise when the broker cannot be reached or does not let us; make the queue if it is missing."""
@@ -64,7 +68,7 @@ class QueueWriter(SinkWriter):
         self._on_the_way: dict[int, int] = {}  # delivery tag -> bytes
         self._bytes_on_the_way = 0
         self._published = 0
-        self._properties = library().BasicProperties(delivery_mode=_PERSISTENT)
+        self._properties = RABBITMQ.load().BasicProperties(delivery_mode=_PERSISTENT)
         self._link = connected(sink.options, self._wake)
         try:
             self._link.call(self._begin, "asking for confirmations")

@@ -23,16 +23,17 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.config.options import CHECKPOINT_INTERVAL
+from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.connectors.rabbitmq.link import Link, connected, declare, failure
-from changelog_engine.connectors.rabbitmq.options import ConnectionOptions, library
+from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
 from changelog_engine.errors import ConnectorError
 from changelog_engine.graph.hooks import hook_of
-from changelog_engine.types import TypeInformation
 from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
@@ -50,6 +51,7 @@ _RESTORED_S = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class QueueSource(Source):
     """Reads one queue in one subtask.
 
@@ -60,25 +62,22 @@ class QueueSource(Source):
         schema: has ``deserialize(bytes)``, ``is_end_of_stream(element)`` and ``get_produced_type()``.
     """
 
-    bounded = False
     parallel = False
     acknowledges = True
     replayable = False
 
-    def __init__(self, options: ConnectionOptions, queue: str, by_correlation_id: bool, schema: Any) -> None:
-        library()
-        self.options = options
-        self.queue = queue
-        self.by_correlation_id = by_correlation_id
-        self.schema = schema
-        self.checkpoints = True
-        self.output_type: TypeInformation | None = schema.get_produced_type()
+    options: ConnectionOptions
+    queue: str
+    by_correlation_id: bool
+    schema: Any
+    checkpoints: bool = True  # whether the job makes some
+
+    def __post_init__(self) -> None:
+        RABBITMQ.load()
+        self.output_type = self.schema.get_produced_type()
 
     def with_options(self, options: Mapping[str, str]) -> QueueSource:
-        """This source, knowing whether the job makes checkpoints."""
-        made = QueueSource(self.options, self.queue, self.by_correlation_id, self.schema)
-        made.checkpoints = CHECKPOINT_INTERVAL.key in options
-        return made
+        return replace(self, checkpoints=CHECKPOINT_INTERVAL.key in options)
 
     def check_before_start(self) -> None:
         """Raise when the broker cannot be reached or does not let us; make the queue if it is missing."""

@@ -190,4 +190,17 @@ DIFFERENCES: dict[str, Difference] = {
         "`on_timer` may return None, which fails in PyFlink.",
         gives=["'a'", "'b'", "'a'", "'b'"],
     ),
+    "spread.join_within_a_time_with_a_side_output": Difference(
+        "`MapState.is_empty()` is true when every entry was removed",
+        gives=[
+            "\"('b', 6)\"",
+            "'a [1, 2]'",
+            "'a [2, 3]'",
+            "'a at 6 [False, False]'",
+            "'a at 7 [False, True]'",
+            "'a at 8 [True, True]'",
+            "'b at 7 [True, True]'",
+            "'c at 9 [True, True]'",
+        ],
+    ),
 }

@@ -1,4 +1,4 @@
-r"""Lines of CSV, a chunk at a time.
+r"""The lines of a stream, a chunk at a time.
 
 Invariants:
     * A line ends at ``\n``, ``\r\n`` or ``\r``; the end of the stream ends a last line.
@@ -15,12 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from changelog_engine.connectors.files.text_lines import last_line_end
-
 CHUNK_BYTES = 1 << 20
 
 
-class CsvChunks:
+class LineChunks:
     """The lines of a stream from a byte on. Holds one chunk of it.
 
     Bytes that are not UTF-8 come as lone surrogates, which no UTF-8 gives, and set ``damaged``.
@@ -29,9 +27,12 @@ class CsvChunks:
         stream: stands at that byte.
         size: bytes that it has from there; None: nobody knows.
         comments: whether lines that begin with ``#`` are left out.
+        chunk_bytes: how many bytes are read at a time.
     """
 
-    def __init__(self, stream: Any, size: int | None, position: int, comments: bool) -> None:
+    def __init__(
+        self, stream: Any, size: int | None, position: int, comments: bool = False, chunk_bytes: int = 0
+    ) -> None:
         self.taken = 0  # lines, since the first
         self.damaged = False
         self.between_records = True  # the next line does not go on with a record; for comments
@@ -39,6 +40,7 @@ class CsvChunks:
         self._stream = stream
         self._size = size
         self._comments = comments
+        self._chunk_bytes = chunk_bytes or CHUNK_BYTES
         self._data = self._rest = b""
         self._begin = position  # of the chunk
         self._before = 0  # lines before the chunk
@@ -48,6 +50,11 @@ class CsvChunks:
     def position(self) -> int:
         """The byte of the line after those that were taken."""
         return self._begin + self._end_of(self.taken - self._before)
+
+    @property
+    def ended(self) -> bool:
+        """Whether all lines were taken of a stream whose size is known."""
+        return self._size == 0 and not self._rest and self.taken - self._before == len(self._ends)
 
     def block(self, most: int) -> tuple[bytes, int]:
         """Whole lines of the chunk, at most this many, and their number; not yet taken. Nothing at the end of the stream.
@@ -119,7 +126,7 @@ class CsvChunks:
             if b"\n" in more or b"\r" in more:
                 data = b"".join(parts)
                 parts = [data]
-                cut = last_line_end(data)
+                cut = _last_line_end(data)
         self._data, self._rest = data[:cut], data[cut:]
         self._ends = _line_ends(self._data)
         self.longest = int(np.diff(self._ends, prepend=0).max()) if cut else 0
@@ -127,12 +134,22 @@ class CsvChunks:
 
     def _read(self) -> bytes:
         size = self._size
-        data: bytes = self._stream.read(CHUNK_BYTES if size is None else min(CHUNK_BYTES, size))
+        most = self._chunk_bytes
+        data: bytes = self._stream.read(most if size is None else min(most, size))
         if size is not None:
             if size and not data:
                 raise EOFError(f"it was cut while it was read: the last {size} bytes are gone")
             self._size = size - len(data)
         return data
+
+
+def _last_line_end(data: bytes) -> int:
+    """Bytes up to the end of the last line that is known to be whole; 0 for none."""
+    newline = data.rfind(b"\n")
+    if newline >= 0:
+        return newline + 1
+    # A file of lone \r: the last byte may be the first half of \r\n.
+    return data.rfind(b"\r", 0, len(data) - 1) + 1
 
 
 def _line_ends(data: bytes) -> npt.NDArray[np.int64]:

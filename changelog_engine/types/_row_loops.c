@@ -1,0 +1,623 @@
+/* The loops of types/row_loops.py, compiled. Each does what a function in Python does, which it is made with, its reference.
+
+   Invariants:
+       * What is not as expected is left to the reference: classes derived from others, names in another order, values of
+         another class or out of range, half-made rows. All that is decided here is that everything is as expected.
+       * No Python code runs while a reference is borrowed: what allocates may collect garbage and so run some, so it
+         comes before values are looked at, or after they are held.
+       * Only documented functions of CPython are called; where a Row has its parts is asked of its __slots__. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#define VERSION 1 /* as in types/row_loops.py: grows when a function takes or gives something else */
+#define MOST_FIELDS 64
+
+static PyTypeObject *row_type;
+static PyObject *insert_kind;
+static Py_ssize_t list_offset, names_offset, kind_offset;
+
+#define PART(row, offset) (*(PyObject **)((char *)(row) + (offset)))
+
+/* What the value of one field has to be, if it is not None. */
+typedef struct {
+    PyTypeObject *wanted;
+    int bounded;
+    long long low, high;
+} FieldTest;
+
+/* What loops over rows or tuples of one type are made for. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *reference;
+    PyObject *shared;   /* the list of names that compact rows share; NULL of tuples */
+    PyObject *template; /* a dict of the same names: copied and filled sooner than made */
+    Py_ssize_t count;
+    PyObject *names[MOST_FIELDS];
+    FieldTest tests[MOST_FIELDS];
+} Shape;
+
+/* Names are interned, so that they are the same object nearly always. */
+static inline int
+same_name(PyObject *one, PyObject *other)
+{
+    return one == other
+        || (PyUnicode_CheckExact(one) && PyUnicode_CheckExact(other) && PyUnicode_Compare(one, other) == 0);
+}
+
+/* Borrows the values of a dict with these names in this order; 0 where it has others. */
+static inline int
+take_fields(PyObject *fields, PyObject *const *names, Py_ssize_t count, PyObject **values)
+{
+    Py_ssize_t place = 0, index = 0;
+    PyObject *name, *value;
+    if (!PyDict_CheckExact(fields) || PyDict_GET_SIZE(fields) != count) {
+        return 0;
+    }
+    while (PyDict_Next(fields, &place, &name, &value)) {
+        if (!same_name(name, names[index])) {
+            return 0;
+        }
+        values[index++] = value;
+    }
+    return 1;
+}
+
+/* Whether a list has these names. */
+static inline int
+has_names(PyObject *list, PyObject *shared, PyObject *const *names, Py_ssize_t count)
+{
+    if (list == shared) {
+        return 1;
+    }
+    if (list == NULL || !PyList_CheckExact(list) || PyList_GET_SIZE(list) != count) {
+        return 0;
+    }
+    for (Py_ssize_t index = 0; index < count; index++) {
+        if (!same_name(PyList_GET_ITEM(list, index), names[index])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Borrows the values of a row or tuple of this shape; 0 where it is another, -1 with an exception. */
+static inline int
+take_values(const Shape *shape, PyObject *value, PyObject **values)
+{
+    PyObject *list;
+    if (shape->shared == NULL) {
+        if (!PyTuple_CheckExact(value) || PyTuple_GET_SIZE(value) != shape->count) {
+            return 0;
+        }
+        for (Py_ssize_t index = 0; index < shape->count; index++) {
+            values[index] = PyTuple_GET_ITEM(value, index);
+        }
+        return 1;
+    }
+    if (!Py_IS_TYPE(value, row_type)) {
+        return 0;
+    }
+    list = PART(value, list_offset);
+    if (list == Py_None) {
+        PyObject *fields = PyObject_GenericGetDict(value, NULL);
+        if (fields == NULL) {
+            return -1;
+        }
+        Py_DECREF(fields); /* the row holds it */
+        return take_fields(fields, shape->names, shape->count, values);
+    }
+    if (list == NULL || !PyList_CheckExact(list) || PyList_GET_SIZE(list) != shape->count
+        || !has_names(PART(value, names_offset), shape->shared, shape->names, shape->count)) {
+        return 0;
+    }
+    for (Py_ssize_t index = 0; index < shape->count; index++) {
+        values[index] = PyList_GET_ITEM(list, index);
+    }
+    return 1;
+}
+
+static inline int
+all_fit(const Shape *shape, PyObject *const *values)
+{
+    for (Py_ssize_t index = 0; index < shape->count; index++) {
+        const FieldTest *test = &shape->tests[index];
+        PyObject *value = values[index];
+        if (value == Py_None) {
+            continue;
+        }
+        if (!Py_IS_TYPE(value, test->wanted)) {
+            return 0;
+        }
+        if (test->bounded) {
+            int overflow;
+            long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+            if (overflow || number < test->low || number > test->high) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+static PyObject *
+reference_of(Shape *shape, PyObject *argument)
+{
+    return PyObject_CallOneArg(shape->reference, argument);
+}
+
+/* A spread row of these fields, which it takes over. */
+static PyObject *
+spread_row(PyObject *fields)
+{
+    PyObject *row = row_type->tp_alloc(row_type, 0);
+    if (row != NULL && PyObject_GenericSetDict(row, fields, NULL) < 0) {
+        Py_CLEAR(row);
+    }
+    Py_DECREF(fields);
+    if (row != NULL) {
+        PART(row, list_offset) = Py_NewRef(Py_None);
+    }
+    return row;
+}
+
+static PyObject *
+loop_test(PyObject *self, PyObject *value)
+{
+    Shape *shape = (Shape *)self;
+    PyObject *values[MOST_FIELDS];
+    int taken = take_values(shape, value, values);
+    if (taken < 0) {
+        return NULL;
+    }
+    if (taken && all_fit(shape, values)) {
+        Py_RETURN_TRUE;
+    }
+    return reference_of(shape, value);
+}
+
+static PyObject *
+loop_copy(PyObject *self, PyObject *value)
+{
+    Shape *shape = (Shape *)self;
+    PyObject *values[MOST_FIELDS], *kind = insert_kind, *row, *list;
+    int taken = take_values(shape, value, values);
+    if (taken < 0) {
+        return NULL;
+    }
+    if (taken && PART(value, list_offset) != Py_None) {
+        kind = PART(value, kind_offset);
+    }
+    if (!taken || kind == NULL || !all_fit(shape, values)) {
+        return reference_of(shape, value);
+    }
+    for (Py_ssize_t index = 0; index < shape->count; index++) {
+        Py_INCREF(values[index]);
+    }
+    Py_INCREF(kind);
+    list = PyList_New(shape->count);
+    if (list == NULL) {
+        for (Py_ssize_t index = 0; index < shape->count; index++) {
+            Py_DECREF(values[index]);
+        }
+        Py_DECREF(kind);
+        return NULL;
+    }
+    for (Py_ssize_t index = 0; index < shape->count; index++) {
+        PyList_SET_ITEM(list, index, values[index]);
+    }
+    row = row_type->tp_alloc(row_type, 0);
+    if (row == NULL) {
+        Py_DECREF(kind);
+        Py_DECREF(list);
+        return NULL;
+    }
+    PART(row, names_offset) = Py_NewRef(shape->shared);
+    PART(row, list_offset) = list;
+    PART(row, kind_offset) = kind;
+    return row;
+}
+
+static PyObject *
+loop_read(PyObject *self, PyObject *value)
+{
+    Shape *shape = (Shape *)self;
+    PyObject *fields, *list;
+    if (!Py_IS_TYPE(value, row_type)) {
+        return reference_of(shape, value);
+    }
+    fields = PyDict_Copy(shape->template);
+    if (fields == NULL) {
+        return NULL;
+    }
+    list = PART(value, list_offset);
+    if (list == NULL || !PyList_CheckExact(list) || PyList_GET_SIZE(list) != shape->count
+        || PART(value, kind_offset) != insert_kind) {
+        Py_DECREF(fields);
+        return reference_of(shape, value);
+    }
+    for (Py_ssize_t index = 0; index < shape->count; index++) {
+        if (PyDict_SetItem(fields, shape->names[index], PyList_GET_ITEM(list, index)) < 0) {
+            Py_DECREF(fields);
+            return NULL;
+        }
+    }
+    return spread_row(fields);
+}
+
+/* Whether these are so many lists, all as long as that; -1 for the length stands for any. */
+static int
+are_columns(PyObject *columns, Py_ssize_t count, Py_ssize_t length)
+{
+    if (!PyList_CheckExact(columns) || PyList_GET_SIZE(columns) != count) {
+        return 0;
+    }
+    for (Py_ssize_t index = 0; index < count; index++) {
+        PyObject *column = PyList_GET_ITEM(columns, index);
+        if (!PyList_CheckExact(column)) {
+            return 0;
+        }
+        length = length < 0 ? PyList_GET_SIZE(column) : length;
+        if (PyList_GET_SIZE(column) != length) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static PyObject *
+loop_make(PyObject *self, PyObject *columns)
+{
+    Shape *shape = (Shape *)self;
+    if (!are_columns(columns, shape->count, -1)) {
+        return reference_of(shape, columns);
+    }
+    Py_ssize_t length = PyList_GET_SIZE(PyList_GET_ITEM(columns, 0));
+    PyObject *rows = PyList_New(length);
+    for (Py_ssize_t at = 0; rows != NULL && at < length; at++) {
+        PyObject *row = NULL, *fields = PyDict_Copy(shape->template);
+        if (fields != NULL && !are_columns(columns, shape->count, length)) {
+            PyErr_SetString(PyExc_RuntimeError, "columns changed while rows were made of them");
+            Py_CLEAR(fields);
+        }
+        for (Py_ssize_t index = 0; fields != NULL && index < shape->count; index++) {
+            PyObject *value = PyList_GET_ITEM(PyList_GET_ITEM(columns, index), at);
+            if (PyDict_SetItem(fields, shape->names[index], value) < 0) {
+                Py_CLEAR(fields);
+            }
+        }
+        if (fields != NULL) {
+            row = spread_row(fields);
+        }
+        if (row == NULL) {
+            Py_CLEAR(rows);
+        }
+        else {
+            PyList_SET_ITEM(rows, at, row);
+        }
+    }
+    return rows;
+}
+
+static void
+shape_dealloc(PyObject *self)
+{
+    Shape *shape = (Shape *)self;
+    Py_XDECREF(shape->reference);
+    Py_XDECREF(shape->shared);
+    Py_XDECREF(shape->template);
+    for (Py_ssize_t index = 0; index < shape->count; index++) {
+        Py_XDECREF(shape->names[index]);
+        Py_XDECREF(shape->tests[index].wanted);
+    }
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyTypeObject shape_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "changelog_engine.types._row_loops.Shape",
+    .tp_basicsize = sizeof(Shape),
+    .tp_dealloc = shape_dealloc,
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+};
+
+/* Whether a list has names of fields, and no more than there is room for. */
+static int
+are_names(PyObject *list)
+{
+    if (!PyList_CheckExact(list) || PyList_GET_SIZE(list) < 1 || PyList_GET_SIZE(list) > MOST_FIELDS) {
+        return 0;
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(list); index++) {
+        if (!PyUnicode_CheckExact(PyList_GET_ITEM(list, index))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* New references to names, interned as those of keyword arguments are. */
+static void
+take_names(PyObject *list, PyObject **names)
+{
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(list); index++) {
+        names[index] = Py_NewRef(PyList_GET_ITEM(list, index));
+        PyUnicode_InternInPlace(&names[index]);
+    }
+}
+
+static PyObject *
+template_of(PyObject *const *names, Py_ssize_t count)
+{
+    PyObject *template = PyDict_New();
+    for (Py_ssize_t index = 0; template != NULL && index < count; index++) {
+        if (PyDict_SetItem(template, names[index], Py_None) < 0) {
+            Py_CLEAR(template);
+        }
+    }
+    return template;
+}
+
+static int
+fill_test(FieldTest *test, PyObject *given)
+{
+    if (PyType_Check(given)) {
+        test->wanted = (PyTypeObject *)Py_NewRef(given);
+        return 1;
+    }
+    if (!PyArg_ParseTuple(given, "LL;a field's test is a class or a pair of bounds", &test->low, &test->high)) {
+        return 0;
+    }
+    test->bounded = 1;
+    test->wanted = (PyTypeObject *)Py_NewRef(&PyLong_Type);
+    return 1;
+}
+
+/* The arguments (names, or None of tuples; tests; reference) as a loop: the reference itself where there are too many fields. */
+static PyObject *
+loop_of(PyMethodDef *definition, PyObject *arguments)
+{
+    PyObject *names, *tests, *reference, *loop;
+    if (!PyArg_ParseTuple(arguments, "OO!O", &names, &PyTuple_Type, &tests, &reference)) {
+        return NULL;
+    }
+    Py_ssize_t most = PyTuple_GET_SIZE(tests);
+    Py_ssize_t count = names == Py_None || !are_names(names) ? most : PyList_GET_SIZE(names);
+    if (row_type == NULL || (most != 0 && most != count)) {
+        PyErr_SetString(PyExc_ValueError, "bind() comes first, and a test for each field");
+        return NULL;
+    }
+    if (count < 1 || count > MOST_FIELDS || (names != Py_None && !are_names(names))) {
+        return Py_NewRef(reference);
+    }
+    Shape *shape = PyObject_New(Shape, &shape_type);
+    if (shape == NULL) {
+        return NULL;
+    }
+    memset((char *)shape + sizeof(PyObject), 0, sizeof(Shape) - sizeof(PyObject));
+    shape->reference = Py_NewRef(reference);
+    shape->count = count;
+    int made = 1;
+    if (names != Py_None) {
+        take_names(names, shape->names);
+        shape->shared = Py_NewRef(names);
+        shape->template = template_of(shape->names, count);
+        made = shape->template != NULL && PyDict_GET_SIZE(shape->template) == count;
+        if (shape->template != NULL && !made) {
+            PyErr_SetString(PyExc_ValueError, "names of fields repeat");
+        }
+    }
+    for (Py_ssize_t index = 0; made && index < most; index++) {
+        made = fill_test(&shape->tests[index], PyTuple_GET_ITEM(tests, index));
+    }
+    loop = made ? PyCFunction_New(definition, (PyObject *)shape) : NULL;
+    Py_DECREF(shape);
+    return loop;
+}
+
+static PyMethodDef test_definition = {"test", loop_test, METH_O, "Whether a row or tuple fits as it is."};
+static PyMethodDef copy_definition = {"copy", loop_copy, METH_O, "A compact copy of a row that fits; None of another."};
+static PyMethodDef read_definition = {"read", loop_read, METH_O, "A spread copy of a compact row."};
+static PyMethodDef make_definition = {"make", loop_make, METH_O, "Spread rows of columns."};
+
+static PyObject *
+test_of(PyObject *module, PyObject *arguments)
+{
+    return loop_of(&test_definition, arguments);
+}
+
+static PyObject *
+copier_of(PyObject *module, PyObject *arguments)
+{
+    return loop_of(&copy_definition, arguments);
+}
+
+static PyObject *
+reader_of(PyObject *module, PyObject *arguments)
+{
+    return loop_of(&read_definition, arguments);
+}
+
+static PyObject *
+maker_of(PyObject *module, PyObject *arguments)
+{
+    return loop_of(&make_definition, arguments);
+}
+
+/* Spread rows as (names, lists); None where they are others. */
+static PyObject *
+columns_of(PyObject *module, PyObject *rows)
+{
+    PyObject *names[MOST_FIELDS], *values[MOST_FIELDS], *first, *listed = NULL, *columns = NULL;
+    Py_ssize_t length, count, at = 0;
+    if (!PyList_CheckExact(rows) || PyList_GET_SIZE(rows) == 0 || !Py_IS_TYPE(PyList_GET_ITEM(rows, 0), row_type)
+        || PART(PyList_GET_ITEM(rows, 0), list_offset) != Py_None) {
+        Py_RETURN_NONE;
+    }
+    first = PyObject_GenericGetDict(PyList_GET_ITEM(rows, 0), NULL);
+    if (first == NULL) {
+        return NULL;
+    }
+    listed = PyDict_Keys(first);
+    Py_DECREF(first);
+    if (listed == NULL) {
+        return NULL;
+    }
+    count = PyList_GET_SIZE(listed);
+    length = PyList_GET_SIZE(rows);
+    columns = count < 1 || count > MOST_FIELDS ? NULL : PyList_New(count);
+    for (Py_ssize_t index = 0; columns != NULL && index < count; index++) {
+        PyObject *column = PyList_New(length);
+        names[index] = PyList_GET_ITEM(listed, index);
+        if (column == NULL) {
+            Py_CLEAR(columns);
+            break;
+        }
+        PyList_SET_ITEM(columns, index, column);
+    }
+    /* Nothing allocates from here on but the dict of a row that has none, which is then empty. */
+    for (; columns != NULL && at < length && at < PyList_GET_SIZE(rows); at++) {
+        PyObject *row = PyList_GET_ITEM(rows, at), *fields;
+        if (!Py_IS_TYPE(row, row_type) || PART(row, list_offset) != Py_None) {
+            break;
+        }
+        fields = PyObject_GenericGetDict(row, NULL);
+        if (fields == NULL) {
+            Py_CLEAR(columns);
+            break;
+        }
+        Py_DECREF(fields); /* the row holds it */
+        if (!take_fields(fields, names, count, values)) {
+            break;
+        }
+        for (Py_ssize_t index = 0; index < count; index++) {
+            PyList_SET_ITEM(PyList_GET_ITEM(columns, index), at, Py_NewRef(values[index]));
+        }
+    }
+    if (columns != NULL && at == length) {
+        return Py_BuildValue("(NN)", listed, columns);
+    }
+    Py_DECREF(listed);
+    Py_XDECREF(columns);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* A new dict for each compact row of kind INSERT with these names; None where one is another. */
+static PyObject *
+dicts_of(PyObject *module, PyObject *arguments)
+{
+    PyObject *rows, *listed, *names[MOST_FIELDS], *template, *dicts = NULL;
+    if (!PyArg_ParseTuple(arguments, "OO", &rows, &listed)) {
+        return NULL;
+    }
+    if (!PyList_CheckExact(rows) || PyList_GET_SIZE(rows) == 0 || !are_names(listed)) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t length = PyList_GET_SIZE(rows), count = PyList_GET_SIZE(listed), at = 0;
+    take_names(listed, names);
+    template = template_of(names, count);
+    dicts = template == NULL ? NULL : PyList_New(length);
+    for (; dicts != NULL && at < length; at++) {
+        PyObject *fields = PyDict_Copy(template), *row, *list;
+        if (fields == NULL) {
+            Py_CLEAR(dicts);
+            break;
+        }
+        row = at < PyList_GET_SIZE(rows) ? PyList_GET_ITEM(rows, at) : Py_None; /* the copy may have run Python code */
+        list = Py_IS_TYPE(row, row_type) ? PART(row, list_offset) : NULL;
+        if (list == NULL || !PyList_CheckExact(list) || PyList_GET_SIZE(list) != count
+            || PART(row, kind_offset) != insert_kind || !has_names(PART(row, names_offset), listed, names, count)) {
+            Py_DECREF(fields);
+            break;
+        }
+        for (Py_ssize_t index = 0; fields != NULL && index < count; index++) {
+            if (PyDict_SetItem(fields, names[index], PyList_GET_ITEM(list, index)) < 0) {
+                Py_CLEAR(fields);
+            }
+        }
+        if (fields == NULL) {
+            Py_CLEAR(dicts);
+            break;
+        }
+        PyList_SET_ITEM(dicts, at, fields);
+    }
+    Py_XDECREF(template);
+    for (Py_ssize_t index = 0; index < count; index++) {
+        Py_DECREF(names[index]);
+    }
+    if (dicts != NULL && at == length) {
+        return dicts;
+    }
+    Py_XDECREF(dicts);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* The place of one of a Row's __slots__; -1 with an exception. */
+static Py_ssize_t
+offset_of(PyObject *row_class, const char *name)
+{
+    PyObject *found = PyObject_GetAttrString(row_class, name);
+    Py_ssize_t offset = -1;
+    if (found != NULL && Py_IS_TYPE(found, &PyMemberDescr_Type)) {
+        offset = ((PyMemberDescrObject *)found)->d_member->offset;
+    }
+    else if (found != NULL) {
+        PyErr_Format(PyExc_TypeError, "%s is not one of a Row's __slots__", name);
+    }
+    Py_XDECREF(found);
+    return offset;
+}
+
+static PyObject *
+bind(PyObject *module, PyObject *arguments)
+{
+    PyObject *row_class, *kind;
+    if (!PyArg_ParseTuple(arguments, "O!O", &PyType_Type, &row_class, &kind)) {
+        return NULL;
+    }
+    if ((list_offset = offset_of(row_class, "_list")) < 0 || (names_offset = offset_of(row_class, "_names")) < 0
+        || (kind_offset = offset_of(row_class, "_kind")) < 0) {
+        return NULL;
+    }
+    Py_XSETREF(insert_kind, Py_NewRef(kind));
+    Py_XSETREF(row_type, (PyTypeObject *)Py_NewRef(row_class));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"bind", bind, METH_VARARGS, "Take the class Row and the kind INSERT."},
+    {"test_of", test_of, METH_VARARGS, "A test of rows, or of tuples."},
+    {"copier_of", copier_of, METH_VARARGS, "A test and a compact copy in one."},
+    {"reader_of", reader_of, METH_VARARGS, "Makes spread copies of compact rows."},
+    {"maker_of", maker_of, METH_VARARGS, "Makes spread rows of columns."},
+    {"columns_of", columns_of, METH_O, "Spread rows as names and columns."},
+    {"dicts_of", dicts_of, METH_VARARGS, "Compact rows as dicts."},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "changelog_engine.types._row_loops",
+    .m_doc = "The loops of types/row_loops.py, compiled.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC
+PyInit__row_loops(void)
+{
+    if (PyType_Ready(&shape_type) < 0) {
+        return NULL;
+    }
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL && PyModule_AddIntConstant(module, "VERSION", VERSION) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
+}

@@ -1,0 +1,262 @@
+"""The loops in C (types/row_loops.py) do what the functions in Python do; they are built anew of their source."""
+
+from __future__ import annotations
+
+import gc
+import importlib.machinery
+import importlib.util
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.same import same
+
+from changelog_engine.types import Row, RowKind, Types, composite, row
+from changelog_engine.types.row import (
+    columns_of_rows,
+    dicts_of_rows,
+    field_names_of,
+    make_row,
+    rows_of_columns,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = ["a", "b", "c"]
+DECLARED = [
+    Types.ROW_NAMED(NAMES, [Types.LONG(), Types.STRING(), Types.DOUBLE()]),
+    Types.ROW_NAMED(NAMES, [Types.BYTE(), Types.BIG_INT(), Types.BOOLEAN()]),
+    Types.ROW([Types.LONG(), Types.LONG(), Types.LONG()]),
+    Types.ROW_NAMED(["a"], [Types.LONG()]),
+    Types.TUPLE([Types.LONG(), Types.STRING(), Types.DOUBLE()]),
+]
+
+
+class _Int(int):
+    pass
+
+
+class _Text(str):
+    pass
+
+
+class _Row(Row):
+    pass
+
+
+def _half_made() -> Row:
+    return Row.__new__(Row)
+
+
+PARTS = st.one_of(
+    st.sampled_from(
+        [2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 127, 128, -129, 10**30, _Int(1), _Text("x"), True]
+    ),
+    st.none(),
+    st.integers(-5, 5),
+    st.floats(allow_nan=False),
+    st.text(max_size=2),
+    st.lists(st.integers(0, 1), max_size=1),
+)
+FITTING = st.tuples(
+    st.none() | st.integers(-(2**63), 2**63 - 1), st.none() | st.text(max_size=2), st.none() | st.floats()
+)
+FIELDS = st.one_of(FITTING, st.lists(PARTS, min_size=1, max_size=4))
+SHAPES = st.sampled_from(
+    [NAMES, NAMES, ["b", "a", "c"], ["f0", "f1", "f2"], ["a"], [_Text("a"), "b", "c"], ["a", "b", "c", "d"]]
+)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Any:
+    """Rows of every form, and what isn't one."""
+    values = list(draw(FIELDS))
+    names = draw(SHAPES)[: len(values)]
+    form = draw(
+        st.sampled_from(
+            ["spread", "spread", "compact", "compact", "unnamed", "tuple", "derived", "half", "value"]
+        )
+    )
+    if form == "spread":
+        return Row(**dict(zip(names, values, strict=False)))
+    if form == "compact":  # as state keeps them; some have too few values
+        return make_row(
+            [*names], values, draw(st.sampled_from([RowKind.INSERT, RowKind.INSERT, RowKind.DELETE]))
+        )
+    if form == "derived":
+        return _Row(**dict(zip(names, values, strict=False)))
+    others = {"unnamed": Row(*values), "tuple": tuple(values), "half": _half_made(), "value": values[0]}
+    return others[form]
+
+
+@pytest.fixture(scope="module")
+def loops(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The extension as its source is now."""
+    if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
+        pytest.skip("no C compiler")
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():  # then it is left out of the build
+        pytest.skip("no Python.h")
+    target = tmp_path_factory.mktemp("loops")
+    build = ["build_ext", "--build-lib", str(target), "--build-temp", str(target / "objects")]
+    subprocess.run([sys.executable, "setup.py", "-q", *build], cwd=ROOT, check=True, capture_output=True)
+    found = next((target / "changelog_engine" / "types").glob("_row_loops*"))
+    spec = importlib.util.spec_from_file_location("changelog_engine.types._row_loops", found)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.bind(Row, RowKind.INSERT)
+    return module
+
+
+def _in_python(make: Any, *arguments: Any) -> Any:
+    with mock.patch.object(composite, "LOOPS", None), mock.patch.object(row, "LOOPS", None):
+        return make(*arguments)
+
+
+def _outcome(function: Callable[..., Any], *arguments: Any) -> Any:
+    """What it gives, with the form and the names of rows; or how it fails."""
+    try:
+        result = function(*arguments)
+    except Exception as error:
+        return type(error)
+    return result, [
+        _parts(each) for each in (result if type(result) is list else [result]) if isinstance(each, Row)
+    ]
+
+
+def _parts(each: Row) -> tuple[Any, ...]:
+    return each._list is None, field_names_of(each), each.get_row_kind(), [*each]
+
+
+@given(st.sampled_from(DECLARED), rows())
+def test_tests_and_copies(loops: ModuleType, declared: Any, value: Any) -> None:
+    tests = composite._field_tests(declared)
+    names = declared.get_field_names() if declared.kind == "ROW" else None
+    loop_of = {composite._test_of: loops.test_of}
+    if names is not None:
+        loop_of |= {composite._copier_of: loops.copier_of, composite._reader_of: loops.reader_of}
+    for make, loop in loop_of.items():
+        reference = _in_python(make.__wrapped__, declared)
+        compiled = loop(names, () if make is composite._reader_of else tests, reference)
+        before = _outcome(repr, value)
+        assert same(_outcome(compiled, value), _outcome(reference, value))
+        assert _outcome(repr, value) == before
+
+
+@given(st.lists(rows(), max_size=4), SHAPES)
+def test_columns_and_dicts(loops: ModuleType, values: list[Any], names: list[str]) -> None:
+    found = loops.columns_of(values)
+    assert found is None or same(found, _in_python(columns_of_rows, values))
+    dicts = loops.dicts_of(values, names)
+    assert dicts is None or same(dicts, _in_python(dicts_of_rows, values, names))
+    assert dicts is None or [[*each] for each in dicts] == [names] * len(values)
+
+
+@given(st.lists(st.lists(PARTS, min_size=2, max_size=3), min_size=1, max_size=4), SHAPES)
+def test_rows_of_columns(loops: ModuleType, columns: list[list[Any]], names: list[str]) -> None:
+    make = _in_python(row._maker_of.__wrapped__, tuple(map(str, names)))
+    compiled = loops.maker_of([*map(str, names)], (), make)
+    assert same(_outcome(compiled, columns), _outcome(make, columns))
+
+
+def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
+    """Else all comparisons above could be of the reference with itself."""
+    declared = DECLARED[0]
+    tests = composite._field_tests(declared)
+    spread = Row(a=1, b=None, c=0.5)
+    named = "".join(["a", ""]), "b", "c"  # names need not be the same objects
+    compact = make_row([*named], [1, None, 0.5])
+
+    def never(value: Any) -> Any:
+        raise AssertionError(f"the reference was asked for {value!r}")
+
+    for each in (spread, compact):
+        assert loops.test_of(NAMES, tests, never)(each) is True
+        assert loops.copier_of(NAMES, tests, never)(each) == spread
+    assert loops.test_of(None, tests, never)((1, "x", 0.5)) is True
+    assert loops.reader_of(NAMES, (), never)(compact) == spread
+    assert loops.maker_of(NAMES, (), never)([[1], [None], [0.5]]) == [spread]
+    assert loops.columns_of([spread, spread]) == (NAMES, [[1, 1], [None, None], [0.5, 0.5]])
+    assert loops.dicts_of([compact], NAMES) == [{"a": 1, "b": None, "c": 0.5}]
+    with pytest.raises(AssertionError, match="asked for 7"):
+        loops.reader_of(NAMES, (), never)(7)
+
+
+def test_rows_are_held_as_often_as_they_are_used(loops: ModuleType, collecting: None) -> None:
+    """No reference is lost or kept, while garbage is collected at each step."""
+    value, count = object(), 0
+    names = ["a", "b"]
+    objects = loops.copier_of(names, (object, object), len)
+    read, make = loops.reader_of(names, (), len), loops.maker_of(names, (), len)
+    before = sys.getrefcount(value)
+    for _ in range(100):
+        spread = make([[value] * 5, [value] * 5])
+        compact = [objects(each) for each in spread]
+        again = [read(each) for each in compact]
+        assert again == spread
+        assert loops.columns_of(again) == (names, [[value] * 5] * 2)
+        assert loops.columns_of([*again, 7]) is None
+        assert loops.dicts_of([*compact, 7], names) is None
+        assert loops.dicts_of(compact, names) == [dict.fromkeys(names, value)] * 5
+        count += len(again)
+    del spread, compact, again
+    assert count == 500
+    assert sys.getrefcount(value) == before
+
+
+class _Garbage:
+    """In a cycle of its own; the n-th that is collected empties a list."""
+
+    def __init__(self, victim: list[Any], after: int) -> None:
+        self.itself, self.victim, self.after = self, victim, after
+
+    def __del__(self) -> None:
+        if self.after:
+            _Garbage(self.victim, self.after - 1)
+        else:
+            self.victim.clear()
+
+
+@pytest.mark.parametrize("after", range(24))
+def test_a_list_that_is_emptied_while_it_is_read(loops: ModuleType, after: int) -> None:
+    """What allocates may collect garbage, whose finalizers are Python code: it ended the process."""
+    compact = [make_row([*NAMES], [object()] * 3) for _ in range(6)]
+    expected = [dict(zip(NAMES, each, strict=True)) for each in compact]
+    gc.disable()
+    _Garbage(compact, after)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    gc.enable()
+    try:
+        found = loops.dicts_of(compact, NAMES)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.collect()
+    assert found is None or found == expected
+
+
+@pytest.fixture
+def collecting() -> Iterator[None]:
+    """Garbage is collected at each allocation."""
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    yield
+    gc.set_threshold(*thresholds)
+
+
+def test_more_fields_than_there_is_room_for(loops: ModuleType) -> None:
+    names = [f"n{index}" for index in range(65)]
+    assert loops.maker_of(names, (), len) is len
+    many = Row(**dict.fromkeys(names, 1))
+    assert loops.columns_of([many]) is None
+    assert columns_of_rows([many]) == (names, [[1]] * 65)
+    assert rows_of_columns(names, [[1]] * 65) == [many]
