@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
@@ -16,6 +17,7 @@ from support.databases import KINDS, Database
 
 from api.common import Row, Types
 from api.datastream.connectors import JdbcExecutionOptions, JdbcSink
+from changelog_engine.connectors.jdbc import dialects
 from changelog_engine.connectors.jdbc import session as session_module
 from changelog_engine.connectors.protocols import Prepared, RestoredSink, SinkContext
 from changelog_engine.errors import ConnectorError, TypeMismatchError
@@ -323,6 +325,87 @@ def test_a_server_that_is_killed_and_comes_back(kind, request, tmp_path, waits, 
     assert rows(database) == [(1, "a"), (2, "b"), (10, "x")]
     batching.close()
     exact.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch):
+    """The server ends what is abandoned, and waits for locks, after two seconds."""
+    sooner = dialects._BOUNDS_POSTGRESQL.replace("'20s'", "'2s'").replace("'30s'", "'2s'")
+    monkeypatch.setattr(dialects, "_BOUNDS_POSTGRESQL", sooner)
+    monkeypatch.setattr(dialects, "ABANDONED_S", 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+@pytest.mark.usefixtures("impatient")
+def test_a_writer_that_was_stopped_within_a_commit_holds_nobody_up(kind, request, tmp_path, monkeypatch):
+    """As SIGSTOP or a power cut leaves it: a transaction open, with the locks of the commit table's row and of the user's."""
+    database = Database(kind, tmp_path, request)
+    database.execute(TABLE)
+    exactly_once = JdbcSink.exactly_once_sink(INSERT, ROW, database.options)
+    first = writer_of(exactly_once)
+    first.write([(1, "a"), (2, "b")])
+    prepared = first.prepare(False)
+    stopped, goes_on = threading.Event(), threading.Event()
+    forget = first._table.forget
+
+    def stop(*arguments):
+        stopped.set()
+        goes_on.wait(60)
+        forget(*arguments)
+
+    monkeypatch.setattr(first._table, "forget", stop)
+    with ThreadPoolExecutor() as threads:
+        committed = threads.submit(first.commit, prepared.committables)
+        try:
+            assert stopped.wait(60)
+            context = CONTEXT._replace(attempt=2, restored=[RestoredSink(0, prepared)])
+            second = writer_of(exactly_once, context)
+            assert rows(database) == [(1, "a"), (2, "b")]
+        finally:
+            goes_on.set()
+        committed.result()
+    assert rows(database) == [(1, "a"), (2, "b")]
+    first.close()
+    second.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+@pytest.mark.usefixtures("impatient")
+def test_a_connection_that_was_idle_for_long_is_made_anew(kind, request, tmp_path, caplog):
+    database = Database(kind, tmp_path, request)
+    database.execute(TABLE)
+    writer = writer_of(sink(database))
+    for number in (1, 2):
+        writer.write([(number, "a")])
+        writer.prepare(False)
+        time.sleep(3)
+    assert rows(database) == [(1, "a"), (2, "a")]
+    assert not caplog.messages
+    writer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+def test_a_lock_that_stays_ends_in_an_error_and_bounds_of_the_user_stay(request, tmp_path):
+    database = Database("postgres", tmp_path, request)
+    database.execute(TABLE)
+    writer = writer_of(sink(database, retries=1))
+    writer.write([(1, "a")])
+    with database.server.connect(database.name) as other:
+        other.execute("LOCK TABLE t")
+        with pytest.raises(ConnectorError, match=r"writing rows failed \(2 times\) .*lock timeout"):
+            writer.prepare(False)
+    writer.prepare(False)
+    assert rows(database) == [(1, "a")]
+    database.execute(f"ALTER DATABASE {database.name} SET lock_timeout = '7s'")
+    writer.close()
+    shown = writer._session.run(
+        lambda connection: connection.execute("SHOW lock_timeout").fetchone(), "looking"
+    )
+    assert shown == ("7s",)
+    writer.close()
 
 
 @pytest.mark.slow

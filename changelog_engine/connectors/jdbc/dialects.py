@@ -22,8 +22,9 @@ from changelog_engine.formats.texts import without_zone
 Converter = Callable[[Any], Any]
 _SQLITE_PASSING = frozenset({5, 6})  # busy, locked
 _SQLITE_WAIT_S = 10
+_POSTGRESQL_PASSING = frozenset({"25P03", "25P04"})  # the transaction was idle or lasted too long
 _MYSQL_PASSING = frozenset(
-    {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927}
+    {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927, 4031}
     | set(range(2000, 2100))  # of the client: no connection, or lost
 )
 # INSERT INTO a.b (c, d) VALUES (%s, %s)
@@ -34,6 +35,17 @@ _PLAIN_INSERT = re.compile(
 )
 _ROWS_AT_ONCE = 100  # of up to 100 values: the protocol has room for 65,535
 _EPOCH = datetime.datetime(1970, 1, 1)
+# A process that was stopped, or a machine that lost its power, within a transaction keeps its locks from its successor until
+# the server ends the transaction; our own wait for nothing but the server.
+ABANDONED_S = 20
+_LONGEST_LOCK_S = 30
+_BOUNDS_POSTGRESQL = "SELECT " + ", ".join(
+    f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{bound_s}s', true) END"
+    for name, bound_s in [
+        ("idle_in_transaction_session_timeout", ABANDONED_S),
+        ("lock_timeout", _LONGEST_LOCK_S),
+    ]
+)
 
 
 class Dialect(abc.ABC):
@@ -45,6 +57,7 @@ class Dialect(abc.ABC):
         binary: its type of bytes.
         converters: kind of a field's type to what makes the driver's value of a field's value.
         refused: kinds of types it has no values for.
+        closes_idle: whether the server ends connections that were not used for `ABANDONED_S`.
     """
 
     name: ClassVar[str]
@@ -53,6 +66,7 @@ class Dialect(abc.ABC):
     binary: ClassVar[str]
     converters: ClassVar[dict[str, Converter]]
     refused: ClassVar[frozenset[str]]
+    closes_idle: ClassVar[bool] = False
 
     def driver(self) -> Any:
         """The Python driver's module.
@@ -74,6 +88,9 @@ class Dialect(abc.ABC):
     def connect(self, options: ConnectionOptions) -> Any:
         """A connection that begins transactions by itself."""
         return self.driver().connect(**driver_arguments(options))
+
+    def begin(self, connection: Any) -> None:  # noqa: B027 (nothing to do for most)
+        """Begin a transaction that the server ends when it is abandoned, and that does not wait for locks without a bound."""
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement once for each row."""
@@ -97,6 +114,10 @@ class PostgresDialect(Dialect):
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
 
+    def begin(self, connection: Any) -> None:
+        # Of this transaction alone, as a pooler gives the connection to others; bounds that are set already stay.
+        connection.execute(_BOUNDS_POSTGRESQL)
+
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         # A plain INSERT of many rows at once: half the work of one statement a row. With ON CONFLICT DO UPDATE it would not
         # be the same, as one statement must not touch a row twice.
@@ -114,7 +135,9 @@ class PostgresDialect(Dialect):
 
     def may_pass(self, error: BaseException) -> bool:
         driver = self.driver()
-        return isinstance(error, (driver.OperationalError, driver.InterfaceError))
+        if isinstance(error, (driver.OperationalError, driver.InterfaceError)):
+            return True
+        return getattr(error, "sqlstate", None) in _POSTGRESQL_PASSING
 
 
 class MySqlDialect(Dialect):
@@ -129,6 +152,14 @@ class MySqlDialect(Dialect):
         "SQL_TIMESTAMP": without_zone,
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY", "LIST", "BASIC_ARRAY", "OBJECT_ARRAY"})
+    closes_idle = True
+
+    def connect(self, options: ConnectionOptions) -> Any:
+        # MySQL has no bound of idle transactions alone. It has one of waits for locks, 50 s.
+        connection = super().connect(options)
+        with connection.cursor() as cursor:
+            cursor.execute(f"SET SESSION wait_timeout = LEAST(@@SESSION.wait_timeout, {ABANDONED_S})")
+        return connection
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         # The driver makes one statement of many rows, when all placeholders are in VALUES (...).

@@ -3,6 +3,7 @@
 Invariants:
     * A transaction succeeds as a whole, or an error is raised and it left nothing; it may have been tried more than once.
     * No message has the password.
+    * A transaction of a process that was stopped is ended by the server (except by SQLite, which has none).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from changelog_engine.clock import monotonic_s
+from changelog_engine.connectors.jdbc import dialects
 from changelog_engine.connectors.jdbc.dialects import Dialect, dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.rows import Statement
@@ -45,6 +47,8 @@ class Session:
         self._options = options
         self._max_retries = max_retries
         self._sleep = sleep
+        self._clock = clock
+        self._used_s = 0.0
         self._trouble = Trouble(f"the database at {options.shown_url}", clock)
         self._connection: Any = None
 
@@ -62,8 +66,10 @@ class Session:
         while True:
             try:
                 connection = self._connected()
+                self.dialect.begin(connection)
                 result = work(connection)
                 connection.commit()
+                self._used_s = self._clock()
                 self._trouble.over()
                 return result
             except ChangelogEngineError:
@@ -135,8 +141,11 @@ class Session:
         return text.replace(secret, "***") if secret else text
 
     def _connected(self) -> Any:
+        if self.dialect.closes_idle and self._clock() - self._used_s > dialects.ABANDONED_S / 2:
+            self.close()
         if self._connection is None:
             self._connection = self.dialect.connect(self._options)
+            self._used_s = self._clock()
         return self._connection
 
     def _roll_back(self) -> None:
