@@ -339,7 +339,7 @@ def impatient(monkeypatch):
 @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
 @pytest.mark.usefixtures("impatient")
 def test_a_writer_that_was_stopped_within_a_commit_holds_nobody_up(kind, request, tmp_path, monkeypatch):
-    """As SIGSTOP or a power cut leaves it: a transaction open, with the locks of the commit table's row and of the user's."""
+    """As SIGSTOP or a power cut leaves it: a transaction open, with locks of the commit table and of the user's."""
     database = Database(kind, tmp_path, request)
     database.execute(TABLE)
     exactly_once = JdbcSink.exactly_once_sink(INSERT, ROW, database.options)

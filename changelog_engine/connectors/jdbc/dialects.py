@@ -89,8 +89,8 @@ class Dialect(abc.ABC):
         """A connection that begins transactions by itself."""
         return self.driver().connect(**driver_arguments(options))
 
-    def begin(self, connection: Any) -> None:  # noqa: B027 (nothing to do for most)
-        """Begin a transaction that the server ends when it is abandoned, and that does not wait for locks without a bound."""
+    def begin(self, connection: Any) -> None:
+        """Begin a transaction that the server ends when it is abandoned, and that waits for no lock without a bound."""
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
         """Run a statement once for each row."""
