@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+from pickle import PicklingError
 from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JJavaError
@@ -133,8 +134,11 @@ class UnknownFieldError(ChangelogEngineError, KeyError, ValueError, AttributeErr
         return Exception.__str__(self)
 
 
-class NotSerializableError(ChangelogEngineError, TypeError):
-    """A function or value that cannot be shipped to the workers."""
+class NotSerializableError(ChangelogEngineError, TypeError, AttributeError, PicklingError):
+    """A function or value that cannot be shipped to the workers.
+
+    PyFlink raises what pickling raised: a TypeError for a lock, an AttributeError for a local object, or a PicklingError.
+    """
 
 
 class NotLoadableError(ChangelogEngineError, ImportError):

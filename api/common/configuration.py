@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Mapping
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from changelog_engine.config import find, parse_bool, parse_float, parse_int
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.types.java_text import double_text
 
 from .._unsupported import NamesOfPyFlink, module_getattr
 
 _V = TypeVar("_V")
 _HIDDEN = "******"
+_YAML = {"NaN": ".nan", "Infinity": ".inf", "-Infinity": "-.inf"}
+_LONG = range(-(2**63), 2**63)
 _SECRET = (  # words in the keys of options whose values nobody is to read in a log
     "password",
     "secret",
@@ -90,7 +94,13 @@ class Configuration(NamesOfPyFlink):
         Args:
             key: the option.
             default_value: returned when the key is not set.
+
+        Raises:
+            ArgumentTypeError: the default is neither a str nor None.
         """
+        given: object = default_value
+        if given is not None and not isinstance(given, str):
+            raise ArgumentTypeError(f"the default of option {key!r} must be a str or None, got {given!r}")
         value = self._get(key)
         return default_value if value is None else _text(value)
 
@@ -131,12 +141,13 @@ class Configuration(NamesOfPyFlink):
 
         Raises:
             ConfigurationError: it is set and no number.
+            ArgumentTypeError: the default is no number.
         """
-        return self._parsed(key, default_value, parse_float)
+        return self._parsed(key, _number(default_value, f"the default of option {key!r}"), parse_float)
 
     def set_float(self, key: str, value: float) -> Self:
-        """Set a number."""
-        return self._set(key, value, (float, int))
+        """Set a number; a whole one becomes a float, whose text is ``1.0``."""
+        return self._set(key, _number(value, f"option {key!r}"), (float,))
 
     def get_bytearray(self, key: str, default_value: bytearray) -> bytearray:
         """The value as bytes.
@@ -175,7 +186,7 @@ class Configuration(NamesOfPyFlink):
             other: where they come from.
             prefix: put before each of its keys.
         """
-        for key, value in other._entries.items():
+        for key, value in list(other._entries.items()):  # the other one may be this one
             self._entries[(prefix or "") + key] = value
         return self
 
@@ -211,6 +222,8 @@ class Configuration(NamesOfPyFlink):
         if not isinstance(value, classes) or (isinstance(value, bool) and bool not in classes):
             wanted = " or ".join(cls.__name__ for cls in classes)
             raise ArgumentTypeError(f"option {key!r} must be set to {wanted} here, got {value!r}")
+        if isinstance(value, int) and value not in _LONG:
+            raise ArgumentTypeError(f"option {key!r} must be set to an int of 64 bits, got {value!r}")
         self._entries[key] = value
         return self
 
@@ -218,6 +231,8 @@ class Configuration(NamesOfPyFlink):
         value = self._get(key)
         if value is None:
             return default
+        if isinstance(value, float) and isinstance(default, float):
+            return cast(_V, value)
         try:
             return parse(_text(value))
         except ValueError as error:
@@ -236,8 +251,11 @@ class Configuration(NamesOfPyFlink):
         return hash(frozenset(self.to_dict().items()))
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other one has the same entries."""
-        return isinstance(other, Configuration) and self.to_dict() == other.to_dict()
+        """Whether the other one has the same entries: 5 and "5" are two."""
+        return isinstance(other, Configuration) and self._typed() == other._typed()
+
+    def _typed(self) -> dict[str, tuple[type, str]]:
+        return {key: (type(value), _text(value)) for key, value in self._entries.items()}
 
     def __str__(self) -> str:
         """The entries as Flink shows them, ``{parallelism.default=2, s3.secret-key=******}``; secrets are hidden."""
@@ -250,9 +268,19 @@ class Configuration(NamesOfPyFlink):
     __repr__ = __str__
 
 
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        with contextlib.suppress(OverflowError):
+            return float(value)
+    raise ArgumentTypeError(f"{what} must be a float or an int that fits one, got {value!r}")
+
+
 def _text(value: Any) -> str:
+    """The value as Flink writes it into YAML."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return _YAML.get(text := double_text(value), text)
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)

@@ -143,17 +143,19 @@ class ExecutionConfig(NamesOfPyFlink):
         getters = (name for name in dir(type(self)) if name.startswith(("get_", "is_", "has_")))
         return {name: getattr(self, name)() for name in getters}
 
-    def enable_auto_generated_uids(self) -> ExecutionConfig:
+    def enable_auto_generated_uids(self) -> Self:
         """Give operators without a ``uid()`` a stable id by their place in the graph."""
-        return self._keep("generated uids", True)
+        self._settings.set(options.AUTO_GENERATE_UIDS, "true")
+        return self
 
-    def disable_auto_generated_uids(self) -> ExecutionConfig:
+    def disable_auto_generated_uids(self) -> Self:
         """Ask for a ``uid()`` on every operator: a job that lacks one is refused."""
-        return self._keep("generated uids", False)
+        self._settings.set(options.AUTO_GENERATE_UIDS, "false")
+        return self
 
     def has_auto_generated_uids_enabled(self) -> bool:
         """Whether operators without a ``uid()`` are given one; True by default."""
-        return self._flag("generated uids", True)
+        return bool(self._settings.get(options.AUTO_GENERATE_UIDS))
 
     # What is about Flink's own execution: kept, and given back by its getters.
 

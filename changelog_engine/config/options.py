@@ -318,6 +318,12 @@ OBJECT_REUSE = Option(
     False,
     "Never copy elements: only for functions that change neither what they are given nor what they gave.",
 )
+AUTO_GENERATE_UIDS = Option(
+    "pipeline.auto-generate-uids",
+    "bool",
+    True,
+    "Operators without a uid() get an id by their place in the program; false: a job that has such operators is refused.",
+)
 JOB_PARAMETERS = Option(
     "pipeline.global-job-parameters", "map", {}, "What RuntimeContext.get_job_parameter() sees."
 )

@@ -6,6 +6,7 @@ expected; the caller adds the key.
 
 from __future__ import annotations
 
+import math
 import re
 
 _DURATION_UNITS_NS = {
@@ -133,21 +134,31 @@ def parse_int(text: str) -> int:
         ValueError: it is not one.
     """
     try:
-        return int(text.strip())
+        return int(_without_underscores(text))
     except ValueError:
         raise ValueError("expected a whole number") from None
 
 
 def parse_float(text: str) -> float:
-    """Read a number.
+    """Read a number, as Java writes one: ``1.5``, ``1.0E20``, ``Infinity``, ``NaN``.
 
     Raises:
         ValueError: it is not one.
     """
     try:
-        return float(text.strip())
+        number = float(_without_underscores(text))
     except ValueError:
         raise ValueError("expected a number") from None
+    if not math.isfinite(number) and text.strip().lstrip("+-") not in ("Infinity", "NaN"):
+        raise ValueError("expected a number")
+    return number
+
+
+def _without_underscores(text: str) -> str:
+    """The text, unless Python alone takes it for a number: ``1_000``."""
+    if "_" in text:
+        raise ValueError(text)
+    return text.strip()
 
 
 def parse_map(text: str) -> dict[str, str]:

@@ -92,6 +92,14 @@ class TestPlan:
         stream.uid("text")
         assert len(json.loads(env.get_execution_plan())["nodes"]) == 4
 
+    def test_uids_can_be_asked_for_by_key(self):
+        env = StreamExecutionEnvironment(Configuration({"pipeline.auto-generate-uids": "false"}))
+        env.from_collection([1]).uid("source").map(str).print()
+        with pytest.raises(InvalidJobError, match="has no uid"):
+            env.get_execution_plan()
+        env.get_config().enable_auto_generated_uids()
+        assert len(json.loads(env.get_execution_plan())["nodes"]) == 3
+
 
 class TestModes:
     @pytest.mark.parametrize(

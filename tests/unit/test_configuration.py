@@ -72,9 +72,12 @@ def test_flags_and_numbers_are_read_and_others_refused() -> None:
     assert parse_bool("false") is False
     assert parse_int(" 7 ") == 7
     assert parse_float("1.5") == 1.5
+    assert parse_float("1.0E20") == 1e20
+    assert parse_float("-Infinity") == float("-inf")
     for parse in (parse_bool, parse_int, parse_float):
-        with pytest.raises(ValueError, match="expected"):
-            parse("maybe")
+        for text in ("maybe", "", "1_000", "nan", "inf"):
+            with pytest.raises(ValueError, match="expected"):
+                parse(text)
 
 
 def test_maps_are_read_with_quotes_and_colons() -> None:

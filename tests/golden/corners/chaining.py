@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+
 from pyflink.common import Row, Types
 from pyflink.datastream import (
     FilterFunction,
@@ -295,3 +298,68 @@ def timer_gives_false(env):
 def flat_map_gives_false(env):
     """flat_map() must give something to iterate."""
     return env.from_collection([1], Types.INT()).flat_map(lambda v: False, Types.INT())
+
+
+def a_cached_function_of_a_function(env):
+    """A function under lru_cache that is local to another cannot be pickled: the AttributeError is caught."""
+
+    @functools.lru_cache(None)
+    def square(value):
+        return value * value
+
+    try:
+        return list(env.from_collection([2, 2]).map(square).execute_and_collect())
+    except AttributeError:
+        return ["AttributeError"]
+
+
+def generators_of_all_kinds(env):
+    """flat_map by a generator function, an expression, a str, a view of a dict, an iterator and a partial map."""
+
+    def below(value):
+        yield from range(value)
+
+    return [
+        str(list(env.from_collection(given).flat_map(function).execute_and_collect()))
+        for given, function in (
+            ([1, 3], below),
+            (["a b", "c"], lambda line: (word for word in line.split())),
+            (["ab", "c"], lambda line: line),
+            ([{"k": 1, "l": 2}], lambda entries: entries.items()),
+            ([[3, 1]], iter),
+            ([[3, 1]], functools.partial(map, str)),
+        )
+    ]
+
+
+def callables_of_the_library(env):
+    """operator's and functools' callables, unbound and bound methods, class and static methods."""
+
+    class Holder:
+        @staticmethod
+        def more(value):
+            return value + 1
+
+        @classmethod
+        def named(cls, value):
+            return cls.__name__ + str(value)
+
+        def double(self, value):
+            return value * 2
+
+    def pairs():
+        given = env.from_collection([("a", 1), ("b", 2)])
+        return given.map(operator.itemgetter(1)).key_by(operator.neg).map(operator.pos)
+
+    def words():
+        return env.from_collection(["a", "B1", "C"]).map(str.upper).filter(str.isalpha).map("{}!".format)
+
+    def numbers():
+        given = env.from_collection([1, 2]).map(functools.partial(operator.mul, 5), Types.INT())
+        return given.map(Holder.more).map(Holder().double).map(Holder.named)
+
+    def flags():
+        given = env.from_collection([True, False], Types.BOOLEAN())
+        return given.key_by(lambda _: 0).reduce(operator.and_)
+
+    return [str(list(build().execute_and_collect())) for build in (pairs, words, numbers, flags)]

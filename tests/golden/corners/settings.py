@@ -582,3 +582,101 @@ def half_second_windows(env):
         .window(TumblingEventTimeWindows.of(Time.seconds(0.5)))
         .reduce(lambda a, b: a + b)
     )
+
+
+def configuration_odd_texts(env):
+    """get_* of texts that Python, and not Java, takes for a number, or Java alone."""
+    c = Configuration()
+    texts = [
+        "1_000",
+        "0x10",
+        "1.0",
+        "+7",
+        "007",
+        "2147483648",
+        "nan",
+        "NaN",
+        "inf",
+        "-Infinity",
+        "1e3",
+        "yes",
+        "TRUE",
+        "",
+    ]
+    seen = []
+    for text in texts:
+        c.set_string("t", text)
+        getters = ((c.get_integer, 0), (c.get_float, 0.0), (c.get_boolean, False))
+        seen.append(f"{text!r} {[_ok(getter, 't', default) for getter, default in getters]}")
+    return seen
+
+
+def configuration_floats(env):
+    """set_float of whole, large and special numbers, and whole numbers as get_float's default."""
+    c = Configuration()
+    for name, value in {
+        "w": 1,
+        "l": 1e20,
+        "s": 1e-7,
+        "n": float("nan"),
+        "i": float("-inf"),
+        "z": -0.0,
+    }.items():
+        c.set_float(name, value)
+    return [
+        str(each)
+        for each in (
+            sorted(c.to_dict().items()),
+            c.get_string("w", ""),
+            [c.get_float(name, 0.0) for name in "wlsniz"],
+            c.get_float("none", 3),
+            _ok(c.get_integer, "w", 0),
+            _ok(c.set_float, "k", None),
+            _ok(c.set_float, "k", [1]),
+            _ok(c.get_float, "none", None),
+            _ok(c.get_float, "none", "x"),
+        )
+    ]
+
+
+def configuration_equality(env):
+    """5 and "5" are two; the order of the entries does not matter."""
+    five = Configuration().set_integer("i", 5)
+    return [
+        str(each)
+        for each in (
+            five == Configuration().set_string("i", "5"),
+            five == Configuration().set_integer("i", 5),
+            Configuration().set_float("f", 1) == Configuration().set_float("f", 1.0),
+            Configuration().set_boolean("b", True) == Configuration().set_string("b", "true"),
+            Configuration().set_string("a", "1").set_string("b", "2")
+            == Configuration().set_string("b", "2").set_string("a", "1"),
+            Configuration() == {},
+            _ok(five.get_string, "none", 5),
+            _ok(five.get_string, "none", None),
+            _ok(five.set_integer, "i", 2**63),
+            _ok(five.add_all, None),
+        )
+    ]
+
+
+def generated_uids_by_key(env):
+    """pipeline.auto-generate-uids: false, as disable_auto_generated_uids()."""
+    seen = []
+    for value in ("true", "false"):
+        configuration = Configuration()
+        configuration.set_string("pipeline.auto-generate-uids", value)
+        other = StreamExecutionEnvironment.get_execution_environment(configuration)
+        seen.append(f"{value} {other.get_config().has_auto_generated_uids_enabled()}")
+        other.get_config().enable_auto_generated_uids()
+        seen.append(str(other.get_config().has_auto_generated_uids_enabled()))
+    return seen
+
+
+def a_job_without_uids_refused_by_key(env):
+    """The same with a job: an operator without a uid is refused."""
+    configuration = Configuration()
+    configuration.set_string("pipeline.auto-generate-uids", "false")
+    env.configure(configuration)
+    env.from_collection([1], Types.INT()).map(lambda v: v, Types.INT()).print()
+    env.execute()
