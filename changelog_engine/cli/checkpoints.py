@@ -8,8 +8,9 @@ import click
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import PATH
-from changelog_engine.cli.shown import Answer, Sheet, When, left_out, shows
+from changelog_engine.cli.shown import Answer, Sheet, When, shows
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.lineage import Lineage
 

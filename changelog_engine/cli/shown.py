@@ -11,7 +11,7 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from rich.text import Text
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.console import console, table_of, width_of
 from changelog_engine.display import iso, printable, size_text
-from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
 
@@ -131,11 +130,6 @@ def counted(number: int, what: str) -> str:
         ('1 job', '1,200 checkpoints')
     """
     return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
-def left_out(faults: Mapping[int, CorruptChangelogError]) -> list[str]:
-    """Notes on checkpoints whose rows can't be read, which an answer says nothing more of."""
-    return [f"checkpoint {number} can't be read: {error}" for number, error in sorted(faults.items())]
 
 
 def identified(checkpoint: Checkpoint) -> dict[str, object]:

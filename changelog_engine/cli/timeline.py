@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from changelog_engine.cli.options import PATH, most_option, point_option
-from changelog_engine.cli.shown import Answer, Sheet, Size, When, counted, left_out, shows
+from changelog_engine.cli.shown import Answer, Sheet, Size, When, counted, shows
 from changelog_engine.inspection.timeline import (
     IMPORTED,
     REWOUND,
@@ -15,6 +15,7 @@ from changelog_engine.inspection.timeline import (
     AttemptRow,
     CheckpointRow,
     Timeline,
+    left_out,
 )
 from changelog_engine.types.typeinfo import cut
 
@@ -45,7 +46,7 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
             graph,
             row.id,
             row.attempt,
-            None if row.lost else When(row.time_ms),
+            None if row.time_ms is None else When(row.time_ms),
             row.duration_ms,
             row.rows,
             Size(row.bytes),

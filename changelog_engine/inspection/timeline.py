@@ -7,7 +7,7 @@ sizes and durations are read for those that are asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,18 +90,18 @@ class CheckpointRow:
 
     Args:
         id, attempt, parent: its number, whose it is, and the one before it; None where its lineage begins.
-        time_ms: when its barrier was.
+        time_ms: when its barrier was; None where its row can't be read.
         on_line: whether it is on the newest checkpoint's lineage.
         materialized: whether there is a snapshot of it.
         marks: what happened at it: how its attempt began, if it is the first; how it ended, if it is the last.
-        lost: its row can't be read; its time is that of the checkpoint before it.
+        lost: its row can't be read.
         duration_ms, rows, bytes, parts: of it; None where they were not asked for.
     """
 
     id: int
     attempt: int
     parent: int | None
-    time_ms: int
+    time_ms: int | None
     on_line: bool
     materialized: bool
     marks: tuple[str, ...]
@@ -176,7 +176,7 @@ class Timeline(Displayed):
                 str(each.id),
                 str(each.attempt),
                 None if each.parent is None else str(each.parent),
-                iso(each.time_ms),
+                None if each.time_ms is None else iso(each.time_ms),
                 ", ".join(
                     [
                         *each.marks,
@@ -190,7 +190,7 @@ class Timeline(Displayed):
         count = len(self._index.ids)
         return Document(
             f"{count:,} checkpoints in {len(attempts):,} attempts of {self._ledger.storage.root}",
-            [f"not all can be read: {error}" for error in self.faults.values()],
+            left_out(self.faults),
             [
                 Grid(("attempt", "began (UTC)", "how", "from", "checkpoints", "end"), attempts, newest=True),
                 Grid(("checkpoint", "attempt", "after", "time (UTC)", "what"), rows, count, newest=True),
@@ -262,27 +262,33 @@ class Timeline(Displayed):
             marks.append(BEGAN if of is None else of.how)
         if of is not None and number == of.last and of.end != RUNNING:
             marks.append(of.end)
+        read = self._ledger.lineage.readable([number], self.faults).get(number) if details else None
+        lost = number in self.faults
         row = CheckpointRow(
             number,
             attempt,
             parent,
-            int(self._index.times[place]),
+            None if lost else int(self._index.times[place]),
             bool(self._on_line[place]),
             number in self._snapshots,
             tuple(marks),
-            lost=number in self.faults,
+            lost=lost,
         )
-        read = self._ledger.lineage.readable([number], self.faults) if details else {}
-        if number in self.faults:
-            return replace(row, lost=True)
-        return _detailed(row, read[number]) if details else row
+        if read is None:
+            return row
+        return replace(
+            row,
+            parent=read.parent,
+            duration_ms=read.duration_ms,
+            rows=read.rows,
+            bytes=read.bytes,
+            parts=read.parts,
+        )
 
 
-def _detailed(row: CheckpointRow, read: Checkpoint) -> CheckpointRow:
-    return CheckpointRow(
-        row.id, row.attempt, read.parent, row.time_ms, row.on_line, row.materialized, row.marks,
-        read.duration_ms, read.rows, read.bytes, read.parts,
-    )  # fmt: skip
+def left_out(faults: Mapping[int, CorruptChangelogError]) -> list[str]:
+    """Notes on checkpoints whose rows can't be read, which an answer says nothing more of."""
+    return [f"checkpoint {number} can't be read: {error}" for number, error in sorted(faults.items())]
 
 
 def _attempts(

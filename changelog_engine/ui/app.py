@@ -113,13 +113,8 @@ class Page:
                 status=status,
                 several=self._of_several(job),
             )
-        at = self._moment(job, asked.get("at")) if asked.get("at") else job.rows[-1].id
-        checkpoint = job.checkpoint(at)
-        names = [
-            (operator["uid"], state["name"])
-            for operator in checkpoint.operators
-            for state in operator.get("states", ())
-        ]
+        at = self._moment(job, asked.get("at"))
+        names = job.states(job.tree.nearest(at))
         chosen = (asked.get("operator", ""), asked.get("state", ""))
         if not all(chosen):
             chosen = names[0] if names else ("", "")
@@ -307,8 +302,11 @@ class Page:
         return self._jobs[name]
 
     def _moment(self, job: OpenedJob, at: str | None) -> int:
-        """The checkpoint that is asked for; the newest when none is."""
-        return job.rows[-1].id if not at else job.checkpoint(at).id
+        """The checkpoint that is asked for, whether its row can be read or not; the newest when none is."""
+        if not at:
+            return job.rows[-1].id
+        number = _number(at)
+        return number if job.tree.place(number) is not None else job.checkpoint(at).id
 
 
 async def _form(request: Request) -> dict[str, str]:

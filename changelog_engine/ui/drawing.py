@@ -23,7 +23,9 @@ from changelog_engine.inspection.timeline import (
     IMPORTED,
     KILLED,
     REWOUND,
+    UNREADABLE,
     CheckpointRow,
+    left_out,
 )
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
 from changelog_engine.ui.opened_job import Detail, OpenedJob
@@ -109,7 +111,7 @@ class Scale:
         return round(EDGE + (place - self.first) * self.step, 1)
 
 
-Details = Callable[[Sequence[int]], Sequence[Detail]]
+Details = Callable[[Sequence[int]], Sequence[Detail | None]]
 
 
 def draw_timeline(
@@ -180,7 +182,8 @@ def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) 
         "first_id": rows[first].id,
         "last_id": rows[last].id,
         "at": at,
-        "at_time": rows[tree.nearest(at)].time_ms,
+        "at_time": _time(rows[tree.nearest(at)]),
+        "faults": left_out(job.timeline.faults),
         "attempts": len(job.timeline.attempts),
         "branches": tree.lanes - 1,
     }
@@ -246,23 +249,35 @@ def _dots(
 
 def _about(row: CheckpointRow) -> str:
     words = [f"checkpoint {row.id}, attempt {row.attempt}", *row.marks]
-    return ", ".join([*words, "snapshot"] if row.materialized else words)
+    words += ["snapshot"] if row.materialized else []
+    return ", ".join([*words, UNREADABLE] if row.lost else words)
+
+
+def _time(row: CheckpointRow) -> str:
+    return UNREADABLE if row.time_ms is None else f"{iso(row.time_ms)} UTC"
 
 
 def _columns(
-    cells: Sequence[tuple[int, int]], read: Sequence[Detail], scale: Scale, rows: Sequence[CheckpointRow]
+    cells: Sequence[tuple[int, int]],
+    read: Sequence[Detail | None],
+    scale: Scale,
+    rows: Sequence[CheckpointRow],
 ) -> tuple[list[Column], list[tuple[float, float, float]]]:
     columns, values = [], []
     for (low, high), detail in zip(cells, read, strict=True):
         row = rows[high]
         begin, end = scale.x(low - 0.5), scale.x(high + 0.5)
-        values.append((float(detail.duration_ms), float(detail.bytes), detail.rate or 0.0))
-        rate = "" if detail.rate is None else f", {amount(detail.rate)} records/s"
-        tip = [
-            _about(row) if low == high else f"checkpoints {rows[low].id} to {row.id}; of the last:",
-            f"{iso(row.time_ms)} UTC",
-            f"{duration(detail.duration_ms)}, {size_text(detail.bytes)}, {amount(detail.rows)} {detail.rows_are}{rate}",
-        ]
+        tip = [_about(row) if low == high else f"checkpoints {rows[low].id} to {row.id}; of the last:"]
+        if detail is None:
+            values.append((0.0, 0.0, 0.0))
+            tip += [] if row.lost and low == high else [UNREADABLE]
+        else:
+            values.append((float(detail.duration_ms), float(detail.bytes), detail.rate or 0.0))
+            rate = "" if detail.rate is None else f", {amount(detail.rate)} records/s"
+            tip += [
+                _time(row),
+                f"{duration(detail.duration_ms)}, {size_text(detail.bytes)}, {amount(detail.rows)} {detail.rows_are}{rate}",
+            ]
         columns.append(Column(begin, round(max(end - begin, 1), 1), row.id, "\n".join(tip)))
     return columns, values
 
@@ -289,8 +304,9 @@ def _ticks(rows: Sequence[CheckpointRow], scale: Scale, width: int) -> list[Tick
     for place in range(scale.first, scale.last + 1, step):
         x = scale.x(place)
         anchor = "start" if x < 60 else "end" if x > width - 60 else "middle"
-        when = iso(rows[place].time_ms)
-        found.append(Tick(x, f"{rows[place].id} · {when[5:16] if step * 1000 > 60 else when[11:19]}", anchor))
+        when = _time(rows[place])[slice(5, 16) if step * 1000 > 60 else slice(11, 19)]
+        label = str(rows[place].id) if rows[place].lost else f"{rows[place].id} · {when}"
+        found.append(Tick(x, label, anchor))
     if len(found) > 1 and found[-1].x > width - 70 and found[-1].x - found[-2].x < 150:
         found.pop()
     return found

@@ -109,7 +109,7 @@ def now_of(job: OpenedJob, status: JobStatus) -> Now:
     places = [
         place for place in range(max(0, len(job.rows) - _LAST), len(job.rows)) if job.rows[place].on_line
     ]
-    details = job.details(places)
+    details = [detail for detail in job.details(places) if detail is not None]
     durations = [detail.duration_ms for detail in details]
     rates = [0.0 if detail.rate is None else detail.rate for detail in details]
     p50, p99 = (float(each) for each in np.percentile(durations, [50, 99])) if durations else (None, None)

@@ -87,14 +87,25 @@ class OpenedJob:
         newest = note_file(self.ledger.lineage.newest_attempt_id)
         return driver_of(open_job(self.root)).running, self.ledger.storage.stamp(newest)
 
+    def states(self, place: int) -> list[tuple[str, str]]:
+        """Operators and states of a checkpoint; none where its row can't be read."""
+        with self.lock:
+            found = self.ledger.lineage.readable([self.rows[place].id], self.timeline.faults)
+        return [
+            (operator["uid"], state["name"])
+            for checkpoint in found.values()
+            for operator in checkpoint.operators
+            for state in operator.get("states", ())
+        ]
+
     def checkpoint(self, at: str | int | None) -> Checkpoint:
         """A moment."""
         with self.lock:
             return checkpoint_at(self.ledger.lineage, at)
 
-    def details(self, places: Sequence[int]) -> list[Detail]:
-        """Durations and sizes of checkpoints."""
-        found = []
+    def details(self, places: Sequence[int]) -> list[Detail | None]:
+        """Durations and sizes of checkpoints; None where a row can't be read, which ``timeline.faults`` has then."""
+        found: list[Detail | None] = []
         with self.lock:
             if len(self._details) > _MOST_DETAILS:
                 self._details.clear()
@@ -106,7 +117,10 @@ class OpenedJob:
                         if place and self.rows[place - 1].attempt == row.attempt
                         else None
                     )
-                    read = self.ledger.lineage.checkpoint(row.id)
+                    read = self.ledger.lineage.readable([row.id], self.timeline.faults).get(row.id)
+                    if read is None:
+                        found.append(None)
+                        continue
                     self._details[row.id] = Detail(
                         read.duration_ms,
                         read.rows,
@@ -121,10 +135,9 @@ class OpenedJob:
         """The end of the branch that a moment is on: the newest checkpoint's where that has it."""
         with self.lock:
             lineage = self.ledger.lineage
-            newest = lineage.newest_checkpoint()
-            of_attempt = lineage.newest_checkpoint(checkpoint.attempt)
-            for end in (newest, of_attempt):
-                if end is not None and on_lineage(end.lineage, checkpoint.attempt, checkpoint.id):
+            ends = lineage.newest_checkpoint_id, lineage.checkpoints.newest_of(checkpoint.attempt)
+            for end in lineage.readable([each for each in ends if each], self.timeline.faults).values():
+                if on_lineage(end.lineage, checkpoint.attempt, checkpoint.id):
                     return end
             return checkpoint
 

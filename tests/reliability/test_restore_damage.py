@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json
@@ -9,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -29,6 +31,8 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.protocol import Storage
+from changelog_engine.ui.app import Page
+from changelog_engine.ui.report import make_report
 from materializer.materialize import materialize
 from materializer.truncation import truncate
 
@@ -229,11 +233,50 @@ def test_case_29_a_lost_row_hides_no_other_checkpoint(tmp_path: Path, lost: int)
         assert {each["id"] for each in rows} == {*whole}
     timeline = Timeline(path)
     for each in timeline.checkpoints(details=True):
-        if each.id != lost:
+        if each.id == lost:
+            assert each.time_ms is None
+        else:
             assert each == dataclasses.replace(whole[each.id], marks=each.marks)
     assert str(row) in repr(timeline)
     with pytest.raises(CorruptChangelogError, match=re.escape(str(row))):
         Lineage(folder.open_changelog()).checkpoint(lost)
+
+
+def test_case_29_a_lost_row_hides_no_other_checkpoint_on_the_page(tmp_path: Path) -> None:
+    """Nor in a report. What is asked of the lost one itself is answered with the fault."""
+    stopped(tmp_path)
+    path = str(tmp_path / "job")
+    row = next((tmp_path / "job" / "changelog").glob("checkpoint-2-*.parquet"))
+    row.unlink()
+    html = make_report(path).html
+    assert html.count(str(row)) == 2  # with the timeline, and with the branches that can't be told
+    assert html.count("its row can't be read</td>") == 1
+    page = Page(path).app()
+    for part in ("", "?at=2", "/timeline", "/timeline?at=2"):
+        answer = asked(page, f"/job/job{part}")
+        assert 'data-count="4"' in answer
+        assert answer.count(str(row)) == 1
+    for part in ("/commands", "/state?at=1", "/state?at=3", "/state?at=4", "/compare?at=3&against=1"):
+        assert 'role="alert"' not in asked(page, f"/job/job{part}"), part
+    assert "<h3>Operators" in asked(page, "/job/job/now")
+    for part in ("/state?at=2", "/key?key=1"):  # a change at the lost one has no time
+        assert str(row) in asked(page, f"/job/job{part}")
+
+
+def asked(page: Any, address: str) -> str:
+    """What the page answers."""
+    path, _, query = address.partition("?")
+    scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode(), "headers": []}
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    asyncio.run(page(scope, receive, send))
+    return b"".join(each.get("body", b"") for each in sent).decode()
 
 
 def test_case_29_behind_a_savepoint_the_checkpoint_before_a_lost_row_is_advised(tmp_path: Path) -> None:
