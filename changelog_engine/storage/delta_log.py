@@ -683,7 +683,7 @@ def is_intact(lines: Sequence[bytes], actions: Sequence[Mapping[str, Any]]) -> b
     """
     for action in actions:
         info = action.get("commitInfo", {})
-        wanted = info.get("operationParameters", {}).get(CHECKSUM)
+        wanted = (info.get("operationParameters") or {}).get(CHECKSUM)
         if wanted is not None:
             others = (line for line, other in zip(lines, actions, strict=True) if other is not action)
             return bool(wanted == commit_checksum(others, info.get("userMetadata", "")))

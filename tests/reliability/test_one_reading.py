@@ -62,6 +62,22 @@ def test_case_46_each_bit_of_what_a_commit_does_is_under_its_checksum(tmp_path: 
     check_commits(folder.open_changelog())
 
 
+def test_a_commit_whose_writer_left_its_parameters_null_is_not_damaged(tmp_path: Path) -> None:
+    """Delta's field may be null: whoever writes it so took no checksum."""
+    folder = job(tmp_path, snapshot=None)
+
+    def without(actions: list[Any]) -> list[Any]:
+        return [
+            {"commitInfo": {**action["commitInfo"], "operationParameters": None}}
+            if "commitInfo" in action
+            else action
+            for action in actions
+        ]
+
+    rewritten(commits(folder)[-1], without)
+    check_commits(folder.open_changelog())
+
+
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("table", ["changelog", "snapshots"])
 def test_case_51_an_empty_newest_commit_is_damage_for_every_reader(
