@@ -2,7 +2,8 @@
 
 Invariants:
     * The position is an index of the script, so a restore goes on at any item.
-    * What is not an element ends the epoch: all elements before it have been processed when it happens.
+    * What is not an element ends the epoch: all elements before it have been processed when it happens, and a watermark has
+      come to all stages before the next item, or the end.
     * A crash happens once, in whatever process it is met: a file says that it has happened.
 """
 
@@ -208,7 +209,8 @@ class ScriptedReader(SplitReader):
             end += 1
         if end == position and end < len(script):
             end += self._stopped(position)
-            return Range([], end, end == len(script))
+            # Behind a last watermark the end comes in an epoch of its own, or nobody would see the watermark.
+            return Range([], end, end == len(script) and not isinstance(script[position], Watermark))
         items = script[position:end]
         values = [item.value if isinstance(item, At) else item for item in copy.deepcopy(items)]
         return Range(values, end, end == len(script), self._source.timestamps(items))

@@ -21,6 +21,7 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.inherits import check_inherits
 from changelog_engine.connectors.protocols import Source, SourceOfParts, Split, SplitReader, is_endless
 from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 
 _FIRST_STEP = 64
@@ -33,7 +34,10 @@ _SAMPLE = 4
 
 
 class SourceStart(PassOperator):
-    """Passes a source's elements on, and keeps where the epochs since the last barrier ended: a replay needs it."""
+    """Passes a source's elements on.
+
+    It keeps where the epochs since the last barrier ended, which a replay needs, and the watermark that the readers gave.
+    """
 
     def __init__(self, name: str, output: Any) -> None:
         super().__init__(name, output)
@@ -60,10 +64,32 @@ class SourceStart(PassOperator):
             self._ends.append((self._epoch, moved))
 
     def snapshot(self) -> Any:
-        """(number of the epoch since the last barrier, split -> [position, finished]) of all but the last epoch."""
+        """The ends of all epochs but the last, see `ends_of`; with the watermark, where there is one."""
         ends = [end for end in self._ends if end[0] < self._epoch]
         self._epoch, self._ends = 0, []
-        return ends or None
+        if self.current_watermark in (MIN_WATERMARK, MAX_WATERMARK):  # the end of the input is told again
+            return ends or None
+        return {"ends": ends, "watermark": self.current_watermark}
+
+    def restore(self, state: Any) -> None:
+        """Functions behind the source see the watermark again before a reader gives the next one."""
+        if isinstance(state, dict):
+            self.resume(state["watermark"])
+
+
+def ends_of(state: Any) -> list[Any]:
+    """Where epochs ended, of what a SourceStart's snapshot() gave.
+
+    Returns:
+        (number of the epoch since the last barrier, split -> [position, finished]) of all but the last epoch.
+    """
+    ends: list[Any] = state["ends"] if isinstance(state, dict) else state or []
+    return ends
+
+
+def without_ends(state: Any) -> Any:
+    """What a SourceStart's snapshot() gave, but for where epochs ended; None for nothing."""
+    return {**state, "ends": []} if isinstance(state, dict) else None
 
 
 class SourceHead:

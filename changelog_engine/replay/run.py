@@ -27,6 +27,7 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, 
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
 from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport
+from changelog_engine.operators.source import ends_of
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.replay.log_rows import table_of
 from changelog_engine.replay.source import NoSink, replayed, same
@@ -234,7 +235,7 @@ def _epoch_ends(checkpoint: Checkpoint) -> Iterator[Ends]:
     for subtasks in checkpoint.operator_state.values():
         for name, states in subtasks.items():
             for uid in checkpoint.sources if name != SHARED else ():
-                for number, moved in states.get(small_name(uid), ()):
+                for number, moved in ends_of(states.get(small_name(uid))):
                     splits = {split: (at, done) for split, (at, done) in moved.items()}
                     epochs.setdefault(number, {}).setdefault(uid, {}).update(splits)
     for number in sorted(epochs):

@@ -293,7 +293,7 @@ class Model:
         self.checkpoints = {place_of(row): row.id for row in job.commits}
         # An epoch that only read a watermark which an assigner drops changes nothing, and no checkpoint is made; another
         # run makes one there, as its first or after a failure.
-        for at in range(1, self.items):
+        for at in range(1, self.items + 1):
             self.given.setdefault((at, False), self.given.get((at - 1, False), 0))
             self.states.setdefault((at, False), self.states.get((at - 1, False), {}))
         self.log = LogByHand(f"{base}/log/job")
@@ -688,8 +688,11 @@ def check_views(run: Run) -> None:
             check_explained(job, graph, row)
 
 
+_NO_KEY = "null"  # None as a key of the log; bootstrap() refuses it, by its message
+
+
 def check_bootstrapped(job: _Job, row: Any, base: str) -> None:
-    """A savepoint out of what ``state_at`` has is that state, but for windows, times to live and keys that are None."""
+    """A savepoint out of what ``state_at`` has is that state, but for windows, times to live and (map) keys None."""
     folded = state_at(job.table(), row.id, allow_pickle=True)
     expected = LogByHand(f"{job.settings.base_path}/job").held(row.id)
     tables: dict[str, dict[str, Any]] = {}
@@ -697,14 +700,15 @@ def check_bootstrapped(job: _Job, row: Any, base: str) -> None:
     key_types, timers, most = {}, {}, {}
     for operator in row.operators:
         uid, described = operator["uid"], operator.get("states")
-        windowed = any(place[1] for name in expected if name[0] == uid for place in expected[name])
+        entries = [each for name in expected if name[0] == uid for each in expected[name].items()]
         if (
             not described
-            or windowed
+            or any(namespace is not None for (_, namespace), _ in entries)
+            or any(_NO_KEY in (key, *[row[0] for row in rows]) for (key, _), rows in entries)
             or operator["kind"] == "window"
             or any("ttl" in each for each in described)
         ):
-            expected = {name: entries for name, entries in expected.items() if name[0] != uid}
+            expected = {name: held for name, held in expected.items() if name[0] != uid}
             continue
         key_type = operator.get("key_type")
         key_types[uid] = Types.PICKLED_BYTE_ARRAY() if key_type is None else type_from_spec(key_type)

@@ -10,7 +10,7 @@ import pytest
 
 from api.common import Configuration, Types, WatermarkStrategy
 from api.common.restart_strategy import RestartStrategies
-from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
+from api.datastream import KeyedProcessFunction, ProcessFunction, StreamExecutionEnvironment
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.errors import ConfigurationError, JobExecutionError
 from changelog_engine.ledger.lineage import Lineage
@@ -45,9 +45,7 @@ class Remember(KeyedProcessFunction):
         yield "timer", timestamp
 
 
-def run(
-    source: ScriptedSource, base: Path, interval_ms: int | None = 10, name: str = "scripted"
-) -> list[Any]:
+def environment(base: Path, interval_ms: int | None) -> StreamExecutionEnvironment:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_parallelism(1)
     env.configure(
@@ -61,8 +59,18 @@ def run(
     env.set_restart_strategy(RestartStrategies.fixed_delay_restart(5, 1))
     if interval_ms is not None:
         env.enable_checkpointing(interval_ms)
-    stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "script")
-    results = stream.key_by(lambda value: value[0]).process(Remember()).uid("remember")
+    return env
+
+
+def run(
+    source: ScriptedSource,
+    base: Path,
+    interval_ms: int | None = 10,
+    name: str = "scripted",
+    function: KeyedProcessFunction | None = None,
+) -> list[Any]:
+    stream = environment(base, interval_ms).from_source(source, WatermarkStrategy.no_watermarks(), "script")
+    results = stream.key_by(lambda value: value[0]).process(function or Remember()).uid("remember")
     with without_spark():
         return list(results.execute_and_collect(name))
 
@@ -82,6 +90,35 @@ def test_watermarks_stand_where_the_script_has_them(tmp_path: Path) -> None:
         ("timer", 40),
     ]
     assert most not in [element[-1] for element in run(ScriptedSource(["a"]), tmp_path, None, "plain")]
+
+
+class Marked(ProcessFunction):
+    """Gives each element with the watermark that stands before it."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value, ctx.timer_service().current_watermark()
+
+
+def test_functions_behind_the_source_see_its_watermark_again_after_a_crash(tmp_path: Path) -> None:
+    script = ["a1", Watermark(15), Checkpoint(), "a2", Crash(), "a3", Crash(), Watermark(25), "a4"]
+
+    def given(items: list[Any], name: str) -> list[Any]:
+        env = environment(tmp_path, 50)
+        marked = env.from_source(ScriptedSource(items), WatermarkStrategy.no_watermarks(), "script")
+        with without_spark():
+            return list(marked.process(Marked()).execute_and_collect(name))
+
+    assert given(script, "crashed") == [("a1", -(2**63)), ("a2", 15), ("a3", 15), ("a4", 25)]
+    assert given([item for item in script if not isinstance(item, Crash)], "whole") == given(script, "again")
+
+
+def test_a_watermark_that_ends_the_script_comes_before_the_end(tmp_path: Path) -> None:
+    class Told(Remember):
+        def on_timer(self, timestamp: int, ctx: Any) -> Any:
+            yield timestamp, ctx.timer_service().current_watermark()
+
+    found = run(ScriptedSource([At("a", 10), At("a", 20), Watermark(15)]), tmp_path, function=Told())
+    assert found[2:] == [(10, 15), (20, 2**63 - 1)]
 
 
 def test_after_a_crash_the_job_goes_on_from_the_scripts_checkpoint(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ import pytest
 from changelog_engine.connectors import IterableSource, Range, Source, Split, SplitReader
 from changelog_engine.connectors.iterable import READ_BUDGET_S, IterableReader
 from changelog_engine.errors import UserFunctionError
-from changelog_engine.operators.source import SourceHead, SourceStart
+from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
+from changelog_engine.operators.source import SourceHead, SourceStart, ends_of, without_ends
 
 
 class Slow(Source, SplitReader):
@@ -168,3 +169,26 @@ def test_a_slow_iterable_is_cut_off() -> None:
     assert list(found.values) == [0, 1, 2, 3]
     assert reader.read(found.next, 1000).values[0] == 4
     assert isinstance(IterableSource(slow).reader(Split("iterable", 0)), IterableReader)
+
+
+def test_what_a_source_keeps_of_its_time() -> None:
+    """Where epochs ended belongs to the log that was written; the watermark to whoever goes on."""
+    head = SourceStart("slow", None)
+    head.note({"a": 0}, {"a": (5, False)})
+    head.note({"a": 5}, {"a": (9, False)})
+    assert head.snapshot() == [(1, {"a": [5, False]})]
+    assert head.snapshot() is None
+    head.note({"a": 9}, {"a": (12, False)})
+    head.note({"a": 12}, {"a": (12, False)})
+    head.watermark(70)
+    kept = head.snapshot()
+    assert ends_of(kept) == [(1, {"a": [12, False]})] == ends_of(ends_of(kept))
+    assert ends_of(without_ends(kept)) == ends_of(None) == []
+    assert without_ends(ends_of(kept)) is None  # what an older engine wrote
+    for state, expected in [(kept, 70), (without_ends(kept), 70), (ends_of(kept), MIN_WATERMARK)]:
+        again, receiver = SourceStart("slow", None), SourceStart("receiver", None)
+        again.link(receiver)
+        again.restore(state)
+        assert (again.current_watermark, receiver.current_watermark) == (expected, expected)
+    head.watermark(MAX_WATERMARK)
+    assert head.snapshot() is None
