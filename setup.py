@@ -4,6 +4,8 @@ So a package ``api`` of somebody else's, installed into the same site-packages, 
 """
 
 import os
+import zlib
+from pathlib import Path
 
 from setuptools import Extension, find_namespace_packages, setup
 from setuptools.command.build_py import build_py
@@ -17,7 +19,12 @@ PAGES = "changelog_engine.pages"  # the documentation, for `changelog-engine hel
 OTHERS = [package for package in FOUND if package not in API]
 
 # Without a compiler, or where a wheel is to be for all platforms, Python does the same: types/row_loops.py.
-LOOPS = Extension("changelog_engine.types._row_loops", ["changelog_engine/types/_row_loops.c"], optional=True)
+C = "changelog_engine/types/_row_loops.c"
+# What is imported tells by it whether it was built of the source that is there.
+CHECKSUM = f'"{zlib.crc32(Path(__file__).with_name("changelog_engine").joinpath("types", "_row_loops.c").read_bytes()):08x}"'
+LOOPS = Extension(
+    "changelog_engine.types._row_loops", [C], define_macros=[("SOURCE", CHECKSUM)], optional=True
+)
 
 
 class Build(build_py):

@@ -18,7 +18,7 @@ from changelog_engine.errors import ChangelogEngineError, EnvironmentNotReadyErr
 from changelog_engine.inspection.jobs import list_jobs
 from changelog_engine.java import check_java, find_java
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.types.row_loops import LOOPS
+from changelog_engine.types.row_loops import LOOPS, WHY_NOT
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _PACKAGE = "changelog-engine"
@@ -124,7 +124,7 @@ def _rows() -> Check:
     return Check(
         "Rows",
         WARNING,
-        "their loops run in Python: the same results, half as much CPU again for a Row",
+        f"their loops run in Python: the extension in C is not used, {WHY_NOT}. Half as much CPU again for a Row",
         f"Where speed matters, install {_PACKAGE} where gcc and Python.h are there (Debian: gcc, python3-dev)",
     )
 

@@ -11,8 +11,9 @@ the processor's caches before they are used.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import cloudpickle
@@ -22,6 +23,7 @@ from changelog_engine.errors import NotSerializableError
 from changelog_engine.operators.messages import EpochReport
 from changelog_engine.types.copies import IMMUTABLE
 from changelog_engine.types.row import Row, columns_of_rows, rows_of_columns
+from changelog_engine.types.row_loops import LOOPS
 
 Column = Any  # list of objects, numpy array of int64 or float64, or RowColumns
 _ROWS, _STRINGS = "rows", "strings"  # no characters of a numpy type
@@ -30,6 +32,7 @@ _SAMPLE = 1024
 _DIFFERENT = 0.9
 _FEW = 32  # rows, whose columns take longer to make than they save
 _WHOLE = slice(None)
+_WORDS = {int: np.int64, float: np.float64}
 
 
 class RowColumns:
@@ -167,8 +170,8 @@ def _shared(strings: list[str]) -> list[str]:
     sample = strings[:: len(strings) // _SAMPLE or 1]
     if len(set(sample)) > _DIFFERENT * len(sample):
         return strings
-    known = {string: string for string in set(strings)}
-    return list(map(known.__getitem__, strings))  # drives our own code
+    known: dict[str, str] = {}
+    return list(map(known.setdefault, strings, strings))  # drives our own code
 
 
 def column_of(values: Sequence[Any], receivers: int = 1) -> Column:
@@ -184,12 +187,25 @@ def column_of(values: Sequence[Any], receivers: int = 1) -> Column:
     """
     if type(values) is range:
         return np.arange(values.start, values.stop, values.step, dtype=np.int64)
+    column = _column_in_c(values)
+    if column is not None:
+        return column
     kinds = set(map(type, values))
     if kinds == {Row} and len(values) >= _FEW * receivers:
         rows = _row_columns(list(values))
         if rows is not None:
             return rows
     return _plain_column(values, kinds)
+
+
+def _column_in_c(values: Sequence[Any]) -> Column | None:
+    """The column of values that nobody can change; None of some of those, and of all others."""
+    if LOOPS is None:
+        return None
+    words = LOOPS.words_of(values)
+    if isinstance(words, tuple):
+        return np.frombuffer(words[1], _WORDS[words[0]])
+    return values if words else None
 
 
 def _plain_column(values: Sequence[Any], kinds: set[type]) -> Column:
@@ -211,10 +227,13 @@ def _row_columns(rows: list[Any]) -> RowColumns | None:
         return None
     columns = []
     for values in found[1]:
-        kinds = set(map(type, values))
-        if not IMMUTABLE.issuperset(kinds):
-            return None
-        columns.append(_plain_column(values, kinds))
+        column = _column_in_c(values)
+        if column is None:
+            kinds = set(map(type, values))
+            if not IMMUTABLE.issuperset(kinds):
+                return None
+            column = _plain_column(values, kinds)
+        columns.append(column)
     return RowColumns(found[0], columns)
 
 
@@ -222,9 +241,19 @@ def select(column: Column, places: Any) -> Column:
     """The part of a column that is at an array of places."""
     if isinstance(column, np.ndarray):
         return column[places]
-    if isinstance(column, RowColumns):
-        return RowColumns(column.names, [select(values, places) for values in column.columns])
-    return list(map(column.__getitem__, places.tolist()))  # drives our own code
+    take = _taker(places.tolist())
+    if not isinstance(column, RowColumns):
+        return take(column)
+    columns = [take(each) if type(each) is list else select(each, places) for each in column.columns]
+    return RowColumns(column.names, columns)
+
+
+def _taker(places: list[int]) -> Callable[[list[Any]], list[Any]]:
+    """Takes the same places out of each list."""
+    if len(places) < 2:  # of which itemgetter does not make a tuple
+        return lambda values: [values[place] for place in places]
+    all_of = itemgetter(*places)
+    return lambda values: list(all_of(values))
 
 
 def join(pieces: list[Column]) -> Column:

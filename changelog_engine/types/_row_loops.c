@@ -11,11 +11,14 @@
 #include <Python.h>
 #include <structmember.h>
 
-#define VERSION 1 /* as in types/row_loops.py: grows when a function takes or gives something else */
+#ifndef SOURCE
+#error "SOURCE is the checksum of this file, as setup.py gives it and types/row_loops.py compares it"
+#endif
 #define MOST_FIELDS 64
 
 static PyTypeObject *row_type;
 static PyObject *insert_kind;
+static PyObject *immutable; /* a frozenset of classes whose values nobody can change */
 static Py_ssize_t list_offset, names_offset, kind_offset;
 
 #define PART(row, offset) (*(PyObject **)((char *)(row) + (offset)))
@@ -558,6 +561,139 @@ dicts_of(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* Whether nobody can change a value. Where its class may ask Python code for its hash, the answer is no: the reference knows. */
+static inline int
+is_immutable(PyObject *value)
+{
+    PyTypeObject *class = Py_TYPE(value);
+    if (class == &PyUnicode_Type || class == &PyLong_Type || class == &PyFloat_Type || value == Py_None) {
+        return 1;
+    }
+    return Py_IS_TYPE((PyObject *)class, &PyType_Type) && PySet_Contains(immutable, (PyObject *)class) == 1;
+}
+
+static int
+all_immutable(PyObject *fields)
+{
+    Py_ssize_t place = 0;
+    PyObject *name, *value;
+    while (PyDict_Next(fields, &place, &name, &value)) {
+        if (!is_immutable(value)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* Whether a value is a Row with nothing in it that can be changed; of some that are, the answer is False. */
+static PyObject *
+is_flat(PyObject *module, PyObject *value)
+{
+    PyObject *list, *fields;
+    int flat = 1;
+    if (immutable == NULL || !Py_IS_TYPE(value, row_type) || (list = PART(value, list_offset)) == NULL) {
+        Py_RETURN_FALSE;
+    }
+    if (list == Py_None) {
+        fields = PyObject_GenericGetDict(value, NULL);
+        if (fields == NULL) {
+            return NULL;
+        }
+        flat = PyDict_CheckExact(fields) && all_immutable(fields);
+        Py_DECREF(fields);
+        return PyBool_FromLong(flat);
+    }
+    flat = PyList_CheckExact(list);
+    for (Py_ssize_t index = 0; flat && index < PyList_GET_SIZE(list); index++) {
+        flat = is_immutable(PyList_GET_ITEM(list, index));
+    }
+    return PyBool_FromLong(flat);
+}
+
+/* A spread copy of each spread row with nothing in it that can be changed; None where one is another. */
+static PyObject *
+copies_of(PyObject *module, PyObject *rows)
+{
+    if (immutable == NULL || !PyList_CheckExact(rows)) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t length = PyList_GET_SIZE(rows), at = 0;
+    PyObject *copies = PyList_New(length);
+    for (; copies != NULL && at < length && at < PyList_GET_SIZE(rows); at++) {
+        PyObject *row = PyList_GET_ITEM(rows, at), *fields, *copy;
+        if (!Py_IS_TYPE(row, row_type) || PART(row, list_offset) != Py_None) {
+            break;
+        }
+        fields = PyObject_GenericGetDict(row, NULL);
+        copy = fields == NULL ? NULL : PyDict_Copy(fields); /* it may run Python code: what nobody else has is looked at */
+        Py_XDECREF(fields);
+        if (copy == NULL) {
+            Py_CLEAR(copies);
+            break;
+        }
+        if (!all_immutable(copy)) {
+            Py_DECREF(copy);
+            break;
+        }
+        row = spread_row(copy);
+        if (row == NULL) {
+            Py_CLEAR(copies);
+            break;
+        }
+        PyList_SET_ITEM(copies, at, row);
+    }
+    if (copies != NULL && at == length) {
+        return copies;
+    }
+    Py_XDECREF(copies);
+    if (PyErr_Occurred()) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Numbers as machine words, (class, bytearray), where all are ints of 64 bits, or all floats; True of other values that nobody
+   can change; None where one may be another. */
+static PyObject *
+words_of(PyObject *module, PyObject *values)
+{
+    if (immutable == NULL || !PyList_CheckExact(values) || PyList_GET_SIZE(values) == 0) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t length = PyList_GET_SIZE(values), at = 0;
+    PyTypeObject *class = Py_TYPE(PyList_GET_ITEM(values, 0));
+    if ((class == &PyLong_Type || class == &PyFloat_Type) && length <= PY_SSIZE_T_MAX / 8) {
+        PyObject *words = PyByteArray_FromStringAndSize(NULL, length * 8);
+        if (words == NULL) {
+            return NULL;
+        }
+        char *place = PyByteArray_AS_STRING(words);
+        for (; at < length && Py_IS_TYPE(PyList_GET_ITEM(values, at), class); at++, place += 8) {
+            if (class == &PyFloat_Type) {
+                double number = PyFloat_AS_DOUBLE(PyList_GET_ITEM(values, at));
+                memcpy(place, &number, 8);
+                continue;
+            }
+            int overflow;
+            long long number = PyLong_AsLongLongAndOverflow(PyList_GET_ITEM(values, at), &overflow);
+            if (overflow) {
+                break;
+            }
+            memcpy(place, &number, 8);
+        }
+        if (at == length) {
+            return Py_BuildValue("(ON)", class, words);
+        }
+        Py_DECREF(words);
+    }
+    for (; at < length; at++) {
+        if (!is_immutable(PyList_GET_ITEM(values, at))) {
+            Py_RETURN_NONE;
+        }
+    }
+    Py_RETURN_TRUE;
+}
+
 /* The place of one of a Row's __slots__; -1 with an exception. */
 static Py_ssize_t
 offset_of(PyObject *row_class, const char *name)
@@ -590,14 +726,29 @@ bind(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+static PyObject *
+bind_immutable(PyObject *module, PyObject *classes)
+{
+    if (!PyFrozenSet_CheckExact(classes)) {
+        PyErr_SetString(PyExc_TypeError, "the classes whose values cannot be changed are a frozenset");
+        return NULL;
+    }
+    Py_XSETREF(immutable, Py_NewRef(classes));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
     {"bind", bind, METH_VARARGS, "Take the class Row and the kind INSERT."},
+    {"bind_immutable", bind_immutable, METH_O, "Take the classes whose values nobody can change."},
     {"test_of", test_of, METH_VARARGS, "A test of rows, or of tuples."},
     {"copier_of", copier_of, METH_VARARGS, "A test and a compact copy in one."},
     {"reader_of", reader_of, METH_VARARGS, "Makes spread copies of compact rows."},
     {"maker_of", maker_of, METH_VARARGS, "Makes spread rows of columns."},
     {"columns_of", columns_of, METH_O, "Spread rows as names and columns."},
     {"dicts_of", dicts_of, METH_VARARGS, "Compact rows as dicts."},
+    {"is_flat", is_flat, METH_O, "Whether a value is a Row with nothing in it that can be changed; False is no answer."},
+    {"words_of", words_of, METH_O, "Numbers as machine words."},
+    {"copies_of", copies_of, METH_O, "Spread copies of spread rows with nothing in them that can be changed."},
     {NULL},
 };
 
@@ -616,7 +767,7 @@ PyInit__row_loops(void)
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);
-    if (module != NULL && PyModule_AddIntConstant(module, "VERSION", VERSION) < 0) {
+    if (module != NULL && PyModule_AddStringConstant(module, "SOURCE", SOURCE) < 0) {
         Py_CLEAR(module);
     }
     return module;

@@ -35,10 +35,15 @@ from changelog_engine.types.row import (
     spread,
     values_of,
 )
+from changelog_engine.types.row_loops import LOOPS
 
 _TIMES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _NUMBERS = (bool, int, float, complex, Decimal, np.int64, np.int32, np.float64, np.float32, np.bool_)
 IMMUTABLE = frozenset((type(None), str, bytes, uuid.UUID, RowKind, range, *_NUMBERS, *_TIMES))
+_is_flat_row: Callable[[Any], bool] | None = None
+if LOOPS is not None:
+    LOOPS.bind_immutable(IMMUTABLE)
+    _is_flat_row = LOOPS.is_flat
 
 
 def own(value: Any, others: int = 0) -> Any:
@@ -52,6 +57,8 @@ def own(value: Any, others: int = 0) -> Any:
     if kind is tuple:
         return value if IMMUTABLE.issuperset(map(type, value)) else copied(value)
     if getrefcount(value) <= _ALONE + others:
+        if kind is Row and _is_flat_row is not None and _is_flat_row(value):
+            return value
         if kind is dict:
             inside: Iterable[Any] = value.values()
         elif kind is list:
@@ -97,6 +104,10 @@ def take_each(out: list[Any], results: Iterable[Any], own: Callable[[Any], Any] 
 
 def separate(values: Sequence[Any]) -> Sequence[Any]:
     """The values for one more receiver."""
+    if LOOPS is not None:
+        copies: list[Row] | None = LOOPS.copies_of(values)
+        if copies:
+            return copies
     kinds = set(map(type, values))
     if IMMUTABLE.issuperset(kinds):
         return values

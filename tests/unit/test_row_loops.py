@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import enum
 import gc
 import importlib.machinery
 import importlib.util
@@ -11,16 +14,18 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.same import same
 
-from changelog_engine.types import Row, RowKind, Types, composite, row
+from changelog_engine.operators import blocks
+from changelog_engine.types import Row, RowKind, Types, composite, copies, row, row_loops
 from changelog_engine.types.row import (
     columns_of_rows,
     dicts_of_rows,
@@ -114,11 +119,15 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     module.bind(Row, RowKind.INSERT)
+    module.bind_immutable(copies.IMMUTABLE)
     return module
 
 
 def _in_python(make: Any, *arguments: Any) -> Any:
-    with mock.patch.object(composite, "LOOPS", None), mock.patch.object(row, "LOOPS", None):
+    with contextlib.ExitStack() as stack:
+        for module in (blocks, composite, copies, row):
+            stack.enter_context(mock.patch.object(module, "LOOPS", None))
+        stack.enter_context(mock.patch.object(copies, "_is_flat_row", None))
         return make(*arguments)
 
 
@@ -168,6 +177,119 @@ def test_rows_of_columns(loops: ModuleType, columns: list[list[Any]], names: lis
     assert same(_outcome(compiled, columns), _outcome(make, columns))
 
 
+class _Meta(type):
+    """Classes whose own hash is an error, as that of an immutable class could be."""
+
+    def __hash__(cls) -> int:
+        raise AssertionError("the hash of a class was asked for")
+
+
+class _Odd(metaclass=_Meta):
+    pass
+
+
+class _Colour(enum.Enum):
+    RED = 1
+
+
+MIXED = st.one_of(
+    PARTS,
+    st.sampled_from(
+        [RowKind.INSERT, b"x", np.int64(1), datetime.date(2026, 1, 1), _Colour.RED, {}, (1, []), Row(a=1)]
+    ),
+)
+ROWS_OF_ALL = st.one_of(
+    rows(), st.builds(Row, a=MIXED, b=MIXED), st.builds(lambda *values: make_row([*"ab"], [*values]), MIXED)
+)
+
+
+@given(ROWS_OF_ALL)
+def test_flat_rows(loops: ModuleType, value: Any) -> None:
+    flat = loops.is_flat(value)
+    assert flat is False or (type(value) is Row and copies.IMMUTABLE.issuperset(map(type, value)))
+    plain = _outcome(lambda: {int, str, float}.issuperset(map(type, value)))
+    if type(value) is Row and plain == (True, []):
+        assert flat is True
+
+
+@given(st.lists(ROWS_OF_ALL, max_size=4))
+def test_copies(loops: ModuleType, values: list[Any]) -> None:
+    found = loops.copies_of(values)
+    if found is None:
+        return
+    assert same(_outcome(list, found), _outcome(_in_python, copies.separate, values))
+    for new, old in zip(found, values, strict=True):
+        assert new is not old
+        assert new._list is None
+        assert all(one is other for one, other in zip(new, old, strict=True))
+        before = _parts(old)
+        new[0] = "another"
+        assert same(_parts(old), before)
+
+
+@given(st.one_of(st.lists(MIXED), st.lists(st.integers(-(2**64), 2**64)), st.lists(st.floats())))
+def test_words(loops: ModuleType, values: list[Any]) -> None:
+    found = loops.words_of(values)
+    if found is None:
+        assert not values or not {int, str, float, type(None)}.issuperset(map(type, values))
+        return
+    column = _in_python(blocks.column_of, values)
+    if found is True:
+        assert column is values
+        assert copies.IMMUTABLE.issuperset(map(type, values))
+        return
+    with mock.patch.object(blocks, "LOOPS", loops):
+        again = blocks.column_of(values)
+    assert isinstance(column, np.ndarray)
+    assert isinstance(again, np.ndarray)
+    assert again.dtype.char == column.dtype.char
+    assert again.flags.writeable
+    assert again.tobytes() == column.tobytes()
+
+
+NAMED = st.builds(
+    lambda values: Row(**dict(zip(NAMES, values, strict=True))), FITTING | st.tuples(*[PARTS] * 3)
+)
+
+
+@given(st.lists(NAMED | rows(), min_size=1, max_size=3), st.sets(st.integers(0, 31), min_size=1, max_size=4))
+def test_columns_of_elements(loops: ModuleType, some: list[Any], chosen: set[int]) -> None:
+    """What moves to other tasks is the same, however it was made."""
+    values = [*some * 32][:32]
+    places = np.array(sorted(chosen), np.int64)
+
+    def packed() -> Any:
+        column = blocks.column_of(values)
+        return blocks._pack(column), blocks._pack(blocks.select(column, places))
+
+    with mock.patch.object(blocks, "LOOPS", loops), mock.patch.object(row, "LOOPS", loops):
+        compiled = _outcome(packed)
+    assert same(compiled, _outcome(_in_python, packed))
+
+
+def test_classes_with_a_hash_of_their_own_are_not_asked(loops: ModuleType) -> None:
+    odd = _Odd()
+    assert loops.is_flat(Row(a=odd)) is False
+    assert loops.copies_of([Row(a=1), Row(a=odd)]) is None
+    assert loops.words_of([1, odd]) is None
+    with pytest.raises(TypeError, match="a frozenset"):
+        loops.bind_immutable({int})
+
+
+def test_an_extension_of_another_source_is_not_used(
+    loops: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert row_loops._why_not(loops) is None
+    for other in (SimpleNamespace(SOURCE="00000000"), SimpleNamespace(VERSION=1)):
+        assert row_loops._why_not(other) == "it was built of another source than the one beside it"  # type: ignore[arg-type]
+    changed = tmp_path / "_row_loops.c"
+    changed.write_bytes(row_loops._SOURCE.read_bytes() + b"\n")
+    monkeypatch.setattr(row_loops, "_SOURCE", changed)
+    assert row_loops._why_not(loops) == "it was built of another source than the one beside it"
+    changed.unlink()
+    assert "cannot be read" in str(row_loops._why_not(loops))
+
+
 def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
     """Else all comparisons above could be of the reference with itself."""
     declared = DECLARED[0]
@@ -187,6 +309,13 @@ def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
     assert loops.maker_of(NAMES, (), never)([[1], [None], [0.5]]) == [spread]
     assert loops.columns_of([spread, spread]) == (NAMES, [[1, 1], [None, None], [0.5, 0.5]])
     assert loops.dicts_of([compact], NAMES) == [{"a": 1, "b": None, "c": 0.5}]
+    assert loops.is_flat(spread) is True
+    assert loops.is_flat(compact) is True
+    assert loops.copies_of([spread, spread]) == [spread, spread]
+    assert loops.words_of([1, -(2**63), 2**63 - 1])[0] is int
+    assert loops.words_of([0.5, float("nan")])[0] is float
+    assert loops.words_of([1, 2**63]) is True
+    assert loops.words_of(["a", None]) is True
     with pytest.raises(AssertionError, match="asked for 7"):
         loops.reader_of(NAMES, (), never)(7)
 
@@ -251,6 +380,41 @@ def collecting() -> Iterator[None]:
     gc.set_threshold(1, 1, 1)
     yield
     gc.set_threshold(*thresholds)
+
+
+@pytest.mark.parametrize("after", range(24))
+def test_a_list_that_is_emptied_while_it_is_copied(loops: ModuleType, after: int) -> None:
+    spread = [Row(a=index, b="b", c=0.5) for index in range(6)]
+    expected = [Row(a=index, b="b", c=0.5) for index in range(6)]
+    gc.disable()
+    _Garbage(spread, after)
+    thresholds = gc.get_threshold()
+    gc.set_threshold(1, 1, 1)
+    gc.enable()
+    try:
+        found = loops.copies_of(spread)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.collect()
+    assert found is None or found == expected
+
+
+def test_values_are_held_as_often_as_they_are_copied(loops: ModuleType, collecting: None) -> None:
+    value, number = "".join(["a", "value"]), 10**15 + 1
+    values, mixed = [number] * 5, [number, value, []]
+    before = sys.getrefcount(value), sys.getrefcount(number), sys.getrefcount(int)
+    for _ in range(100):
+        spread = [Row(a=value, b=number) for _ in range(5)]
+        assert loops.copies_of(spread) == spread
+        assert loops.copies_of([*spread, Row(a=[value])]) is None
+        assert loops.copies_of([*spread, 7]) is None
+        assert all(map(loops.is_flat, spread))
+        assert not loops.is_flat(Row(a=value, b=[number]))
+        assert len(loops.words_of(values)[1]) == 40
+        assert loops.words_of(mixed) is None
+        assert loops.words_of(mixed[:2]) is True
+    del spread
+    assert (sys.getrefcount(value), sys.getrefcount(number), sys.getrefcount(int)) == before
 
 
 def test_more_fields_than_there_is_room_for(loops: ModuleType) -> None:
