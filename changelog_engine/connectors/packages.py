@@ -69,4 +69,11 @@ KINESIS = Package("Kinesis needs", "boto3", "kinesis", "boto3")
 MYSQL = Package("JDBC's URLs of MySQL and MariaDB need", "pymysql", "jdbc", "pymysql")
 POSTGRESQL = Package("JDBC's URLs of PostgreSQL need", "psycopg", "jdbc", "psycopg")
 PULSAR = Package("Pulsar needs", "pulsar-client", "pulsar", "pulsar")
-RABBITMQ = Package("RabbitMQ needs", "pika", "rabbitmq", "pika", logger="pika")
+RABBITMQ = Package(
+    "RabbitMQ needs",
+    "pika",
+    "rabbitmq",
+    "pika",
+    ("pika.adapters.utils.connection_workflow",),
+    logger="pika",
+)

@@ -20,7 +20,10 @@ from obstore.store import from_url
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.protocol import Entry
 
-_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=30)}
+# The store's silence has a bound, and not the whole request, whose bytes may take long. Of an upload it is both.
+_SILENCE_S = 60
+_REQUEST_S = 600
+_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=_SILENCE_S)}
 
 
 class ObstoreClient:
@@ -36,7 +39,11 @@ class ObstoreClient:
 
     def __init__(self, uri: str, options: Mapping[str, str]) -> None:
         given: Any = {name.lower(): value for name, value in options.items() if name != "AWS_ALLOW_HTTP"}
-        client: Any = {"allow_http": options.get("AWS_ALLOW_HTTP") == "true"}
+        client: Any = {
+            "allow_http": options.get("AWS_ALLOW_HTTP") == "true",
+            "read_timeout": timedelta(seconds=_SILENCE_S),
+            "timeout": timedelta(seconds=_REQUEST_S),
+        }
         try:
             self._store = from_url(uri, config=given, client_options=client, retry_config=_RETRIES)
         except (BaseError, ValueError) as error:

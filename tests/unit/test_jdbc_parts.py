@@ -114,7 +114,29 @@ def test_quotes_without_an_end(sql):
     ],
 )
 def test_urls(url, expected):
-    assert driver_arguments(ConnectionOptions(url)) == expected
+    """What has no bound in the URL is bounded all the same."""
+    bounds = {
+        "postgresql": {
+            "connect_timeout": 30,
+            "answer_s": 300,
+            "fallback_application_name": "changelog-engine",
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+        },
+        "sqlite": {},
+        "mysql": {"connect_timeout": 30, "read_timeout": 300, "write_timeout": 300},
+    }
+    kind = url.split(":")[1].replace("mariadb", "mysql")
+    assert driver_arguments(ConnectionOptions(url)) == bounds[kind] | expected
+
+
+def test_no_bound_where_none_is_asked_for():
+    url = "jdbc:postgresql://h/d?socketTimeout=0"
+    assert "answer_s" not in driver_arguments(ConnectionOptions(url))
+    arguments = driver_arguments(ConnectionOptions("jdbc:mysql://h/d?socketTimeout=0&connectTimeout=0"))
+    assert not {"read_timeout", "write_timeout"} & arguments.keys()
+    assert arguments["connect_timeout"] > 86_400
 
 
 def test_user_and_password_go_before_the_url_s():

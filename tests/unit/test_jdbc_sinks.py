@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import pytest
+from servers.process import wait_for
 from support.databases import KINDS, Database
 
 from api.common import Row, Types
@@ -368,6 +369,36 @@ def test_a_writer_that_was_stopped_within_a_commit_holds_nobody_up(kind, request
     assert rows(database) == [(1, "a"), (2, "b")]
     first.close()
     second.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("within", ["a pipeline", "an answer"])
+@pytest.mark.usefixtures("impatient")
+def test_a_writer_that_was_stopped_where_the_server_has_no_bound(within, request, tmp_path, caplog):
+    """Between two statements of `executemany`, or with an answer that it did not read: the next one ends its session."""
+    database = Database("postgres", tmp_path, request)
+    database.execute("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(40))")
+    database.execute("INSERT INTO t VALUES (1, 'a')")
+    writer = writer_of(sink(database, f"{INSERT} ON CONFLICT (id) DO UPDATE SET name = 'b'", retries=9))
+    dialect = writer._session.dialect
+    stopped = dialect.connect(writer._session._options)
+    request.addfinalizer(stopped.close)
+    request.addfinalizer(writer.close)
+    dialect.begin(stopped)
+    update = b"UPDATE t SET name = 'c' WHERE id = 1"
+    if within == "a pipeline":
+        stopped.pgconn.enter_pipeline_mode()
+        stopped.pgconn.send_query_params(update, [])
+    else:
+        stopped.execute(update)
+        stopped.pgconn.send_query(b"SELECT repeat('x', 100000000)")
+    stopped.pgconn.flush()
+    has_begun = "SELECT 1 FROM pg_locks WHERE locktype = 'transactionid' AND database IS NULL AND pid <> pg_backend_pid()"
+    wait_for(lambda: bool(database.execute(has_begun)), "the lock of the row", 30)
+    writer.write([(1, "a")])
+    writer.prepare(False)
+    assert rows(database) == [(1, "b")]
+    assert "1 sessions were ended" in caplog.text
 
 
 @pytest.mark.slow

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import abc
 import datetime
+import functools
 import importlib
 import itertools
+import logging
 import re
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, ClassVar, TypeVar
 
+from changelog_engine.clock import Deadline
 from changelog_engine.connectors import packages
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, Grammar
@@ -19,6 +22,9 @@ from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 from changelog_engine.formats.texts import without_zone
 
+log = logging.getLogger("changelog_engine")
+
+T = TypeVar("T")
 Converter = Callable[[Any], Any]
 _SQLITE_PASSING = frozenset({5, 6})  # busy, locked
 _SQLITE_WAIT_S = 10
@@ -46,6 +52,15 @@ _BOUNDS_POSTGRESQL = "SELECT " + ", ".join(
         ("lock_timeout", _LONGEST_LOCK_S),
     ]
 )
+# It bounds no client that is silent between the statements of a pipeline (executemany), or that takes no more of an answer:
+# such sessions of ours are ended by the next one. A COPY's has other reasons to wait for its client.
+_END_ABANDONED = """
+    SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
+    AND application_name = current_setting('application_name') AND state = 'active'
+    AND wait_event IN ('ClientRead', 'ClientWrite') AND query !~* '^\\s*copy\\M'
+    AND query_start < clock_timestamp() - interval '{abandoned_s} s'
+"""
 
 
 class Dialect(abc.ABC):
@@ -113,6 +128,33 @@ class PostgresDialect(Dialect):
         "INSTANT": lambda instant: _utc(instant).replace(tzinfo=datetime.UTC)
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
+
+    def connect(self, options: ConnectionOptions) -> Any:
+        arguments = driver_arguments(options)
+        answer_s = arguments.pop("answer_s", None)
+        connection = _bounded_connection().connect(**arguments)
+        connection.answer_s = answer_s
+        self._end_abandoned(connection, options)
+        return connection
+
+    def _end_abandoned(self, connection: Any, options: ConnectionOptions) -> None:
+        """End the sessions of writers that were stopped where no bound of the server's ends them."""
+        try:
+            (ended,) = connection.execute(_END_ABANDONED.format(abandoned_s=ABANDONED_S)).fetchone()
+            connection.commit()
+        except self.driver().OperationalError:
+            raise
+        except self.driver().DatabaseError as error:  # a server that only speaks like PostgreSQL
+            log.debug("no look for abandoned sessions at %s: %s", options.shown_url, error)
+            connection.rollback()
+            return
+        if ended:
+            log.warning(
+                "the database at %s: %d sessions were ended whose process said nothing for %d s within a statement",
+                options.shown_url,
+                ended,
+                ABANDONED_S,
+            )
 
     def begin(self, connection: Any) -> None:
         # Of this transaction alone, as a pooler gives the connection to others; bounds that are set already stay.
@@ -235,6 +277,52 @@ def driver_of(url: str) -> Package | None:
         return dialect_of(ConnectionOptions(url)).package
     except ChangelogEngineError:
         return None
+
+
+@functools.cache
+def _bounded_connection() -> Any:
+    """Psycopg's class of connections, with a bound of the time for which a server says nothing: libpq waits for ever."""
+    driver = packages.POSTGRESQL.load()
+
+    class Connection(driver.Connection):  # type: ignore[misc,name-defined]
+        answer_s: float | None = None
+
+        def wait(self, generator: Any, *arguments: Any, **named: Any) -> Any:
+            if self.answer_s is None:
+                return super().wait(generator, *arguments, **named)
+            try:
+                return super().wait(_answered(generator, self.answer_s), *arguments, **named)
+            except TimeoutError as error:
+                self.close()  # else whatever follows would wait as long
+                raise driver.OperationalError(str(error)) from None
+
+    return Connection
+
+
+def _answered(generator: Generator[Any, Any, T], longest_s: float) -> Generator[Any, Any, T]:
+    """One of psycopg's generators, ended when its socket was not ready for so long.
+
+    Raises:
+        TimeoutError: it was not.
+    """
+    deadline = Deadline(longest_s)
+    try:
+        wanted = next(generator)
+        while True:
+            ready = yield wanted
+            if ready:
+                deadline = Deadline(longest_s)
+            elif deadline.passed:
+                raise TimeoutError(
+                    f"the server has not answered for {longest_s:g} s; where statements take longer, give the URL a longer "
+                    "socketTimeout"
+                )
+            wanted = generator.send(ready)
+    except StopIteration as end:
+        found: T = end.value
+        return found
+    finally:
+        generator.close()
 
 
 def _utc(instant: Any) -> datetime.datetime:

@@ -76,10 +76,11 @@ class Session:
                 self._roll_back()
                 raise
             except Exception as error:
-                self._roll_back()
                 passing = self.dialect.may_pass(error)
                 if passing:
-                    self.close()
+                    self.close()  # a server that does not answer would not answer ROLLBACK either
+                else:
+                    self._roll_back()
                 if not passing or tries >= self._max_retries:
                     raise ConnectorError(self._message(what, error, tries)) from None
                 tries += 1

@@ -12,6 +12,12 @@ from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 _Meaning = TypeVar("_Meaning")
 _URL = re.compile(r"jdbc:(\w+):(.*)", re.DOTALL)
+CONNECT_S = 30
+APPLICATION = "changelog-engine"
+ANSWER_S = 300  # to each statement; waits for locks end sooner
+# A machine that is gone is known sooner: its kernel answers no probe.
+_KEEPALIVES = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+_LONGEST_S = 31_536_000  # that PyMySQL takes
 _HANDLED = ("postgresql", "mysql", "mariadb", "sqlite")
 
 # Parameters of JDBC drivers that mean nothing to Python's: tuning, and what is always so here.
@@ -98,6 +104,8 @@ def database_of(options: ConnectionOptions) -> str:
 def driver_arguments(options: ConnectionOptions) -> dict[str, Any]:
     """What the Python driver's ``connect`` is called with. Of SQLite: ``path``, and ``pragmas``.
 
+    Of PostgreSQL also ``answer_s``: how long a statement waits for an answer; it is missing where there is no bound.
+
     Raises:
         ConfigurationError: a URL or a parameter that cannot be used.
     """
@@ -136,7 +144,12 @@ def _parameters(query: str, options: ConnectionOptions) -> dict[str, str]:
 
 def _postgresql(address: str, parameters: dict[str, str], options: ConnectionOptions) -> dict[str, Any]:
     hosts, database = _address(address, options)
-    arguments: dict[str, Any] = {}
+    arguments: dict[str, Any] = {
+        "connect_timeout": CONNECT_S,
+        "answer_s": ANSWER_S,
+        "fallback_application_name": APPLICATION,
+        **_KEEPALIVES,
+    }
     if hosts:
         arguments["host"] = ",".join(host for host, _ in hosts)
         arguments["port"] = ",".join(port or "5432" for _, port in hosts)
@@ -161,7 +174,7 @@ def _postgresql(address: str, parameters: dict[str, str], options: ConnectionOpt
         elif lowered in ("connecttimeout", "logintimeout"):
             arguments["connect_timeout"] = _whole(value, name, options)
         elif lowered == "sockettimeout":
-            arguments["tcp_user_timeout"] = _whole(value, name, options) * 1000
+            arguments["answer_s"] = _whole(value, name, options) or None
         elif lowered == "tcpkeepalive":
             arguments["keepalives"] = int(value.lower() == "true")
         elif lowered == "applicationname":
@@ -190,6 +203,9 @@ def _mysql(address: str, parameters: dict[str, str], options: ConnectionOptions)
         "password": password,
         "database": database or None,
         "charset": "utf8mb4",
+        "connect_timeout": CONNECT_S,
+        "read_timeout": ANSWER_S,
+        "write_timeout": ANSWER_S,
     }
     tls: dict[str, Any] = {}
     for name, value in parameters.items():
@@ -199,9 +215,9 @@ def _mysql(address: str, parameters: dict[str, str], options: ConnectionOptions)
         if lowered in _MYSQL_TLS_NAMES:
             tls |= _known(value, name, _MYSQL_TLS[_MYSQL_TLS_NAMES[lowered]], options)
         elif lowered == "connecttimeout":
-            arguments["connect_timeout"] = max(1, _whole(value, name, options) // 1000)
+            arguments["connect_timeout"] = _seconds(value, name, options) or _LONGEST_S
         elif lowered == "sockettimeout":
-            seconds = max(1, _whole(value, name, options) // 1000)
+            seconds = _seconds(value, name, options)
             arguments |= {"read_timeout": seconds, "write_timeout": seconds}
         else:
             _refuse_unless_ignored(name, options, (*_MYSQL_TLS, "connectTimeout", "socketTimeout"))
@@ -265,6 +281,12 @@ def _whole(value: str, name: str, options: ConnectionOptions) -> int:
     if not value.isdigit():
         raise ConfigurationError(f"{options.shown_url}: the parameter {name!r} must be a whole number")
     return int(value)
+
+
+def _seconds(value: str, name: str, options: ConnectionOptions) -> int | None:
+    """The whole seconds of a number of milliseconds, at least one; None for 0, which is no bound."""
+    milliseconds = _whole(value, name, options)
+    return max(1, milliseconds // 1000) if milliseconds else None
 
 
 def _refuse_unless_ignored(name: str, options: ConnectionOptions, known: Iterable[str]) -> None:

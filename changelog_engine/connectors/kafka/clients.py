@@ -149,8 +149,12 @@ def failure(
     last = None if troubles is None else troubles.final or troubles.last
     if last is not None and last.str() not in text:
         text += f" ({last.str()})"
-    servers = properties.bootstrap_servers
-    return ConnectorError(f"Kafka ({servers}): {doing} failed: {properties.redacted(text)}")
+    return ConnectorError(f"{named(properties)}: {doing} failed: {properties.redacted(text)}")
+
+
+def named(properties: ClientProperties) -> str:
+    """Kafka and where it is."""
+    return f"Kafka ({properties.bootstrap_servers})"
 
 
 def _text_of(error: Any) -> str:

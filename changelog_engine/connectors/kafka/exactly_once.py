@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.clock import Deadline
+from changelog_engine.connectors.kafka.clients import named
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.sink import KafkaSink, KafkaWriter, check_producer, first_partition
@@ -39,6 +40,7 @@ from changelog_engine.connectors.protocols import (
     Prepared,
     SinkContext,
 )
+from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ConfigurationError, ConnectorError
 
 log = logging.getLogger("changelog_engine")
@@ -108,6 +110,7 @@ class _Slot:
         self.id = identity
         settings = {"transactional.id": identity, "transaction.timeout.ms": str(sink.timeout_ms)}
         self._sink = sink
+        self._trouble = Trouble(f"{named(sink.properties)}: transactional id {identity!r}")
         self.producer = RecordProducer(sink.properties, settings)
         self._call("init_transactions", f"taking transactional id {identity!r}", _STEP_TIMEOUT_S)
 
@@ -125,7 +128,6 @@ class _Slot:
         while True:
             try:
                 self.producer.call(doing, name, *timeout_s)
-                return
             except kafka.KafkaException as failed:
                 error = failed.args[0]
                 tries -= 1
@@ -134,8 +136,13 @@ class _Slot:
                         f"{self._sink.properties.what}: property 'transaction.timeout.ms' is {self._sink.timeout_ms}, which "
                         "is larger than the brokers' transaction.max.timeout.ms; set a smaller one"
                     ) from None
+                why = self.producer.failure(doing, error)
                 if not error.retriable() or tries <= 0:
-                    raise self.producer.failure(doing, error) from None
+                    raise why from None
+                self._trouble.again(str(why))
+            else:
+                self._trouble.over()
+                return
 
 
 class TransactionalWriter(CommittingWriter):

@@ -7,16 +7,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from changelog_engine.clock import Deadline
 from changelog_engine.connectors.kafka.clients import (
     Troubles,
     failure,
     make,
+    named,
     serve,
     topics_of,
 )
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import INPUT_END_MS
+from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ConnectorError, TypeMismatchError
 from changelog_engine.graph.hooks import bulk_of
 from changelog_engine.types.typeinfo import shown
@@ -26,6 +29,7 @@ log = logging.getLogger("changelog_engine")
 _ANY_PARTITION = -1
 _POLL_S = 0.1
 _FLUSH_STEP_S = 1.0
+_SILENT_S = 10.0  # after which the log says that nothing is delivered
 
 
 @dataclass(eq=False)
@@ -80,6 +84,7 @@ class RecordProducer:
         self._only_log = only_log
         self._troubles = Troubles()
         self._failed: Any = None
+        self._trouble = Trouble(f"{named(properties)}: writing")
         self._kafka = KAFKA.load()
         given = properties.settings
         defaults = {
@@ -138,13 +143,14 @@ class RecordProducer:
     def _send_later(self, topic: str, *record: Any) -> None:
         """Hand a record over that had no room; its fields are those of ``produce``."""
         value, key, where, time = record
+        silent = Deadline(_SILENT_S)
         while True:
             self.poll(_POLL_S)
             try:
                 self._client.produce(topic, value, key, where, None, None, time)
                 return
             except BufferError:
-                continue
+                self._say_if(silent)
             except self._kafka.KafkaException as error:
                 raise self._refused(topic, error) from None
 
@@ -177,9 +183,21 @@ class RecordProducer:
         Raises:
             ConnectorError: something was not, which librdkafka knows after ``delivery.timeout.ms``.
         """
-        while self.call("writing", "flush", _FLUSH_STEP_S):
+        least, silent = None, Deadline(_SILENT_S)
+        while left := self.call("writing", "flush", _FLUSH_STEP_S):
             self.check()
+            if least is None or left < least:
+                least, silent = left, Deadline(_SILENT_S)
+            self._say_if(silent)
+        self._trouble.over()
         self.check()
+
+    def _say_if(self, silent: Deadline) -> None:
+        """Say that the brokers take nothing, when it has been so for a while: librdkafka waits for minutes."""
+        if silent.passed:
+            self._trouble.again(
+                str(self.failure("writing", f"{len(self._client)} records are not delivered yet"))
+            )
 
     def check(self) -> None:
         """Raise when something was not delivered."""

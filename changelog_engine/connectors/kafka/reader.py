@@ -4,6 +4,7 @@ Invariants:
     * What is given out begins exactly at the position asked for, and follows the log without a gap.
     * Reading waits no longer than a few milliseconds for records that are not there.
     * What one partition has in store while others are asked for is bounded.
+    * Who reads nothing because no broker answers says so in the log: librdkafka tries again by itself, for ever.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from types import NoneType
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import Deadline, monotonic_s
-from changelog_engine.connectors.kafka.clients import Troubles, failure, make, serve
+from changelog_engine.connectors.kafka.clients import Troubles, failure, make, named, serve
 from changelog_engine.connectors.kafka.offsets import TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
+from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ConnectorError
 from changelog_engine.graph.hooks import bulk_of, hook_of
 from changelog_engine.types import Row
@@ -37,6 +39,8 @@ _AT_ONCE = (
     2_000  # more at once leave the processor's caches before they are decoded, which costs half as much again
 )
 _CLOSE_TIMEOUT_S = 10.0
+_LOOK_EVERY_S = 5.0  # whether the broker answers, when something was wrong
+_LOOK_TIMEOUT_S = 1.0
 
 
 class KafkaRecord(NamedTuple):
@@ -54,7 +58,7 @@ class KafkaRecord(NamedTuple):
 class _Partition:
     """What is known of a partition that is read."""
 
-    def __init__(self, topic: str, partition: int, offset: int) -> None:
+    def __init__(self, named: str, topic: str, partition: int, offset: int) -> None:
         self.topic = topic
         self.partition = partition
         self.next = offset  # where the next record that is given out lies, or after a gap
@@ -63,6 +67,7 @@ class _Partition:
         self.end: int | None = None  # nothing between the last record and here; None when not known
         self.error: Any = None
         self.paused = False
+        self.trouble = Trouble(f"{named}: reading topic {topic!r}, partition {partition}")
 
 
 class Fetcher:
@@ -96,6 +101,7 @@ class Fetcher:
         self._consumer = make("Consumer", properties, {**given, **settings}, self._troubles)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._dry_at = 0.0
+        self._looked_s = float("-inf")
         self._plenty = False  # the last fetch gave as many records as it may
         self._uncommitted: dict[TopicPartition, int] = {}
         self.readers = 0
@@ -165,7 +171,9 @@ class Fetcher:
             self._consumer.incremental_assign([where])
         except self._kafka.KafkaException as error:
             raise self._failure(f"reading topic {topic!r}, partition {partition}", error) from None
-        place = self._partitions[topic, partition] = _Partition(topic, partition, offset)
+        place = self._partitions[topic, partition] = _Partition(
+            named(self._properties), topic, partition, offset
+        )
         return place
 
     def _fetch(self, wanted: _Partition, most: int, wait_s: float, waits: bool = True) -> None:
@@ -191,6 +199,25 @@ class Fetcher:
             step_s = _WAIT_S
         if not arrived and waits:
             self._dry_at = monotonic_s()
+        if wanted.stored:
+            wanted.trouble.over()
+        elif self._troubles.last is not None:
+            self._look(wanted)
+
+    def _look(self, wanted: _Partition) -> None:
+        """Whether a partition's broker answers, after some trouble of the client's."""
+        if monotonic_s() - self._looked_s < _LOOK_EVERY_S:
+            return
+        where = self._kafka.TopicPartition(wanted.topic, wanted.partition)
+        try:
+            self._consumer.get_watermark_offsets(where, timeout=_LOOK_TIMEOUT_S)
+        except self._kafka.KafkaException as error:
+            doing = f"reading topic {wanted.topic!r}, partition {wanted.partition}"
+            wanted.trouble.again(str(self._failure(doing, error)))
+        else:
+            self._troubles.last = None
+            wanted.trouble.over()
+        self._looked_s = monotonic_s()
 
     def _store(self, arrived: list[Any]) -> None:
         if any(map(self._kafka.Message.error, arrived)):  # drives our own code

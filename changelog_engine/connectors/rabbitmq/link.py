@@ -218,9 +218,11 @@ def declare(options: ConnectionOptions, queue: str) -> None:
         ConnectorError: no connection, or the broker does not let us.
     """
     pika = RABBITMQ.load()
+    # A broker that is silent within the handshake ends it with an error of pika's that is not one of AMQPError.
+    workflow = pika.adapters.utils.connection_workflow.AMQPConnectorException
     try:
         connection = pika.BlockingConnection(options.parameters())
-    except (OSError, pika.exceptions.AMQPError) as error:
+    except (OSError, pika.exceptions.AMQPError, workflow) as error:
         raise failure(options, "connecting", error) from None
     try:
         try:
