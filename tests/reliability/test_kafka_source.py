@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -27,7 +29,9 @@ from api.datastream.connectors.kafka import (
     KafkaTopicPartition,
 )
 from api.datastream.formats.json import JsonRowDeserializationSchema
+from changelog_engine.clock import Deadline
 from changelog_engine.connectors import kafka as engine
+from changelog_engine.connectors.protocols import Split
 from changelog_engine.errors import ConnectorError, JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.graph.tags import OutputTag
@@ -313,6 +317,37 @@ def test_the_broker_dies_while_it_reads(kafka: KafkaServer, tmp_path: Path) -> N
     job = Stopped(tmp_path / "log", texts(*range(10)), die, after=5)
     job.run(graph_of(builder(kafka, topic).build()))
     assert job.output == texts(*range(10))
+
+
+def test_it_says_that_the_broker_is_silent_and_that_it_answers_again(
+    kafka: KafkaServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = kafka.create_topic()
+    kafka.produce(topic, ["before"])
+    source: Any = builder(kafka, topic).set_property("socket.timeout.ms", "3000").build()._source
+    reader = source.reader(Split(f"{topic}-0", 0))
+    found: list[str] = []
+
+    def read_until(done: Callable[[], bool]) -> None:
+        deadline = Deadline(120)
+        while not done():
+            assert not deadline.passed, caplog.text
+            values, position = reader.read(len(found), 10)[:2]
+            found.extend(values)
+            assert position == len(found)
+
+    read_until(lambda: bool(found))
+    assert kafka.pid is not None
+    os.kill(kafka.pid, signal.SIGSTOP)
+    try:
+        read_until(lambda: "trying again" in caplog.text)
+    finally:
+        os.kill(kafka.pid, signal.SIGCONT)
+    read_until(lambda: "works again" in caplog.text)
+    assert f"Kafka ({kafka.bootstrap_servers}): reading topic '{topic}', partition 0 failed" in caplog.text
+    kafka.produce(topic, ["after"])
+    read_until(lambda: found == ["before", "after"])
+    reader.close()
 
 
 def test_offsets_are_committed_for_monitoring(kafka: KafkaServer, tmp_path: Path, numbers: str) -> None:

@@ -1,6 +1,7 @@
 """``make servers``: fetch what the servers need into ``.servers``; say what is missing that only a system's packages have.
 
-Nothing is fetched twice: each part is made in a folder beside its own, which then takes its place.
+Nothing is fetched twice: each part is made in a folder beside its own, which then takes its place. Of two runs at once the
+second waits for the first, and says so.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ sys.path.pop(0)  # this folder: pulsar is the client, not our module
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from changelog_engine.spark.class_archive import CACHE_VARIABLE
+from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
 from servers import (
     cassandra_node,
     kafka,
@@ -33,6 +35,7 @@ from servers import (
 from servers.process import (
     CACHE,
     Server,
+    ServerFailed,
     ServerMissing,
     classes_of,
     find_program,
@@ -51,13 +54,34 @@ AnyServer = TypeVar("AnyServer", bound=Server)
 def main() -> int:
     """The exit status: 0 when all servers can be started, or all that ``SERVERS_REQUIRED`` names."""
     CACHE.mkdir(exist_ok=True)
-    missing: dict[str, ServerMissing] = {}
+    lock = _alone()
+    try:
+        return _install()
+    finally:
+        lock.release()
+
+
+def _alone() -> Lock:
+    """The lock of who installs; waits until nobody else does."""
+    path = str(CACHE / "install.lock")
+    try:
+        lock = lock_file(path)
+    except LockTakenError as taken:
+        other = taken.note.decode(errors="replace") or "unknown"
+        print(f"Another make servers (process {other}) fills {CACHE}; waiting for its end ...", flush=True)
+        lock = lock_file(path, wait=True)
+    lock.note(str(os.getpid()).encode())
+    return lock
+
+
+def _install() -> int:
+    missing: dict[str, Exception] = {}
     for server, install in SERVERS.items():
         try:
             if install is not None:
                 install()
             server.check_installed()
-        except ServerMissing as reason:
+        except (ServerMissing, ServerFailed) as reason:
             missing[server.name] = reason
     _archive_spark()
     for name, reason in missing.items():

@@ -273,10 +273,14 @@ class Server(ABC):
         """Run a program of the server's, as the server's user, in its folder.
 
         Raises:
-            ServerFailed: It ended with another status than 0.
+            ServerFailed: It ended with another status than 0, or did not end in time.
         """
         self._process = self._spawn(command)
-        status = self._process.wait(_START_TIMEOUT_S)
+        try:
+            status: int | str = self._process.wait(_START_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            status = f"none within {_START_TIMEOUT_S:g} s"
         self._reap()
         if status:
             raise ServerFailed(f"{self.name}: {command[0]} ended with status {status}:\n{self._log_tail()}")

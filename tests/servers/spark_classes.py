@@ -41,20 +41,24 @@ def make(folder: Path) -> None:
     options = [JVM_OPTIONS.default, *class_archive.recording_options(unfinished)]
     environment = {**os.environ, "SPARK_SUBMIT_OPTS": " ".join(options), "SPARK_LOCAL_IP": "127.0.0.1"}
     root = str(Path(__file__).resolve().parents[2])
-    said = subprocess.run(
-        [sys.executable, str(_WORK), str(folder)],
-        cwd=folder,
-        env={**environment, "PYTHONPATH": root, "SPARK_LOCAL_DIRS": str(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,  # the JVM holds it until it has written
-        stderr=subprocess.STDOUT,
-        check=False,
-        text=True,
-        errors="replace",
-        timeout=_TIMEOUT_S,
-    )
-    if said.returncode or not unfinished.is_file():
-        print(f"No archive of Spark SQL's classes; tests do without:\n{said.stdout}", file=sys.stderr)
+    try:
+        work = subprocess.run(
+            [sys.executable, str(_WORK), str(folder)],
+            cwd=folder,
+            env={**environment, "PYTHONPATH": root, "SPARK_LOCAL_DIRS": str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,  # the JVM holds it until it has written
+            stderr=subprocess.STDOUT,
+            check=False,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+        )
+        failed, said = work.returncode != 0, work.stdout
+    except subprocess.TimeoutExpired:
+        failed, said = True, f"the work took longer than {_TIMEOUT_S} s"
+    if failed or not unfinished.is_file():
+        print(f"No archive of Spark SQL's classes; tests do without:\n{said}", file=sys.stderr)
         unfinished.unlink(missing_ok=True)
         return
     unfinished.chmod(0o600)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import os
 import signal
 import subprocess
@@ -194,6 +196,23 @@ def test_servers_end_with_the_process_that_started_them() -> None:
     for pid, port, folder in started:
         wait_for(lambda port=port: not accepts_connections(int(port)), f"the end of process {pid}", 60)
         wait_for(lambda folder=folder: not Path(folder).exists(), f"{folder} to go", 60)
+
+
+def test_of_two_installations_the_second_waits_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend("taken away by the module, as its own folder")
+    install = importlib.import_module("servers.install")
+    monkeypatch.setattr(install, "CACHE", tmp_path)
+    first = install._alone()
+    with ThreadPoolExecutor(1) as pool:
+        second = pool.submit(install._alone)
+        said = io.StringIO()
+        wait_for(lambda: bool(said.write(capsys.readouterr().out)), "a word", 30)
+        assert f"(process {os.getpid()}) fills {tmp_path}; waiting" in said.getvalue()
+        assert not second.done()
+        first.release()
+        second.result(30).release()
 
 
 @pytest.mark.parametrize(
