@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import TracebackType
 
 from changelog_engine.errors import StorageError
@@ -34,8 +35,10 @@ class MaterializerLock:
             self._lock = self._storage.lock(LOCK)
         except LockTakenError as error:
             raise MaterializerBusyError(
-                f"another process materializes the job in {self._storage.root}: let it finish"
+                f"another process materializes the job in {self._storage.root} ({error.holder}): let it finish"
             ) from error
+        with contextlib.suppress(StorageError):  # on a full disk a truncation makes room
+            self._lock.note_process()
         return self
 
     def __exit__(

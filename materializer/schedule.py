@@ -56,6 +56,7 @@ class Schedule:
         monitor: JobMonitor | None = None,
     ) -> None:
         self.failures = 0
+        self._busy = 0  # in a row: another process had the lock
         self.done: Materialization | None = None
         self._folder = folder
         self._interval_s = interval_ms / 1000
@@ -96,10 +97,14 @@ class Schedule:
         """One materialization and truncation; a failure is counted."""
         try:
             upkeep(self._folder, self._runner(), self._retention, self._told, self._now_s)
-            self.failures = 0
+            self.failures = self._busy = 0
             self._monitor.upkeep = self._monitor.upkeep._replace(failed_in_a_row=0)
         except MaterializerBusyError as busy:
-            log.info("%s", busy)
+            self._busy += 1
+            level = (
+                logging.INFO if self._busy == 1 else logging.WARNING
+            )  # it may be stopped, and the log grows
+            log.log(level, "%s; %d times in a row now", busy, self._busy)
         except Exception as failure:
             if self._stopping.is_set():
                 return

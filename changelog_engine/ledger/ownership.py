@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import uuid
@@ -62,11 +61,10 @@ class DriverLock:
         except LockTakenError as error:
             raise FencedError(
                 f"the job {self._folder.name!r} in {self._folder.storage.root} is being run by another driver "
-                f"({_describe(error.note)}): stop that one first, or give this job another name or base path"
+                f"({error.holder}): stop that one first, or give this job another name or base path"
             ) from error
-        document = {"host": socket.gethostname(), "pid": os.getpid(), "since": _iso(self._clock())}
         try:
-            self._lock.note(json.dumps(document).encode())
+            self._lock.note_process(self._clock)
         except StorageError:
             self.release()
             raise
@@ -272,14 +270,6 @@ def _takeover(storage: Storage, strangers: list[str]) -> str:
         )
     name = parse_row(strangers[-1])
     return f"another driver (attempt {name.attempt if name else '?'}, checkpoint {name.checkpoint if name else '?'})"
-
-
-def _describe(holder: bytes) -> str:
-    try:
-        document = json.loads(holder)
-        return f"host {document['host']}, pid {document['pid']}, since {document['since']}"
-    except (ValueError, KeyError, TypeError):
-        return "it has just started"
 
 
 def _iso(seconds: float) -> str:

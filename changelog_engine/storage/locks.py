@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import socket
 import weakref
+from collections.abc import Callable
+from datetime import UTC, datetime
 
+from changelog_engine.clock import wall_s
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.retry import explain
 
@@ -30,6 +35,21 @@ class LockTakenError(StorageError):
     def __init__(self, path: str, note: bytes) -> None:
         super().__init__(f"{path} is locked by another process", path)
         self.note = note
+
+    @property
+    def holder(self) -> str:
+        """Who holds it, as it noted by ``note_process``, and whether that process is stopped."""
+        try:
+            document = json.loads(self.note)
+            host, pid, since = document["host"], document["pid"], document["since"]
+        except (ValueError, KeyError, TypeError):
+            return "it has just started"
+        words = f"host {host}, pid {pid}, since {since}"
+        if host == socket.gethostname() and is_stopped(pid):
+            words += (
+                f"; that process is stopped: let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})"
+            )
+        return words
 
 
 class Lock:
@@ -72,6 +92,19 @@ class Lock:
                 os.pwrite(self._descriptor, note, 0)
             except OSError as error:
                 raise explain(error, "write who holds the lock file", self._path, 1) from error
+
+    def note_process(self, clock: Callable[[], float] = wall_s) -> None:
+        """Write down that this process holds the lock, and since when.
+
+        Args:
+            clock: seconds since 1970.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        since = datetime.fromtimestamp(clock(), UTC).isoformat(timespec="seconds")
+        document = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
+        self.note(json.dumps(document).encode())
 
     def release(self) -> None:
         """Give the lock back."""
@@ -141,6 +174,15 @@ def is_locked(path: str, pid: int | None = None) -> bool | None:
         if inode == str(found.st_ino) and (of == device or words[4] == str(pid)):
             return True
     return False
+
+
+def is_stopped(pid: object) -> bool:
+    """Whether a process of this machine is stopped, as by SIGSTOP or Ctrl-Z; false where the system doesn't say."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
+    except (OSError, IndexError):
+        return False
 
 
 def _forget_after_fork() -> None:

@@ -6,6 +6,8 @@ Reliability case 15 and reliability case 17: tests name theirs.
 from __future__ import annotations
 
 import errno
+import logging
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +46,7 @@ from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
+from materializer.lock import MaterializerLock
 from materializer.materialize import materialize
 from materializer.processes import FoldProcesses
 from materializer.runner import HERE
@@ -134,6 +137,25 @@ def test_case_17_one_in_flight(tmp_path: Path) -> None:
         return HERE.map(function, tasks)
 
     assert materialize(folder, run=mock.Mock(map=map_)) is not None
+
+
+def test_case_17_who_holds_the_lock_for_long_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reliability case 17: it may be stopped, and the log grows meanwhile."""
+    _, _, folder = stopped(tmp_path)
+    schedule = Schedule(folder, 10, None, 0, mock.Mock(), lambda: [HERE])
+    caplog.set_level(logging.INFO, "changelog_engine")
+    folder.open_snapshots()
+    with MaterializerLock(folder):
+        schedule.once()
+        schedule.once()
+    busy = [record for record in caplog.records if "materializes the job" in record.message]
+    assert [record.levelname for record in busy] == ["INFO", "WARNING"]
+    assert f"pid {os.getpid()}" in busy[1].message
+    assert "2 times in a row" in busy[1].message
+    schedule.once()
+    assert schedule.done is not None
 
 
 def test_case_17_failures_are_tolerated_then_fail_the_job(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_lock_whose_holder_cannot_be_written_is_free_again(
         pass
 
 
-def test_kill_9_frees_the_lock(tmp_path: Path) -> None:
+def test_a_holder_that_is_stopped_is_called_so_and_kill_9_frees_the_lock(tmp_path: Path) -> None:
     folder = open_job_folder(str(tmp_path), "job")
     code = (
         "import sys, time\n"
@@ -108,7 +108,13 @@ def test_kill_9_frees_the_lock(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stdout.readline() == "held\n"
-    with pytest.raises(FencedError, match=f"pid {process.pid}"):
+    with pytest.raises(FencedError, match=rf"pid {process.pid}, since [^;]*\)"):
+        DriverLock(folder).acquire()
+    process.send_signal(signal.SIGSTOP)
+    os.waitpid(process.pid, os.WUNTRACED)
+    with pytest.raises(
+        FencedError, match=rf"pid {process.pid}, .*that process is stopped: .*kill -CONT {process.pid}"
+    ):
         DriverLock(folder).acquire()
     process.send_signal(signal.SIGKILL)
     process.wait()
