@@ -54,6 +54,7 @@ class TestConfig:
     def test_what_was_not_set(self) -> None:
         config = filled().build()
         assert config.get_requested_heartbeat() is None
+        assert config._options.parameters().heartbeat == 20
         assert config.is_automatic_recovery() is None
         assert "p/w" not in repr(config) + repr(config._options)
         assert pickle.loads(pickle.dumps(config))._options == config._options

@@ -21,6 +21,9 @@ LARGEST_SHORT = (
 LARGEST_TIMEOUT_MS = 2**31 - 1
 SMALLEST_FRAME, LARGEST_FRAME = 4_096, 131_072
 RECOVERY_INTERVAL_MS = 5_000
+HEARTBEAT_S = (
+    20  # of a client that was stopped the broker knows after three; until then it keeps messages from others
+)
 BLOCKED_TIMEOUT_S = (
     300  # how long a broker that is out of memory or disk may take nothing before the job fails
 )
@@ -64,7 +67,8 @@ class ConnectionOptions:
         automatic_recovery: False: a broker that does not answer is not asked again, the attempt of the job fails.
         topology_recovery: kept, without effect: a new connection has a new consumer.
         connection_timeout_ms: how long a try to connect may take; None for pika's default, 0 for ever.
-        channel_max, frame_max, heartbeat_s: asked of the broker; None for its own. 0 means no limit, no heartbeats.
+        channel_max, frame_max: asked of the broker; None for its own. 0 means no limit.
+        heartbeat_s: asked of the broker, which may have a shorter one; None for 20 s. 0 means no heartbeats.
         prefetch_count: how many messages the source may have that are not acknowledged; None or 0 for no limit.
     """
 
@@ -110,8 +114,7 @@ class ConnectionOptions:
             given["channel_max"] = self.channel_max
         if self.frame_max:
             given["frame_max"] = self.frame_max
-        if self.heartbeat_s is not None:
-            given["heartbeat"] = self.heartbeat_s
+        given["heartbeat"] = HEARTBEAT_S if self.heartbeat_s is None else self.heartbeat_s
         return pika.ConnectionParameters(
             host=self.host,
             port=self.port,
