@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from decimal import Decimal
 
 import pytest
@@ -334,6 +335,7 @@ def impatient(monkeypatch):
     sooner = dialects._BOUNDS_POSTGRESQL.replace("'20s'", "'2s'").replace("'30s'", "'2s'")
     monkeypatch.setattr(dialects, "_BOUNDS_POSTGRESQL", sooner)
     monkeypatch.setattr(dialects, "ABANDONED_S", 2)
+    monkeypatch.setattr(dialects, "_LONGEST_LOCK_S", 2)
 
 
 @pytest.mark.slow
@@ -414,6 +416,23 @@ def test_a_connection_that_was_idle_for_long_is_made_anew(kind, request, tmp_pat
         time.sleep(3)
     assert rows(database) == [(1, "a"), (2, "a")]
     assert not caplog.messages
+    writer.close()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("impatient")
+def test_a_lock_of_a_whole_table_that_stays_ends_in_an_error(request, tmp_path):
+    """For which MariaDB waits a day, and MySQL a year."""
+    database = Database("mariadb", tmp_path, request)
+    database.execute(TABLE)
+    writer = writer_of(sink(database, retries=1))
+    writer.write([(1, "a")])
+    with closing(database.server.connect(database.name)) as other, other.cursor() as cursor:
+        cursor.execute("LOCK TABLES t WRITE")
+        with pytest.raises(ConnectorError, match=r"writing rows failed \(2 times\) .*Lock wait timeout"):
+            writer.prepare(False)
+    writer.prepare(False)
+    assert rows(database) == [(1, "a")]
     writer.close()
 
 

@@ -197,10 +197,12 @@ class MySqlDialect(Dialect):
     closes_idle = True
 
     def connect(self, options: ConnectionOptions) -> Any:
-        # MySQL has no bound of idle transactions alone. It has one of waits for locks, 50 s.
+        # MySQL has no bound of idle transactions alone. It has one of waits for rows, 50 s, and for tables, a day or a year.
         connection = super().connect(options)
+        bounds = {"wait_timeout": ABANDONED_S, "lock_wait_timeout": _LONGEST_LOCK_S}
+        least = [f"{name} = LEAST(@@SESSION.{name}, {bound_s})" for name, bound_s in bounds.items()]
         with connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION wait_timeout = LEAST(@@SESSION.wait_timeout, {ABANDONED_S})")
+            cursor.execute(f"SET SESSION {', '.join(least)}")
         return connection
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
