@@ -31,6 +31,7 @@ from api.datastream.connectors.kafka import (
 from api.datastream.formats.json import JsonRowDeserializationSchema
 from changelog_engine.clock import Deadline
 from changelog_engine.connectors import kafka as engine
+from changelog_engine.connectors.kafka import reader as reader_module
 from changelog_engine.connectors.protocols import Split
 from changelog_engine.errors import ConnectorError, JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
@@ -317,6 +318,46 @@ def test_the_broker_dies_while_it_reads(kafka: KafkaServer, tmp_path: Path) -> N
     job = Stopped(tmp_path / "log", texts(*range(10)), die, after=5)
     job.run(graph_of(builder(kafka, topic).build()))
     assert job.output == texts(*range(10))
+
+
+def test_it_says_that_an_open_transaction_holds_records_back(
+    kafka: KafkaServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of a producer that was stopped; once, however long it lasts."""
+    monkeypatch.setattr(reader_module, "_HELD_S", 1.0)
+    topic = kafka.create_topic()
+    kafka.produce(topic, ["before"])
+    source: Any = builder(kafka, topic).set_property("isolation.level", "read_committed").build()._source
+    reader = source.reader(Split(f"{topic}-0", 0))
+    position: Any = 0
+    found: list[str] = []
+
+    def read_until(done: Callable[[], bool]) -> None:
+        nonlocal position
+        deadline = Deadline(60)
+        while not done():
+            assert not deadline.passed, caplog.text
+            values, position = reader.read(position, 10)[:2]
+            found.extend(values)
+
+    idle_until = Deadline(2)
+    read_until(lambda: idle_until.passed)
+    assert not caplog.messages
+    producer = kafka.producer(transactional_id=topic)
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, "open")
+    producer.flush(30)
+    read_until(lambda: bool(caplog.messages))
+    still_until = Deadline(2)
+    read_until(lambda: still_until.passed)
+    (message,) = caplog.messages
+    assert (
+        f"topic '{topic}', partition 0: a transaction that is open holds back 1 offsets from 1 on" in message
+    )
+    producer.commit_transaction(30)
+    read_until(lambda: found == ["before", "open"])
+    reader.close()
 
 
 def test_it_says_that_the_broker_is_silent_and_that_it_answers_again(

@@ -307,14 +307,16 @@ def _answered(generator: Generator[Any, Any, T], longest_s: float) -> Generator[
     Raises:
         TimeoutError: it was not.
     """
-    deadline = Deadline(longest_s)
+    silent: Deadline | None = None  # since psycopg first looked in vain
     try:
         wanted = next(generator)
         while True:
             ready = yield wanted
             if ready:
-                deadline = Deadline(longest_s)
-            elif deadline.passed:
+                silent = None
+            elif silent is None:
+                silent = Deadline(longest_s)
+            elif silent.passed:
                 raise TimeoutError(
                     f"the server has not answered for {longest_s:g} s; where statements take longer, give the URL a longer "
                     "socketTimeout"

@@ -41,6 +41,8 @@ _AT_ONCE = (
 _CLOSE_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 5.0  # whether the broker answers, when something was wrong
 _LOOK_TIMEOUT_S = 1.0
+_HELD_S = 120.0  # for which a transaction may hold records back; those of Flink are as long as its checkpoint interval
+_HELD_SAID_EVERY_S = 600.0
 
 
 class KafkaRecord(NamedTuple):
@@ -68,6 +70,8 @@ class _Partition:
         self.error: Any = None
         self.paused = False
         self.trouble = Trouble(f"{named}: reading topic {topic!r}, partition {partition}")
+        # Where a transaction begins that holds records back, and since when:
+        self.held_back: tuple[int, float] | None = None
 
 
 class Fetcher:
@@ -101,7 +105,8 @@ class Fetcher:
         self._consumer = make("Consumer", properties, {**given, **settings}, self._troubles)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._dry_at = 0.0
-        self._looked_s = float("-inf")
+        self._looked_s = self._held_said_s = float("-inf")
+        self._only_committed = properties.get("isolation.level") == "read_committed"
         self._plenty = False  # the last fetch gave as many records as it may
         self._uncommitted: dict[TopicPartition, int] = {}
         self.readers = 0
@@ -203,6 +208,34 @@ class Fetcher:
             wanted.trouble.over()
         elif self._troubles.last is not None:
             self._look(wanted)
+        if self._only_committed:
+            self._see_held_back(wanted)
+
+    def _see_held_back(self, wanted: _Partition) -> None:
+        """Say so when a transaction that is open holds records back for long: whoever began it may be stopped."""
+        where = self._kafka.TopicPartition(wanted.topic, wanted.partition)
+        if wanted.stored or wanted.end is None:
+            wanted.held_back = None
+            return
+        _, high = self._consumer.get_watermark_offsets(where, cached=True)
+        if high <= wanted.end:
+            wanted.held_back = None
+            return
+        now_s = monotonic_s()
+        if wanted.held_back is None or wanted.held_back[0] != wanted.end:
+            wanted.held_back = (wanted.end, now_s)
+        if now_s - wanted.held_back[1] >= _HELD_S and now_s - self._held_said_s >= _HELD_SAID_EVERY_S:
+            self._held_said_s = now_s
+            log.warning(
+                "%s: topic %r, partition %d: a transaction that is open holds back %d offsets from %d on, for %.0f s now; "
+                "brokers abort it after the transaction.timeout.ms of its producer",
+                named(self._properties),
+                wanted.topic,
+                wanted.partition,
+                high - wanted.end,
+                wanted.end,
+                now_s - wanted.held_back[1],
+            )
 
     def _look(self, wanted: _Partition) -> None:
         """Whether a partition's broker answers, after some trouble of the client's."""
