@@ -8,13 +8,16 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
+from servers.process import wait_for
 from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -45,6 +48,7 @@ from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.verify import verify
+from materializer import processes as processes_module
 from materializer.fold import state_at
 from materializer.lock import MaterializerLock
 from materializer.materialize import materialize
@@ -179,6 +183,21 @@ def test_case_17_failures_are_tolerated_then_fail_the_job(tmp_path: Path) -> Non
     assert working.done is not None
     assert (working.done.checkpoint, working.failures, len(given_up)) == (4, 0, 1)
     assert monitor.upkeep == UpkeepFigures(1, 3, 0, 4, working.done.seconds)
+
+
+def test_case_17_a_process_that_is_stopped_is_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reliability case 17: it goes on where it stood."""
+    monkeypatch.setattr(processes_module, "_LOOK_S", 0.05)
+    run = FoldProcesses(1)
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(run.map, signal.raise_signal, [signal.SIGSTOP])
+        wait_for(lambda: bool(caplog.messages), "a word", 60)
+        (worker,) = run.workers
+        os.kill(worker.pid, signal.SIGCONT)
+        assert answer.result(60) == [None]
+    assert [f"(pid {worker.pid}) is stopped" in message for message in caplog.messages] == [True]
 
 
 def test_case_17_a_process_that_dies_is_a_failure(tmp_path: Path) -> None:
