@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-import signal
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -378,12 +376,8 @@ def test_it_says_that_the_broker_is_silent_and_that_it_answers_again(
             assert position == len(found)
 
     read_until(lambda: bool(found))
-    assert kafka.pid is not None
-    os.kill(kafka.pid, signal.SIGSTOP)
-    try:
+    with kafka.stopped():
         read_until(lambda: "trying again" in caplog.text)
-    finally:
-        os.kill(kafka.pid, signal.SIGCONT)
     read_until(lambda: "works again" in caplog.text)
     assert f"Kafka ({kafka.bootstrap_servers}): reading topic '{topic}', partition 0 failed" in caplog.text
     kafka.produce(topic, ["after"])

@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
@@ -263,6 +263,16 @@ class Server(ABC):
             self._process.wait()
             wait_for(lambda: not any(map(_lives, workers)), f"{self.name}'s workers to end", _STOP_TIMEOUT_S)
         self._reap()
+
+    @contextlib.contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Let it stand still meanwhile, as ``kill -STOP`` does: it takes connections, and answers nothing."""
+        assert self._process is not None
+        os.killpg(self._process.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.killpg(self._process.pid, signal.SIGCONT)
 
     def close(self) -> None:
         """Kill it and remove its data; it cannot be started again."""

@@ -7,12 +7,18 @@ import re
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers.cassandra_node import CassandraServer
+from servers.process import Server
+from servers.pulsar import TOKENS, PulsarServer
+from servers.rabbitmq import RabbitMQServer
+from servers.search import SearchServer
 from support.databases import Database
 
 from api.common import Types
@@ -40,6 +46,7 @@ from changelog_engine.connectors.kinesis import sink as kinesis_sink
 from changelog_engine.connectors.protocols import SinkContext, Split
 from changelog_engine.connectors.pulsar import clients as pulsar_clients
 from changelog_engine.connectors.rabbitmq import link
+from changelog_engine.connectors.rabbitmq import sink as rabbitmq_sink
 from changelog_engine.errors import ChangelogEngineError, ConnectorError
 from changelog_engine.storage import obstore_client
 from changelog_engine.storage.file_systems import FileSystems
@@ -345,6 +352,78 @@ def test_a_database_that_falls_silent(
     assert "not answered" in str(error) or "timed out" in str(error) or "timeout" in str(error)
     tunnel.close()
     assert database.execute("SELECT n FROM t WHERE n = 1") == [(1,)]
+
+
+def into_rabbitmq(server: RabbitMQServer) -> Callable[[], None]:
+    config = RMQConnectionConfig.Builder().set_uri(server.uri()).build()
+    sink: Any = RMQSink(config, f"queue-{uuid.uuid4().hex}", SimpleStringSchema())._function
+    sink.check_before_start()
+    return flushing(sink.writer(0, 1), "a")
+
+
+def into_pulsar(server: PulsarServer) -> Callable[[], None]:
+    builder = PulsarSink.builder().set_service_url(server.url).set_topics(server.create_topic())
+    builder.set_authentication(TOKENS, f"token:{server.token('admin')}")
+    builder.set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
+    builder.set_config("pulsar.producer.sendTimeoutMs", "5000")
+    sink: Any = builder.set_serialization_schema(SimpleStringSchema()).build()._sink
+    return flushing(sink.writer(0, 1), "a")
+
+
+def into_cassandra(server: CassandraServer) -> Callable[[], None]:
+    table = server.create_table("k int PRIMARY KEY, v text")
+    options = ConnectionOptions(("127.0.0.1",), server.port, server.user, server.password)
+    return flushing(
+        CassandraSink(f"INSERT INTO {table} (k, v) VALUES (?, ?)", options).writer(0, 1), (1, "a")
+    )
+
+
+def into_opensearch(server: SearchServer) -> Callable[[], None]:
+    builder = Elasticsearch7SinkBuilder().set_hosts(server.address).set_socket_timeout(5_000)
+    builder.set_connection_username(server.user).set_connection_password(server.password)
+    builder.set_emitter(ElasticsearchEmitter.static_index(server.create_index()))
+    sink: Any = builder.build()._sink
+    writer = sink.committing_writer(CONTEXT)
+
+    def write() -> None:
+        writer.write([{"a": 1}])
+        writer.prepare(False)
+
+    return write
+
+
+def flushing(writer: Any, value: object) -> Callable[[], None]:
+    def write() -> None:
+        writer.write([value])
+        writer.flush()
+
+    return write
+
+
+WRITING: dict[str, Callable[[Any], Callable[[], None]]] = {
+    "rabbitmq": into_rabbitmq,
+    "pulsar": into_pulsar,
+    "cassandra": into_cassandra,
+    "opensearch": into_opensearch,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", WRITING)
+def test_a_server_that_is_stopped_between_two_writes(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (link, rabbitmq_sink):
+        monkeypatch.setattr(module, "ANSWER_TIMEOUT_S", 5)
+    for name in ("_CONNECT_TIMEOUT_S", "_REQUEST_TIMEOUT_S"):
+        monkeypatch.setattr(cassandra_sink, name, 5)
+    server: Server = request.getfixturevalue(kind)
+    write = WRITING[kind](server)
+    write()
+    with server.stopped():
+        error = asked(lambda _: write(), 0)
+    assert isinstance(error, ConnectorError)
+    assert str(server.port) in str(error)
 
 
 @pytest.mark.slow
