@@ -17,6 +17,8 @@ import pyarrow.fs as pafs
 from changelog_engine.config import local_path
 from changelog_engine.errors import ConfigurationError
 
+_GCS_SCHEMES = ("gs", "gcs")
+_RETRY_LIMIT, _RETRY_LIMIT_S = "retry_limit_seconds", 60
 _S3_SCHEMES = ("s3", "s3a", "s3n", "s3p")
 _S3_KEYS = {  # ours: Flink's names of it, the first one that is set counts
     "access_key": ("s3.access-key", "s3.access.key"),
@@ -85,7 +87,7 @@ class FileSystems:
             if urlsplit(path).scheme.lower() in _S3_SCHEMES:
                 file_system, inner = self._open_s3(path)
             else:
-                file_system, inner = pafs.FileSystem.from_uri(path)
+                file_system, inner = pafs.FileSystem.from_uri(_with_retry_limit(path))
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise ConfigurationError(
                 f"no file system answers to {shown!r}: {self.masked(str(error), path)}"
@@ -208,6 +210,14 @@ def _s3_from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
     if _WHOLE_PUTS not in query:
         query += f"{'&' * bool(query)}{_WHOLE_PUTS}=true"
     return _from_uri(f"s3:{place}?{query}")
+
+
+def _with_retry_limit(uri: str) -> str:
+    """A URI of Google's store with a bound of what pyarrow tries again, which is 15 minutes without; another as it is."""
+    parts = urlsplit(uri)
+    if parts.scheme.lower() not in _GCS_SCHEMES or _RETRY_LIMIT in parts.query:
+        return uri
+    return f"{uri}{'&' if '?' in uri else '?'}{_RETRY_LIMIT}={_RETRY_LIMIT_S}"
 
 
 def _from_uri(uri: str) -> tuple[pafs.FileSystem, str]:

@@ -10,6 +10,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,16 @@ def asked(ask: Callable[[int], object], port: int) -> BaseException | None:
     with contextlib.suppress(TimeoutError):
         return ended.result(LONGEST_S)
     pytest.fail(f"it still waits after {LONGEST_S:.0f} s")
+
+
+@pytest.mark.parametrize(
+    ("query", "limit_s"), [("", 60), ("?retry_limit_seconds=7", 7), ("?project_id=p", 60)]
+)
+def test_google_s_store_is_not_asked_again_for_a_quarter_of_an_hour(query: str, limit_s: int) -> None:
+    opened = FileSystems().open(f"gs://anonymous@bucket/a{query}")
+    assert (opened.path, opened.shown) == ("bucket/a", "gs://bucket/a")
+    _, (options,) = opened.file_system.__reduce__()
+    assert options["retry_time_limit"] == timedelta(seconds=limit_s)
 
 
 class Tunnel:
