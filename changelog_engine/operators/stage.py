@@ -94,6 +94,7 @@ class StageRuntime:
         self._busy_ms = 0.0
         self._assigners = [op for op in self.operators.values() if isinstance(op, TimestampsOperator)]
         self._async = [op for op in self.operators.values() if isinstance(op, AsyncOperator)]
+        self._logged: set[str] = set()  # uids with mutations: timers may come and go between two barriers
         self._writing = [op for op in self.operators.values() if isinstance(op, WritingOperator)]
         self._sinks = {
             self.uids[node]: op
@@ -366,6 +367,7 @@ class StageRuntime:
             times["encode"] += encode_ms
             times["write"] += write_ms
             report.logged = self.store.take_counts()
+            self._logged.update(report.logged)
             report.mutations = sum(sum(states.values()) for states in report.logged.values())
             if order.kind.barrier or not order.checkpoint_id:
                 report.sizes = self.store.sizes()
@@ -396,7 +398,7 @@ class StageRuntime:
             report.states = {
                 self.uids[node]: [_described(spec) for spec in context.declared]
                 for node, context in self.contexts.items()
-                if context.declared or self.operators[node].has_timers()
+                if context.declared or self.uids[node] in self._logged or self.operators[node].has_timers()
             }
 
     def _prepare_sinks(self, order: EpochOrder, report: EpochReport) -> None:

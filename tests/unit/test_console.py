@@ -561,6 +561,26 @@ class AtATimer(KeyedProcessFunction):
         yield timestamp
 
 
+class AtOnce(KeyedProcessFunction):
+    """Has a timer that is due in the epoch of its element."""
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+        ctx.timer_service().register_event_time_timer(1)
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Any:
+        yield timestamp
+
+
+def test_timers_that_no_checkpoint_saw_waiting_are_in_the_history(tmp_path: Path) -> None:
+    job = TestJob(tmp_path)
+    job.run(keyed_job([("a", 1)], AtOnce(), key_type=Types.STRING()))
+    changes = key_history(f"{tmp_path}/job", "a").changes
+    assert [(each.checkpoint, each.operation) for each in changes] == [
+        (1, "register_timer"),
+        (1, "delete_timer"),
+    ]
+
+
 def test_timers_are_compared(tmp_path: Path) -> None:
     reminded(tmp_path)
     found = differences(f"{tmp_path}/job", "1", "-1")
