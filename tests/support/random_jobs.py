@@ -152,7 +152,7 @@ pipelines.KEYS.update({name: (made, of) for name, (of, made) in WILD.items()} | 
 
 
 class _Maker(generate.Maker):
-    """A third of its states, map keys and keys are wild."""
+    """A third of its states, map keys and keys are wild, and sessions may bridge two others, where PyFlink is left out."""
 
     def states(self) -> dict[str, Any]:
         states: dict[str, Any] = super().states()
@@ -166,6 +166,13 @@ class _Maker(generate.Maker):
     def key(self) -> dict[str, Any]:
         key: dict[str, Any] = super().key()
         return key | {"key": self.one([*WILD, *_UNDECLARED])} if self.chance(0.25) else key
+
+    def assigner(self) -> list[Any]:
+        found: list[Any] = super().assigner()
+        apart = random.Random(f"{self.seed} {found}")  # what follows in the program stays what it was
+        if self.timed and not (self.ordered and self.single) and apart.random() < 0.4:
+            found = apart.choice([["session", 50], ["session", 101], ["session", 300], ["dynamic"]])
+        return found
 
 
 pipelines.taken = taken  # type: ignore[attr-defined]
