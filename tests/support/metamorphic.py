@@ -237,6 +237,7 @@ class _Barriers:
 
     def __init__(self) -> None:
         self.at: dict[int, list[pa.Table]] = {}
+        self._epochs: dict[int, int] = {}
 
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
@@ -246,7 +247,11 @@ class _Barriers:
             found = inner(store, order, *more)
             if order.kind.barrier:
                 tables = [table_of(*live) for live in store.live_columns()]
-                self.at.setdefault(order.checkpoint_id, []).extend(tables)
+                if (
+                    self._epochs.get(order.checkpoint_id) != order.epoch
+                ):  # nothing had changed: the id was not used
+                    self._epochs[order.checkpoint_id], self.at[order.checkpoint_id] = order.epoch, []
+                self.at[order.checkpoint_id].extend(tables)
             return found
 
         with mock.patch.object(KeyedStore, "end_epoch", end_epoch):
