@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changelog_engine.codec.columns import as_strings, int_array, repeats
+from changelog_engine.codec.columns import INTS_REPEAT, TEXTS_REPEAT, as_strings, int_array, repeats
 from changelog_engine.codec.identities import KeyCodec
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 
@@ -39,8 +39,8 @@ def key_columns(
     """
     if not lists:
         return []
-    often = repeats(max(lists, key=len))
     ints = _ints(lists)
+    often = repeats(lists, TEXTS_REPEAT if ints is None else INTS_REPEAT)
     if ints is None and not often:
         return [(codec.texts(some), pa.array(key_groups(some, max_parallelism))) for some in lists]
     if ints is not None and not often:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact, non_fi
 CHUNK_ROWS = 65_536
 _SAMPLE = 1024
 SAMPLED = 4 * _SAMPLE  # of fewer values, none is taken
+TEXTS_REPEAT = 3  # times that a text comes to be worth a dictionary
+INTS_REPEAT = 128  # of an int: digits are made and written about as soon as a dictionary
 _ARRAYS = frozenset((tuple, list))
 
 
@@ -43,7 +46,7 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
         bounds = pc.min_max(numbers).as_py()
         if bounds["min"] is not None and (bounds["min"] < low or bounds["max"] > high):
             raise NotExact
-    if repeats(values):
+    if repeats([values], INTS_REPEAT):
         encoded = numbers.dictionary_encode()
         texts = encoded.dictionary.cast(pa.string())
         if numbers.null_count == 0:
@@ -66,12 +69,28 @@ def int_array(values: list[Any]) -> pa.Array:
     return pa.Array.from_buffers(pa.int64(), len(raw), [None, pa.py_buffer(raw)])
 
 
-def repeats(values: list[Any]) -> bool:
-    """A guess from a sample: fewer than half of the values differ."""
-    if len(values) < SAMPLED:
+def repeats(lists: list[list[Any]], times: int) -> bool:
+    """A guess from a sample: each value in the lists comes so many times or more, on average.
+
+    Args:
+        lists: of values that can be hashed; of few values in all, the answer is no.
+        times: at least 2.
+    """
+    total = sum(map(len, lists))
+    if total < SAMPLED:
         return False
-    sample = values[:: len(values) // _SAMPLE]
-    return 2 * len(set(sample)) < len(sample)
+    step = total // _SAMPLE
+    sample = [value for some in lists for value in some[::step]]
+    taken, distinct = len(sample), len(set(sample))
+    again = taken - distinct
+    if 2 * again > taken:
+        return True
+    if 4 * again * total < times * taken**2:  # half of what is expected where each comes just so many times
+        return False
+    # How many differ that the sample missed, by those that it has once and twice (Chao's estimator).
+    found = Counter(Counter(sample).values())
+    missed = found[1] * (found[1] - 1) / (2 * (found[2] + 1))
+    return times * (distinct + missed) <= total
 
 
 def _null_text(texts: pa.Array) -> pa.Array:

@@ -21,7 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.codec.canonical import canonical_text, from_canonical
-from changelog_engine.codec.columns import SAMPLED, array_texts, repeats
+from changelog_engine.codec.columns import SAMPLED, TEXTS_REPEAT, array_texts, repeats
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.serializers import (
@@ -94,7 +94,7 @@ class TimeWindows(WindowCodec):
 
     def texts(self, identities: list[Any], /) -> pa.Array:
         """See NamespaceCodec; a dictionary unless there are many windows that differ, as sessions do."""
-        if len(identities) < SAMPLED or repeats(identities):
+        if len(identities) < SAMPLED or repeats([identities], TEXTS_REPEAT):
             return super().texts(identities)
         return self._words(identities)
 

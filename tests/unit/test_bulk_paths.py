@@ -16,7 +16,7 @@ from support.same import same
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.logged_keys import key_columns
-from changelog_engine.codec.columns import array_texts
+from changelog_engine.codec.columns import INTS_REPEAT, array_texts, repeats
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Encoded, codec_for
@@ -457,9 +457,25 @@ KEY_LISTS = {
 def test_columns_of_keys_are_what_each_key_gives(kind: str, times: int) -> None:
     codec = key_codec_for(Types.BIG_INT() if kind == "large ints" else None)
     lists = [some * times for some in KEY_LISTS[kind]]
+    assert (times > 1) is repeats(lists, INTS_REPEAT)
     for some, (texts, groups) in zip(lists, key_columns(lists, codec, 128), strict=True):
         assert texts.to_pylist() == [codec.text(identity) for identity in some]
         assert groups.to_pylist() == [key_group(identity, 128) for identity in some]
+
+
+@pytest.mark.parametrize("total", [4_096, 131_072])
+@pytest.mark.parametrize(("values", "wanted"), [(1 / 16, True), (1 / 2, False), (1, False)])
+def test_values_repeat_by_how_often_each_comes_and_not_by_how_many_a_sample_has(
+    total: int, values: float, wanted: bool
+) -> None:
+    rng = random.Random(total)
+    drawn = [rng.randrange(int(values * total)) for _ in range(total)]
+    few_and_all_others_differ = [
+        rng.randrange(8) if rng.random() < 0.1 else rng.random() for _ in range(total)
+    ]
+    assert repeats([drawn], 4) is wanted
+    assert repeats([drawn[: total // 2], drawn[total // 2 :]], 4) is wanted
+    assert not repeats([few_and_all_others_differ], 4)
 
 
 def test_times_that_microseconds_do_not_hold_are_left_out() -> None:
