@@ -694,6 +694,137 @@ words_of(PyObject *module, PyObject *values)
     Py_RETURN_TRUE;
 }
 
+/* Names of fields that a Row was made of lately, and a dict of them: calls in one place of a program have the same. */
+typedef struct {
+    PyObject *names; /* a tuple */
+    PyObject *template;
+} Made;
+
+#define MADE 64
+static Made made_of[MADE];
+static PyObject *taken_names; /* a frozenset of those that a field in a Row's __dict__ must not have */
+
+static int
+same_objects(PyObject *one, PyObject *other)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(one);
+    if (one == other) {
+        return 1;
+    }
+    if (PyTuple_GET_SIZE(other) != count) {
+        return 0;
+    }
+    for (Py_ssize_t index = 0; index < count; index++) {
+        if (PyTuple_GET_ITEM(one, index) != PyTuple_GET_ITEM(other, index)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* A dict of these names to be filled, NULL where a row of them is compact, or with an exception. */
+static PyObject *
+fields_of(PyObject *names)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(names);
+    if (count > MOST_FIELDS) {
+        return NULL;
+    }
+    uintptr_t place = (uintptr_t)PyTuple_GET_ITEM(names, 0) * 3 + (uintptr_t)PyTuple_GET_ITEM(names, count - 1);
+    Made *made = &made_of[(place >> 4) % MADE];
+    if (made->names != NULL && same_objects(made->names, names)) {
+        PyObject *held = Py_NewRef(made->template); /* the copy may run Python code, which makes other rows */
+        PyObject *copy = PyDict_Copy(held);
+        Py_DECREF(held);
+        return copy;
+    }
+    for (Py_ssize_t index = 0; index < count; index++) {
+        PyObject *name = PyTuple_GET_ITEM(names, index);
+        if (!PyUnicode_CheckExact(name) || PySet_Contains(taken_names, name) != 0) {
+            return NULL;
+        }
+    }
+    PyObject *template = template_of(PySequence_Fast_ITEMS(names), count);
+    if (template == NULL || PyDict_GET_SIZE(template) != count) {
+        Py_XDECREF(template);
+        return NULL;
+    }
+    PyObject *fields = PyDict_Copy(template);
+    PyObject *old_names = made->names, *old_template = made->template;
+    made->names = Py_NewRef(names);
+    made->template = template;
+    Py_XDECREF(old_names);
+    Py_XDECREF(old_template);
+    return fields;
+}
+
+/* A Row of the arguments of its class: what its __init__ does. */
+static PyObject *
+row_of(PyObject *const *values, Py_ssize_t count, PyObject *names)
+{
+    PyObject *row, *list;
+    if (names != NULL && PyTuple_GET_SIZE(names) > 0) {
+        PyObject *fields = count == 0 ? fields_of(names) : NULL;
+        for (Py_ssize_t index = 0; fields != NULL && index < PyTuple_GET_SIZE(names); index++) {
+            if (PyDict_SetItem(fields, PyTuple_GET_ITEM(names, index), values[index]) < 0) {
+                Py_CLEAR(fields);
+            }
+        }
+        return fields == NULL ? NULL : spread_row(fields);
+    }
+    list = PyList_New(count);
+    row = list == NULL ? NULL : row_type->tp_alloc(row_type, 0);
+    if (row == NULL) {
+        Py_XDECREF(list);
+        return NULL;
+    }
+    for (Py_ssize_t index = 0; index < count; index++) {
+        PyList_SET_ITEM(list, index, Py_NewRef(values[index]));
+    }
+    PART(row, names_offset) = Py_NewRef(Py_None);
+    PART(row, kind_offset) = Py_NewRef(insert_kind);
+    PART(row, list_offset) = list;
+    return row;
+}
+
+/* A call of the class Row. What row_of does not make, the call of any class does: it has the errors, too. */
+static PyObject *
+call_row(PyObject *class, PyObject *const *values, size_t flags, PyObject *names)
+{
+    Py_ssize_t count = PyVectorcall_NARGS(flags), named = names == NULL ? 0 : PyTuple_GET_SIZE(names);
+    PyObject *row = class == (PyObject *)row_type ? row_of(values, count, names) : NULL;
+    if (row != NULL || PyErr_Occurred()) {
+        return row;
+    }
+    PyObject *arguments = PyTuple_New(count), *fields = named ? PyDict_New() : NULL;
+    int given = arguments != NULL && (fields != NULL || !named);
+    for (Py_ssize_t index = 0; given && index < count; index++) {
+        PyTuple_SET_ITEM(arguments, index, Py_NewRef(values[index]));
+    }
+    for (Py_ssize_t index = 0; given && index < named; index++) {
+        given = PyDict_SetItem(fields, PyTuple_GET_ITEM(names, index), values[count + index]) == 0;
+    }
+    row = given ? PyType_Type.tp_call(class, arguments, fields) : NULL;
+    Py_XDECREF(arguments);
+    Py_XDECREF(fields);
+    return row;
+}
+
+/* A Row of positional or named arguments; None where its __init__ makes it otherwise, or raises. */
+static PyObject *
+made_row(PyObject *module, PyObject *const *values, Py_ssize_t count, PyObject *names)
+{
+    if (row_type == NULL) {
+        PyErr_SetString(PyExc_ValueError, "bind() comes first");
+        return NULL;
+    }
+    PyObject *row = row_of(values, count, names);
+    if (row == NULL && !PyErr_Occurred()) {
+        Py_RETURN_NONE;
+    }
+    return row;
+}
+
 /* The place of one of a Row's __slots__; -1 with an exception. */
 static Py_ssize_t
 offset_of(PyObject *row_class, const char *name)
@@ -713,8 +844,8 @@ offset_of(PyObject *row_class, const char *name)
 static PyObject *
 bind(PyObject *module, PyObject *arguments)
 {
-    PyObject *row_class, *kind;
-    if (!PyArg_ParseTuple(arguments, "O!O", &PyType_Type, &row_class, &kind)) {
+    PyObject *row_class, *kind, *taken;
+    if (!PyArg_ParseTuple(arguments, "O!OO!", &PyType_Type, &row_class, &kind, &PyFrozenSet_Type, &taken)) {
         return NULL;
     }
     if ((list_offset = offset_of(row_class, "_list")) < 0 || (names_offset = offset_of(row_class, "_names")) < 0
@@ -723,6 +854,7 @@ bind(PyObject *module, PyObject *arguments)
     }
     Py_XSETREF(insert_kind, Py_NewRef(kind));
     Py_XSETREF(row_type, (PyTypeObject *)Py_NewRef(row_class));
+    Py_XSETREF(taken_names, Py_NewRef(taken));
     Py_RETURN_NONE;
 }
 
@@ -737,8 +869,22 @@ bind_immutable(PyObject *module, PyObject *classes)
     Py_RETURN_NONE;
 }
 
+/* From now on calls of the class are made here, where Python asks for its vectorcall: classes derived from it have none. */
+static PyObject *
+bind_calls(PyObject *module, PyObject *unused)
+{
+    if (row_type == NULL) {
+        PyErr_SetString(PyExc_ValueError, "bind() comes first");
+        return NULL;
+    }
+    row_type->tp_vectorcall = call_row;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
-    {"bind", bind, METH_VARARGS, "Take the class Row and the kind INSERT."},
+    {"bind", bind, METH_VARARGS, "Take the class Row, the kind INSERT and the names that no field in a Row's __dict__ has."},
+    {"bind_calls", bind_calls, METH_NOARGS, "Make the Rows that the class is called for."},
+    {"made_row", (PyCFunction)(void (*)(void))made_row, METH_FASTCALL | METH_KEYWORDS, "A Row of its arguments; None is no answer."},
     {"bind_immutable", bind_immutable, METH_O, "Take the classes whose values nobody can change."},
     {"test_of", test_of, METH_VARARGS, "A test of rows, or of tuples."},
     {"copier_of", copier_of, METH_VARARGS, "A test and a compact copy in one."},

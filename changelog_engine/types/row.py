@@ -332,7 +332,8 @@ PARTS_OF_ROWS: dict[str, Any] = {
 _TAKEN = frozenset((*dir(Row), *_PROBED))
 _PARTS = frozenset(("_fields", "_row_kind", "_values"))
 if LOOPS is not None:
-    LOOPS.bind(Row, _INSERT)
+    LOOPS.bind(Row, _INSERT, _TAKEN | {"self"})  # __init__ takes no field of that name
+    LOOPS.bind_calls()
 
 
 def _make_compact(row: Row, names: list[str] | None, values: list[Any], kind: RowKind) -> None:

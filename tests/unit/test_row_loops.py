@@ -118,7 +118,7 @@ def loops(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.bind(Row, RowKind.INSERT)
+    module.bind(Row, RowKind.INSERT, row._TAKEN | {"self"})
     module.bind_immutable(copies.IMMUTABLE)
     return module
 
@@ -311,6 +311,10 @@ def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
     assert loops.dicts_of([compact], NAMES) == [{"a": 1, "b": None, "c": 0.5}]
     assert loops.is_flat(spread) is True
     assert loops.is_flat(compact) is True
+    for _ in range(2):
+        assert loops.made_row(a=1, b=None, c=0.5) == spread
+    assert loops.made_row(1, "a") == _initialized(1, "a")
+    assert loops.made_row() == _initialized()
     assert loops.copies_of([spread, spread]) == [spread, spread]
     assert loops.words_of([1, -(2**63), 2**63 - 1])[0] is int
     assert loops.words_of([0.5, float("nan")])[0] is float
@@ -318,6 +322,94 @@ def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
     assert loops.words_of(["a", None]) is True
     with pytest.raises(AssertionError, match="asked for 7"):
         loops.reader_of(NAMES, (), never)(7)
+
+
+def _initialized(*values: Any, **fields: Any) -> Row:
+    """What Row.__init__ makes."""
+    made = Row.__new__(Row)
+    made.__init__(*values, **fields)  # type: ignore[misc]
+    return made
+
+
+NAMES_OF_FIELDS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "c",
+        "_a",
+        "\u20ac",
+        "",
+        "\ud800",
+        "get_row_kind",
+        "_values",
+        "_list",
+        "__class__",
+        "__copy__",
+        "self",
+    ]
+)
+
+
+@given(
+    st.lists(PARTS, max_size=3) | st.just([]),
+    st.dictionaries(NAMES_OF_FIELDS | st.just(_Text("a")), PARTS, max_size=4),
+)
+def test_rows_that_a_program_makes(loops: ModuleType, values: list[Any], fields: dict[str, Any]) -> None:
+    wanted = _outcome(lambda: _initialized(*values, **fields))
+    assert same(_outcome(lambda: Row(*values, **fields)), wanted)
+    found = loops.made_row(*values, **fields)
+    if found is not None:
+        assert same(_outcome(lambda: found), wanted)
+        assert [*map(type, field_names_of(found) or ())] == [str] * len(fields)
+    else:
+        assert fields
+        assert values or not {*row._TAKEN, "self"}.isdisjoint(fields) or {*map(type, fields)} != {str}
+
+
+def test_a_field_called_self_is_refused_as_python_does() -> None:
+    fields = {"self": 1}
+    with pytest.raises(TypeError, match="multiple values for argument 'self'"):
+        Row(**fields)
+    with pytest.raises(ValueError, match="not both"):
+        Row(1, a=2)
+
+
+def test_classes_derived_from_row_make_their_own() -> None:
+    class Named(Row):
+        def __init__(self, *values: Any, **fields: Any) -> None:
+            super().__init__(*values, **fields)
+            self.note = "mine"
+
+    made = Named(a=1)
+    assert type(made) is Named
+    assert made.note == "mine"
+    assert type(_Row(1)) is _Row
+    assert made.a == 1
+
+
+class _Maker:
+    """In a cycle of its own; makes rows of many shapes when it is collected, and the next of its kind."""
+
+    def __init__(self, loops: ModuleType, left: int) -> None:
+        self.itself, self.loops, self.left = self, loops, left
+
+    def __del__(self) -> None:
+        for index in range(200):
+            self.loops.made_row(**{f"other{index}": index})
+        if self.left:
+            _Maker(self.loops, self.left - 1)
+
+
+def test_rows_of_other_shapes_that_are_made_meanwhile(loops: ModuleType, collecting: None) -> None:
+    """What was remembered of a shape is forgotten for another's, also by a finalizer while it is copied."""
+    _Maker(loops, 30)
+    value = object()
+    before = sys.getrefcount(value)
+    for _ in range(50):
+        for made in (loops.made_row(a=value, b=value), loops.made_row(c=value, d=[value], e=value)):
+            assert all(each is value or each == [value] for each in made)
+    del made
+    assert sys.getrefcount(value) == before
 
 
 def test_rows_are_held_as_often_as_they_are_used(loops: ModuleType, collecting: None) -> None:
@@ -423,4 +515,6 @@ def test_more_fields_than_there_is_room_for(loops: ModuleType) -> None:
     many = Row(**dict.fromkeys(names, 1))
     assert loops.columns_of([many]) is None
     assert columns_of_rows([many]) == (names, [[1]] * 65)
+    assert loops.made_row(**dict.fromkeys(names, 1)) is None
+    assert many == _initialized(**dict.fromkeys(names, 1))
     assert rows_of_columns(names, [[1]] * 65) == [many]
