@@ -32,7 +32,7 @@ from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.operators.broadcast import SHARED
-from changelog_engine.operators.source import without_ends
+from changelog_engine.operators.source import with_ends
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.state import mutation_log
 from changelog_engine.types import Types, type_of
@@ -235,7 +235,7 @@ def _without_what_was_written(parent: Checkpoint) -> dict[str, dict[str, Any]]:
     sources = {small_name(uid) for uid in parent.sources}
 
     def left(state: dict[str, Any]) -> dict[str, Any]:
-        kept = {name: without_ends(each) if name in sources else each for name, each in state.items()}
+        kept = {name: with_ends(each, []) if name in sources else each for name, each in state.items()}
         return {name: each for name, each in kept.items() if name != "log" and each is not None}
 
     return {

@@ -119,13 +119,12 @@ class AttemptRun:
         if self.rescale is not None:
             return EpochKind.HAND_OVER_TO_CONFIRM if self._confirms else EpochKind.HAND_OVER
         checkpointer = self._checkpointer
-        due = checkpointer is not None and (
-            self._careful or self._control.savepoints.waiting or self._pace.checkpoint_due()
-        )
+        wanted = self._control.savepoints.waiting and not self._pace.after_failure
+        due = checkpointer is not None and (self._careful or wanted or self._pace.checkpoint_due())
         found = self._progress.discover(self._job.clock.monotonic_ms())
         if checkpointer is not None:
             checkpointer.changed = checkpointer.changed or found
-            if self._progress.unsettled:
+            if self._progress.unsettled and (due or not self._pace.after_failure):
                 return EpochKind.SETTLE
         return EpochKind.CHECKPOINT if due else EpochKind.READ
 

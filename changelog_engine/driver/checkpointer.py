@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any, NamedTuple
 
-from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
+from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment, small_name
 from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.driver.compatibility import describe_operators, learn
 from changelog_engine.driver.epoch import Epoch
@@ -24,6 +24,7 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.lineage import extend
 from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochReport
+from changelog_engine.operators.source import ends_of, with_ends
 
 log = logging.getLogger("changelog_engine")
 
@@ -197,6 +198,7 @@ class Checkpointer:
         kept: dict[str, dict[str, Any]] = {}
         for report in reports:
             uid = self._job.plan.stages[report.stage].uid
+            self._keep_new_ends(report.operator_state)
             if report.operator_state:
                 kept.setdefault(uid, {})[str(report.subtask)] = report.operator_state
             if report.shared_state:
@@ -205,6 +207,18 @@ class Checkpointer:
             for report in reports:
                 report.operator_state.pop("inputs", None)
         return kept
+
+    def _keep_new_ends(self, state: dict[str, Any]) -> None:
+        """Of where a subtask's epochs ended, keep those that the checkpoint before does not have, numbered from 1.
+
+        A subtask that was told to begin the epoch while the one before ran did not know of that one's checkpoint.
+        """
+        for name in map(small_name, self._progress.positions):
+            if name in state:
+                kept = state.pop(name)
+                ends = [(number - self.committed_epoch, moved) for number, moved in ends_of(kept)]
+                if new := with_ends(kept, [end for end in ends if end[0] > 0]):
+                    state[name] = new
 
     def _age_ms(self, epoch: Epoch, barrier_ms: WallMs) -> float:
         """How long ago a barrier of an epoch was.

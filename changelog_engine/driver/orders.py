@@ -92,7 +92,9 @@ class EpochOrders:
                 operator_state=kept.get(str(subtask), {}) if merged is None else merged,
                 shared_state=kept.get(SHARED, {}),
                 # Sources without positions to read have ended, and say so by the largest watermark.
-                positions={} if epoch.drains or ahead else self._progress.for_subtask(planned, subtask),
+                positions={}
+                if epoch.drains or ahead
+                else self._progress.for_subtask(planned, subtask, epoch.kind.reads),
                 sinks=sinks,
                 sinks_beside=beside if epoch.number == 1 else None,
             )

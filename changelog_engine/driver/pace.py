@@ -33,6 +33,7 @@ class Pace:
 
     Attributes:
         budget_ms: how long a source may read in an epoch.
+        after_failure: the newest checkpoint failed; whatever wants the next one waits until it is due.
     """
 
     def __init__(self, plan: JobPlan, settings: JobSettings, clock: Clock) -> None:
@@ -60,6 +61,7 @@ class Pace:
         self._covered = False  # by a checkpoint: the epoch that ends now
         self._uncommitted = False
         self._caught_up = False
+        self.after_failure = False
         self._more_waits = False  # as far as is known
 
     @property
@@ -122,12 +124,13 @@ class Pace:
             now_ms: when it was acknowledged.
         """
         self._barriers.completed(barrier_ms, now_ms)
-        self._covered = True
+        self._covered, self.after_failure = True, False
 
     def checkpoint_failed(self) -> None:
         """A checkpoint failed and is left out: what it would have had waits for the next one, an interval later."""
         now_ms = self._clock.monotonic_ms()
         self._barriers.completed(now_ms, now_ms)
+        self.after_failure = True
 
     def observe(
         self,

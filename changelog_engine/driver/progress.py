@@ -44,7 +44,9 @@ class SourceProgress:
         self._discovering: dict[str, DiscoveringSource] = {}  # uid -> source
         self._of_parts: dict[str, tuple[SourceOfParts, int]] = {}  # uid -> source, parallelism
         self._discovered_ms: dict[tuple[str, int], MonotonicMs] = {}  # uid, part -> when somebody looked last
-        self.unsettled = False  # whether a part has begun whose first splits no checkpoint has yet
+        self._unsettled: set[str] = (
+            set()
+        )  # uids of sources that began a part whose first splits no checkpoint has
         for stage in plan.stages:
             for node_id in stage.nodes:
                 node = nodes[node_id]
@@ -85,13 +87,24 @@ class SourceProgress:
                 dealt[number % parallelism][split] = known[split][0]
         return dealt
 
-    def for_subtask(self, stage: Stage, subtask: int) -> dict[str, dict[str, Any]]:
+    @property
+    def unsettled(self) -> bool:
+        """Whether a part of a source has begun whose first splits no checkpoint has yet."""
+        return bool(self._unsettled)
+
+    def for_subtask(self, stage: Stage, subtask: int, reads: bool = False) -> dict[str, dict[str, Any]]:
         """Positions of the unfinished splits that a subtask reads: every n-th of each source.
 
         A source of parts without any is named when a later part may bring some.
+
+        Args:
+            reads: in an epoch that reads; splits that no checkpoint has yet are left out.
         """
         mine: dict[str, dict[str, Any]] = {}
         for uid in self._stage_sources.get(stage.id, ()):
+            if reads and uid in self._unsettled:
+                mine[uid] = {}
+                continue
             mine[uid] = dict(self._deal(uid, stage.parallelism)[subtask])
             if not mine[uid] and uid in self._of_parts and self._in_last_part(uid):
                 del mine[uid]
@@ -163,7 +176,7 @@ class SourceProgress:
                 f"source {self._names[uid]!r} can't begin with source {part + 1} of its {len(source.parts)}: {error}"
             ) from error
         self._take(uid, {split.id: (split.start, False) for split in splits})
-        self.unsettled = True
+        self._unsettled.add(uid)
         return True
 
     def _discover(
@@ -193,7 +206,7 @@ class SourceProgress:
 
     def settled(self) -> None:
         """A checkpoint has the first splits of the part that has begun."""
-        self.unsettled = False
+        self._unsettled.clear()
 
     def advance(self, reached: Positions) -> None:
         """Take over the positions of a successful epoch."""

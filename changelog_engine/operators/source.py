@@ -36,7 +36,8 @@ _SAMPLE = 4
 class SourceStart(PassOperator):
     """Passes a source's elements on.
 
-    It keeps where the epochs since the last barrier ended, which a replay needs, and the watermark that the readers gave.
+    It keeps the watermark that the readers gave, and where the epochs ended that no checkpoint has, which a replay needs: of
+    a checkpoint that failed and is tolerated they are the next one's.
     """
 
     def __init__(self, name: str, output: Any) -> None:
@@ -56,17 +57,26 @@ class SourceStart(PassOperator):
             if isinstance(receiver, TimestampsOperator):
                 receiver.only_splits(splits)
 
-    def note(self, before: dict[str, Any], reached: dict[str, tuple[Any, bool]]) -> None:
-        """An epoch read from these positions to those."""
-        self._epoch += 1
+    def note(
+        self, epoch: int, committed: int, before: dict[str, Any], reached: dict[str, tuple[Any, bool]]
+    ) -> None:
+        """An epoch read from these positions to those.
+
+        Args:
+            committed: the newest epoch that is known to be part of a checkpoint.
+        """
+        self._epoch = epoch
+        self._ends = [end for end in self._ends if end[0] > committed]
         moved = {split: list(end) for split, end in reached.items() if end != (before[split], False)}
         if moved:
             self._ends.append((self._epoch, moved))
 
     def snapshot(self) -> Any:
-        """The ends of all epochs but the last, see `ends_of`; with the watermark, where there is one."""
+        """The ends of all epochs but the last, see `ends_of`, by the attempt's numbers; with the watermark, if there is one.
+
+        The driver numbers them anew (see Checkpointer).
+        """
         ends = [end for end in self._ends if end[0] < self._epoch]
-        self._epoch, self._ends = 0, []
         if self.current_watermark in (MIN_WATERMARK, MAX_WATERMARK):  # the end of the input is told again
             return ends or None
         return {"ends": ends, "watermark": self.current_watermark}
@@ -78,18 +88,18 @@ class SourceStart(PassOperator):
 
 
 def ends_of(state: Any) -> list[Any]:
-    """Where epochs ended, of what a SourceStart's snapshot() gave.
+    """Where epochs ended, of what a checkpoint has of a SourceStart.
 
     Returns:
-        (number of the epoch since the last barrier, split -> [position, finished]) of all but the last epoch.
+        (number of the epoch since the checkpoint before, split -> [position, finished]) of all but the last epoch.
     """
     ends: list[Any] = state["ends"] if isinstance(state, dict) else state or []
     return ends
 
 
-def without_ends(state: Any) -> Any:
-    """What a SourceStart's snapshot() gave, but for where epochs ended; None for nothing."""
-    return {**state, "ends": []} if isinstance(state, dict) else None
+def with_ends(state: Any, ends: list[Any]) -> Any:
+    """What a SourceStart's snapshot() gave, with other ends of epochs; None for nothing."""
+    return {**state, "ends": ends} if isinstance(state, dict) else ends or None
 
 
 class SourceHead:

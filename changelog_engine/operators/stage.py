@@ -263,7 +263,7 @@ class StageRuntime:
             durable = order.kind.barrier or not order.checkpoint_id
             reached = source.read(positions, order.max_records, order.budget_ms, durable)
             if order.checkpoint_id:
-                source.head.note(positions, reached)
+                source.head.note(order.epoch, order.committed_epoch, positions, reached)
             if order.kind.barrier:
                 source.at_barrier(reached)
             report.sources[source.uid] = reached
@@ -271,7 +271,8 @@ class StageRuntime:
         else:
             reached = {}
             if order.checkpoint_id:
-                source.head.note({}, {})  # or what was read in an epoch before would pass for the last one's
+                # Or what was read in an epoch before would pass for the last one's.
+                source.head.note(order.epoch, order.committed_epoch, {}, {})
         records = source.records - before
         report.records_in += records
         behind = source.behind(split for split, (_, finished) in reached.items() if not finished)

@@ -243,16 +243,20 @@ class TestWhereASourceBegins:
             assert given == wanted
 
     def test_a_commit_that_fails_is_made_again_before_anything_is_read(self, tmp_path: Path) -> None:
+        """And not in each epoch, but when the next checkpoint is due."""
         OUTSIDE["again"] = Outside([elements(0, [2], 0), elements(1, [5], 10)])
         job = TestJob(
             tmp_path,
-            Script((2,), (False,), tuple(Failure(1, Fault.COMMIT_FAILS) for _ in range(3))),
+            Script((2,), (*[False] * 4, True), tuple(Failure(1, Fault.COMMIT_FAILS) for _ in range(3))),
             tolerable_failures=5,
         )
         job.run(job_of([Piecewise("again", 0), Piecewise("again", 1, moving=True)], 1))
         assert job.commits[0].sources["hybrid"]["1:0"] == [0, False]
         assert [row[4] for row in job.output] == [0, 1, 0, 1, 2, 3, 4]
         assert OUTSIDE["again"].planned == [(0, [0]), (1, [0])]
+        assert job.coordinator.restarts.count == 0
+        assert job.progress is not None
+        assert job.progress.barriers_used >= 10, "a checkpoint that failed was not waited behind"
 
 
 def test_every_checkpoint_is_gone_on_from(tmp_path: Path) -> None:

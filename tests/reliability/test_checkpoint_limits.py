@@ -27,6 +27,7 @@ from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.operators import store as store_module
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.savepoints.requests import SavepointRequests
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.memory_disk import Call, MemoryDisk
 from changelog_engine.storage.protocol import Storage
@@ -217,6 +218,18 @@ def test_case_13_more_failures_than_are_tolerable_fail_the_attempt(tmp_path: Pat
     job.run(graph())
     # In a row: one, then two, then three. Each attempt that fails is followed by one with the same tolerance.
     assert job.coordinator.restarts.count == {0: 6, 1: 2, 2: 1}[tolerable]
+    assert by_key(job.output) == EXPECTED
+
+
+def test_case_13_a_savepoint_that_waits_does_not_use_up_the_tolerable_failures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the next checkpoint that is due, as all else does behind one that failed."""
+    monkeypatch.setattr(SavepointRequests, "waiting", property(lambda self: True))
+    failures = (Failure(1, Fault.COMMIT_FAILS), Failure(2, Fault.COMMIT_FAILS))
+    job = TestJob(tmp_path, Script((1,), (*[False] * 3, True), failures), tolerable_failures=2)
+    job.run(graph())
+    assert [stats.checkpoint for stats in job.stats][:10] == [*[None] * 8, 1, 2]
     assert by_key(job.output) == EXPECTED
 
 

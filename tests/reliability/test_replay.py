@@ -109,8 +109,9 @@ def replay(job: TestJob, now: JobGraph, start: int | None, end: int | None = Non
 def test_unchanged_code_is_equal_whatever_happened(
     tmp_path_factory: pytest.TempPathFactory, script: Script, data: st.DataObject
 ) -> None:
-    """Epochs of any size, several to a checkpoint, crashes and restarts in between."""
-    job = recorded(tmp_path_factory.mktemp("job"), script)
+    """Epochs of any size, several to a checkpoint, crashes and restarts in between, failed checkpoints left out."""
+    tolerable = data.draw(st.integers(0, 2))
+    job = recorded(tmp_path_factory.mktemp("job"), script, tolerable_failures=tolerable)
     last = job.commits[-1]
     ids = [n for segment in last.lineage for n in range(segment.first, segment.last + 1)]
     start = data.draw(st.sampled_from([None, *ids[:-1]]))
@@ -120,6 +121,21 @@ def test_unchanged_code_is_equal_whatever_happened(
     assert report.checkpoints == len(later)
     counted = {row.id: row.rows for row in job.commits}
     assert report.recorded == report.replayed == sum(counted[n] for n in later)
+
+
+@pytest.mark.parametrize("read_ahead", [False, True])
+@pytest.mark.parametrize("failing", [(2,), (1, 2), (2, 3, 5)])
+def test_epochs_before_a_checkpoint_that_failed_and_is_tolerated_are_cut_as_they_were(
+    tmp_path: Path, failing: tuple[int, ...], read_ahead: bool
+) -> None:
+    """The checkpoint behind it has the epochs of both."""
+    failures = tuple(Failure(epoch, Fault.COMMIT_FAILS) for epoch in failing)
+    script = Script((3, 5), (False, True, True), failures)
+    job = recorded(tmp_path, script, tolerable_failures=len(failing), read_ahead=read_ahead)
+    assert job.coordinator.restarts.count == 0
+    report = replay(job, graph(), None)
+    assert report.equal, report.text()
+    assert report.recorded == report.replayed > 0
 
 
 def test_nothing_is_written_and_no_sink_is_called(tmp_path: Path) -> None:

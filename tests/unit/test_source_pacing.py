@@ -12,7 +12,7 @@ from changelog_engine.connectors import IterableSource, Range, Source, Split, Sp
 from changelog_engine.connectors.iterable import READ_BUDGET_S, IterableReader
 from changelog_engine.errors import UserFunctionError
 from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
-from changelog_engine.operators.source import SourceHead, SourceStart, ends_of, without_ends
+from changelog_engine.operators.source import SourceHead, SourceStart, ends_of, with_ends
 
 
 class Slow(Source, SplitReader):
@@ -183,9 +183,9 @@ def test_what_a_source_keeps_of_its_time() -> None:
     head.watermark(70)
     kept = head.snapshot()
     assert ends_of(kept) == [(1, {"a": [12, False]})] == ends_of(ends_of(kept))
-    assert ends_of(without_ends(kept)) == ends_of(None) == []
-    assert without_ends(ends_of(kept)) is None  # what an older engine wrote
-    for state, expected in [(kept, 70), (without_ends(kept), 70), (ends_of(kept), MIN_WATERMARK)]:
+    assert ends_of(with_ends(kept, [])) == ends_of(None) == []
+    assert with_ends(ends_of(kept), []) is None  # what an older engine wrote
+    for state, expected in [(kept, 70), (with_ends(kept, []), 70), (ends_of(kept), MIN_WATERMARK)]:
         again, receiver = SourceStart("slow", None), SourceStart("receiver", None)
         again.link(receiver)
         again.restore(state)
