@@ -119,8 +119,9 @@ class AttemptRun:
         if self.rescale is not None:
             return EpochKind.HAND_OVER_TO_CONFIRM if self._confirms else EpochKind.HAND_OVER
         checkpointer = self._checkpointer
-        wanted = self._control.savepoints.waiting and not self._pace.after_failure
-        due = checkpointer is not None and (self._careful or wanted or self._pace.checkpoint_due())
+        due = checkpointer is not None and (
+            self._careful or self._control.savepoints.waiting or self._pace.checkpoint_due()
+        )
         found = self._progress.discover(self._job.clock.monotonic_ms())
         if checkpointer is not None:
             checkpointer.changed = checkpointer.changed or found
@@ -262,6 +263,7 @@ class AttemptRun:
             self._sinks_wait = job.sinks.has_committables(acknowledged.checkpoint)
         elif checkpointer.committed_epoch != epoch.number:
             self._pace.checkpoint_failed()
+            self._control.savepoints.checkpoint_failed()
         if checkpointer.committed_epoch == epoch.number:
             if checkpointer.last is not None:
                 self._control.savepoints.taken(checkpointer.last, epoch.kind.ends)

@@ -33,7 +33,7 @@ class Pace:
 
     Attributes:
         budget_ms: how long a source may read in an epoch.
-        after_failure: the newest checkpoint failed; whatever wants the next one waits until it is due.
+        after_failure: the newest checkpoint failed; who can wait for the next one waits until it is due.
     """
 
     def __init__(self, plan: JobPlan, settings: JobSettings, clock: Clock) -> None:

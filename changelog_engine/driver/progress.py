@@ -44,9 +44,8 @@ class SourceProgress:
         self._discovering: dict[str, DiscoveringSource] = {}  # uid -> source
         self._of_parts: dict[str, tuple[SourceOfParts, int]] = {}  # uid -> source, parallelism
         self._discovered_ms: dict[tuple[str, int], MonotonicMs] = {}  # uid, part -> when somebody looked last
-        self._unsettled: set[str] = (
-            set()
-        )  # uids of sources that began a part whose first splits no checkpoint has
+        # Uids of sources that began a part whose first splits no checkpoint has yet.
+        self._unsettled: set[str] = set()
         for stage in plan.stages:
             for node_id in stage.nodes:
                 node = nodes[node_id]

@@ -31,6 +31,7 @@ class _Taken(NamedTuple):
 class _Request(NamedTuple):
     answer: Future[_Taken]
     last: bool  # only the job's last checkpoint will do
+    at_once: bool = True  # it does not wait until a checkpoint is due
 
 
 class SavepointRequests:
@@ -49,7 +50,7 @@ class SavepointRequests:
     @property
     def waiting(self) -> bool:
         """Whether the next epoch shall end with a checkpoint for somebody."""
-        return any(not request.last for request in self._waiting)
+        return any(request.at_once and not request.last for request in self._waiting)
 
     def take(self, directory: str | None, short_id: str, stop: Callable[[], None] | None = None) -> str:
         """Take a savepoint; returns when it is complete.
@@ -112,6 +113,11 @@ class SavepointRequests:
             self._waiting = [request for request in self._waiting if request not in due]
         for request in due:
             self._answer(request.answer, checkpoint)
+
+    def checkpoint_failed(self) -> None:
+        """A checkpoint failed and is left out: who waited for it waits until the next one is due."""
+        with self._lock:
+            self._waiting = [request._replace(at_once=False) for request in self._waiting]
 
     def end(self, last: Checkpoint | None, failure: BaseException | None) -> None:
         """The job ended; its last checkpoint is what there is."""

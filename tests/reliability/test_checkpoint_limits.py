@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,14 +21,16 @@ from support.script import Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.changelog import part_writer
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.driver import control
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import EpochFailedError, JobExecutionError
 from changelog_engine.in_process.runner import InProcessRunner
-from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.operators import store as store_module
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.savepoints.requests import SavepointRequests
+from changelog_engine.savepoints import requests
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.memory_disk import Call, MemoryDisk
 from changelog_engine.storage.protocol import Storage
@@ -224,12 +227,25 @@ def test_case_13_more_failures_than_are_tolerable_fail_the_attempt(tmp_path: Pat
 def test_case_13_a_savepoint_that_waits_does_not_use_up_the_tolerable_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits for the next checkpoint that is due, as all else does behind one that failed."""
-    monkeypatch.setattr(SavepointRequests, "waiting", property(lambda self: True))
+    """It waits for the next checkpoint that is due, as all else does behind one that failed; one asked for later does not."""
+
+    class Requests(requests.SavepointRequests):
+        def __init__(self, folder: JobFolder | None) -> None:
+            super().__init__(folder)
+            self._request(last=False)
+
+        def _answer(self, answer: Future[Any], checkpoint: Checkpoint) -> None:
+            answered.append(checkpoint.id)
+            if len(answered) == 1:
+                self._request(last=False)
+
+    answered: list[int] = []
+    monkeypatch.setattr(control, "SavepointRequests", Requests)
     failures = (Failure(1, Fault.COMMIT_FAILS), Failure(2, Fault.COMMIT_FAILS))
     job = TestJob(tmp_path, Script((1,), (*[False] * 3, True), failures), tolerable_failures=2)
     job.run(graph())
     assert [stats.checkpoint for stats in job.stats][:10] == [*[None] * 8, 1, 2]
+    assert answered == [1, 2]
     assert by_key(job.output) == EXPECTED
 
 

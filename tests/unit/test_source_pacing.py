@@ -174,15 +174,17 @@ def test_a_slow_iterable_is_cut_off() -> None:
 def test_what_a_source_keeps_of_its_time() -> None:
     """Where epochs ended belongs to the log that was written; the watermark to whoever goes on."""
     head = SourceStart("slow", None)
-    head.note({"a": 0}, {"a": (5, False)})
-    head.note({"a": 5}, {"a": (9, False)})
-    assert head.snapshot() == [(1, {"a": [5, False]})]
+    head.note(1, 0, {"a": 0}, {"a": (5, False)})
+    head.note(2, 0, {"a": 5}, {"a": (9, False)})
+    assert (
+        head.snapshot() == head.snapshot() == [(1, {"a": [5, False]})]
+    )  # until a checkpoint is known to have it
+    head.note(3, 2, {"a": 9}, {"a": (12, False)})
     assert head.snapshot() is None
-    head.note({"a": 9}, {"a": (12, False)})
-    head.note({"a": 12}, {"a": (12, False)})
+    head.note(4, 2, {"a": 12}, {"a": (12, False)})
     head.watermark(70)
     kept = head.snapshot()
-    assert ends_of(kept) == [(1, {"a": [12, False]})] == ends_of(ends_of(kept))
+    assert ends_of(kept) == [(3, {"a": [12, False]})] == ends_of(ends_of(kept))
     assert ends_of(with_ends(kept, [])) == ends_of(None) == []
     assert with_ends(ends_of(kept), []) is None  # what an older engine wrote
     for state, expected in [(kept, 70), (with_ends(kept, []), 70), (ends_of(kept), MIN_WATERMARK)]:
@@ -190,5 +192,6 @@ def test_what_a_source_keeps_of_its_time() -> None:
         again.link(receiver)
         again.restore(state)
         assert (again.current_watermark, receiver.current_watermark) == (expected, expected)
+    head.note(5, 4, {}, {})
     head.watermark(MAX_WATERMARK)
     assert head.snapshot() is None
