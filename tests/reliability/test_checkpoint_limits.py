@@ -227,7 +227,7 @@ def test_case_13_more_failures_than_are_tolerable_fail_the_attempt(tmp_path: Pat
 def test_case_13_a_savepoint_that_waits_does_not_use_up_the_tolerable_failures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It waits for the next checkpoint that is due, as all else does behind one that failed; one asked for later does not."""
+    """It waits for the next checkpoint that is due, as all else does then; one asked for later does not."""
 
     class Requests(requests.SavepointRequests):
         def __init__(self, folder: JobFolder | None) -> None:
