@@ -123,7 +123,9 @@ class AttemptRun:
             self._careful or self._control.savepoints.waiting or self._pace.checkpoint_due()
         )
         found = self._progress.discover(self._job.clock.monotonic_ms())
-        if checkpointer is not None:
+        if checkpointer is None:
+            self._progress.settled()  # nothing will be restored, so no checkpoint has to have a part's first splits
+        else:
             checkpointer.changed = checkpointer.changed or found
             if self._progress.unsettled and (due or not self._pace.after_failure):
                 return EpochKind.SETTLE

@@ -213,7 +213,8 @@ class Checkpointer:
 
         A subtask that was told to begin the epoch while the one before ran did not know of that one's checkpoint.
         """
-        for name in map(small_name, self._progress.positions):
+        for uid in self._progress.positions:
+            name = small_name(uid)
             if name in state:
                 kept = state.pop(name)
                 ends = [(number - self.committed_epoch, moved) for number, moved in ends_of(kept)]

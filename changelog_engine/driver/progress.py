@@ -204,7 +204,7 @@ class SourceProgress:
         return bool(new)
 
     def settled(self) -> None:
-        """A checkpoint has the first splits of the part that has begun."""
+        """A checkpoint has the first splits of the part that has begun, or the job takes none."""
         self._unsettled.clear()
 
     def advance(self, reached: Positions) -> None:
