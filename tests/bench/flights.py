@@ -1,9 +1,10 @@
 """The job of the demo, unpaced: three keyed stages, Rows, all kinds of state, event time, timers; and its plain reference.
 
-``python flights.py spark|in_process|pyflink|reference|compare FILE [KEY=VALUE ...]``; the last line printed is the result
-as JSON. ``compare`` compares the state at the end of a job with the reference, value by value. It does so by itself:
-folding the log takes more CPU than a third of the job. ``pyflink`` runs in an environment with PyFlink, and imports the job
-from where ``python.files`` says; see `Peers.pyflink_flights`.
+``python flights.py spark|in_process|pyflink|reference|loop|compare FILE [KEY=VALUE ...]``; the last line printed is the
+result as JSON. ``reference`` shares no code with the job; ``loop`` calls the job's own functions over dictionaries.
+``compare`` compares the state at the end of a job with the reference, value by value. It does so by itself: folding the log
+takes more CPU than a third of the job. ``pyflink`` runs in an environment with PyFlink, and imports the job from where
+``python.files`` says; see `Peers.pyflink_flights`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from keyed_count import leave_own_folder, report
+from plain_loops import ROUNDS, KeyedLoop
 from subtasks_cpu import subtasks_cpu
 
 JOB = Path(__file__).resolve().parents[2] / "docs" / "examples" / "flights"
@@ -46,6 +48,65 @@ def reference(path: Path) -> dict[str, Any]:
         expected_state(path)
         best = min(best, time.process_time() - began)
     return {"cpu_s": best}
+
+
+def loop(path: Path) -> dict[str, Any]:
+    """Seconds of one core for the job's own functions over dictionaries, without types, log or copies: the best of three.
+
+    Raises:
+        RuntimeError: a state at the end is another than the reference's.
+    """
+    import flights_job
+    from compare import unequal
+    from reference import expected_state
+
+    best = float("inf")
+    for _ in range(ROUNDS):
+        stages = {
+            "carriers": KeyedLoop(flights_job.Carrier()),
+            "aircraft": KeyedLoop(flights_job.Aircraft()),
+            "airports": KeyedLoop(flights_job.Airport()),
+        }
+        began = time.process_time()
+        _drive(path, **stages)
+        best = min(best, time.process_time() - began)
+    found = {
+        (operator, state): {
+            key: tuple(value) if state == "position" else value for key, value in held.items()
+        }
+        for operator, stage in stages.items()
+        for state, held in stage.states.items()
+        if held
+    }
+    compared, wrong = unequal(expected_state(path), found)
+    if wrong:
+        raise RuntimeError(f"{len(wrong)} of {compared} values are wrong; the first: {wrong[0]}")
+    return {"cpu_s": best, "values_compared": compared}
+
+
+def _drive(path: Path, carriers: KeyedLoop, aircraft: KeyedLoop, airports: KeyedLoop) -> None:
+    from flights_job import parse
+
+    carrier, plane, airport = (stage.function.process_element for stage in (carriers, aircraft, airports))
+
+    def paused(until: float) -> None:
+        for airports.key in aircraft.fire(until):
+            for _ in airport(airports.key, airports):
+                pass
+
+    with path.open() as lines:
+        for line in lines:
+            flight = parse(line.rstrip("\n"))
+            if flight.departure_ms > aircraft.now:
+                aircraft.now = flight.departure_ms
+                paused(aircraft.now - 1)  # a watermark says that no element at or before it follows
+            carriers.key = flight.carrier
+            for _ in carrier(flight, carriers):
+                pass
+            if flight.delay_minutes is not None:
+                aircraft.key = flight.aircraft
+                plane(flight, aircraft)
+    paused(float("inf"))
 
 
 def expected_lines(path: Path, every: int) -> list[str]:
@@ -115,7 +176,7 @@ def run_in_process(path: Path, settings: dict[str, str]) -> dict[str, Any]:
 def main() -> None:
     """Command line: how, file, KEY=VALUE settings."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("how", choices=["spark", "in_process", "pyflink", "reference", "compare"])
+    parser.add_argument("how", choices=["spark", "in_process", "pyflink", "reference", "loop", "compare"])
     parser.add_argument("file", type=Path)
     parser.add_argument("settings", nargs="*", metavar="KEY=VALUE")
     arguments = parser.parse_args()
@@ -123,6 +184,8 @@ def main() -> None:
     sys.path.append(str(Path(settings["python.files"]).parent if arguments.how == "pyflink" else JOB))
     if arguments.how == "reference":
         result = reference(arguments.file)
+    elif arguments.how == "loop":
+        result = loop(arguments.file)
     elif arguments.how == "compare":
         result = compare(arguments.file, settings)
     elif arguments.how == "spark":

@@ -41,6 +41,9 @@ class Cell:
     def update(self, value: Any) -> None:
         self.held[self.loop.key] = value
 
+    def clear(self) -> None:
+        self.held.pop(self.loop.key, None)
+
 
 class Reduction(Cell):
     """ReducingState."""
@@ -92,23 +95,26 @@ class KeyedLoop:
         self.key: Any = None
         self.now = 0
         self.timers: list[tuple[int, Any]] = []
+        self.states: dict[str, dict[Any, Any]] = {}
         self.function = function
         function.open(self)
 
-    def get_state(self, descriptor: Any) -> Cell:
-        return Cell(self, descriptor)
+    def get_state(self, descriptor: Any, kind: type[Cell] = Cell) -> Any:
+        cell = kind(self, descriptor)
+        self.states[descriptor.name] = cell.held
+        return cell
 
-    def get_list_state(self, descriptor: Any) -> Elements:
-        return Elements(self, descriptor)
+    def get_list_state(self, descriptor: Any) -> Any:
+        return self.get_state(descriptor, Elements)
 
-    def get_map_state(self, descriptor: Any) -> Entries:
-        return Entries(self, descriptor)
+    def get_map_state(self, descriptor: Any) -> Any:
+        return self.get_state(descriptor, Entries)
 
-    def get_reducing_state(self, descriptor: Any) -> Reduction:
-        return Reduction(self, descriptor)
+    def get_reducing_state(self, descriptor: Any) -> Any:
+        return self.get_state(descriptor, Reduction)
 
-    def get_aggregating_state(self, descriptor: Any) -> Aggregation:
-        return Aggregation(self, descriptor)
+    def get_aggregating_state(self, descriptor: Any) -> Any:
+        return self.get_state(descriptor, Aggregation)
 
     def timer_service(self) -> KeyedLoop:
         return self
@@ -122,7 +128,9 @@ class KeyedLoop:
     def fire(self, until: float) -> Iterator[Any]:
         """What timers give that are due."""
         while self.timers and self.timers[0][0] <= until:
-            timestamp, self.key = heapq.heappop(self.timers)
+            timestamp, self.key = timer = heapq.heappop(self.timers)
+            while self.timers and self.timers[0] == timer:  # it was registered more than once
+                heapq.heappop(self.timers)
             yield from self.function.on_timer(timestamp, self) or ()
 
 

@@ -213,6 +213,12 @@ GOALS = (
         0.13,
     ),
     Goal(
+        "the same, of two loops over its own functions",
+        ("flights", "loop_flights"),
+        lambda results: results["loop_flights"]["cpu_s"] / results["flights"]["seconds"] / 2,
+        "x",
+    ),
+    Goal(
         "the same job in PyFlink, thread mode",
         ("pyflink_flights",),
         _field("pyflink_flights", "flights_per_s"),
@@ -255,6 +261,12 @@ GOALS = (
         "its plain reference, CPU",
         ("flights_reference",),
         lambda results: _us_per_flight(results, "flights_reference"),
+        "us a flight",
+    ),
+    Goal(
+        "a loop over its own functions, CPU",
+        ("loop_flights",),
+        lambda results: _us_per_flight(results, "loop_flights"),
         "us a flight",
     ),
     Goal("snapshot of 10 M keys", ("restore10m",), _field("restore10m", "snapshot_s"), "s"),
