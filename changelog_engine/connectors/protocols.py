@@ -336,7 +336,8 @@ class CommittingWriter(Writer):
     def commit(self, committables: Sequence[Committable]) -> None:
         """The checkpoint is durable: show what was prepared.
 
-        A second call with the same committables, by any writer of any later run, changes nothing.
+        A second call with the same committables, by any writer of any later run, changes nothing. It may come while the
+        first one is under way: a writer whose job has failed or is rescaled may still be at it when another takes its place.
         """
 
 

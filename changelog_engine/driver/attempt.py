@@ -223,7 +223,9 @@ class AttemptRun:
             following = None
             if self._stages_ahead and epoch.kind.reads and not self._careful:
                 following = Following(self._stages_ahead, partial(self._following, epoch))
-            return self._job.runner.run(orders, timeout_s, following)
+            reports = self._job.runner.run(orders, timeout_s, following)
+            self._tell_replaced(reports)
+            return reports
         point = None if self._checkpointer is None else self._checkpointer.point
         with RestoreNotice(self._job.name, point, self._job.monitor) as notice:
             reports = self._job.runner.run(orders, timeout_s)
@@ -234,6 +236,22 @@ class AttemptRun:
             self._job.monitor.rescaled(made)
             log.info("job %r: %s", self._job.name, made)
         return reports
+
+    def _tell_replaced(self, reports: list[EpochReport]) -> None:
+        """Say which subtasks took their state in the middle of an attempt: their processes ended between two epochs."""
+        plan, last = self._job.plan, self.last
+        replaced = [
+            f"{plan.stages[report.stage].uid} ({report.subtask + 1}/{plan.stages[report.stage].parallelism})"
+            for report in reports
+            if report.restored_ms is not None
+        ]
+        if replaced:
+            log.warning(
+                "job %r: the worker process of %s ended between two epochs, and another one has gone on from %s",
+                self._job.name,
+                ", ".join(replaced),
+                "the start" if last is None else f"checkpoint {last.id}",
+            )
 
     def _take(self, reports: list[EpochReport]) -> int:
         """Positions, parts and output of the reports; returns how many records were read."""

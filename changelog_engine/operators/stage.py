@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,8 @@ from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.two_inputs import operator_of
 from changelog_engine.types.copies import separate
+
+log = logging.getLogger("changelog_engine")
 
 _STEP = 16_384
 _PACE_MS = 200
@@ -172,7 +175,8 @@ class StageRuntime:
     def commit(self, epoch: int) -> None:
         """Between two epochs: the sinks commit what they had prepared up to an epoch whose checkpoint is durable.
 
-        It is what the next epoch would begin with. What a sink raises here, that epoch raises.
+        It is what the next epoch would begin with. What a sink raises here, that epoch raises; should that one fail of
+        something else first, or never be, a line in the log has said it.
         """
         if self.done is None or self._not_committed is not None:
             return
@@ -181,6 +185,7 @@ class StageRuntime:
                 sink.commit(epoch)
         except BaseException as error:
             self._not_committed = error
+            log.warning("the next epoch fails, as a commit between two epochs did: %s", error)
 
     def _run(self, order: EpochOrder, data: Iterable[bytes]) -> tuple[list[tuple[int, bytes]], EpochReport]:
         report = EpochReport(self.stage, self.subtask)

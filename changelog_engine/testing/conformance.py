@@ -7,6 +7,7 @@ what was seen and what was expected.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import pickle
 import random
@@ -272,7 +273,7 @@ def check_committing_sink(
     Checked are: it inherits `CommittingSink`, its writers `CommittingWriter`; it can be pickled; what is not committed is
     not visible; what is committed is, once; what was prepared in a checkpoint that became durable is committed by whoever
     comes after, even when it had been before; what was prepared in one that did not is never seen; a writer whose attempt is
-    dead changes nothing when it is closed late; committables and state are JSON.
+    dead changes nothing when it is closed late, or late commits what was durable; committables and state are JSON.
 
     Args:
         sink: what is checked.
@@ -405,13 +406,18 @@ class _SinkJob:
 
     def _crash(self) -> int:
         """The processes are gone, or seem to be: one of them may wake up when its place has been taken."""
-        zombies = list(self.writers)
-        for writer in self.writers:
+        durable = [each for kept in self.durable for each in kept.prepared.committables]
+        zombies = []
+        for writer, waiting in zip(self.writers, self.waiting, strict=True):
             if self.random.random() < 0.4:  # it failed, and its process closes it
-                zombies.remove(writer)
                 writer.close()
+            else:
+                zombies.append((writer, [each for each in waiting if each in durable]))
         self._start()
-        for zombie in zombies:
+        for zombie, due in zombies:
+            if due and self.random.random() < 0.5:  # it was told before
+                with contextlib.suppress(Exception):  # it may be refused, and nobody hears of it
+                    zombie.commit(due)
             if self.random.random() < 0.3:
                 zombie.close()
         self._see("a restore")

@@ -334,6 +334,34 @@ def test_a_commit_that_fails_between_epochs_fails_the_next_one(tmp_path: Path, t
     assert visible(out) == exactly_once()
 
 
+def test_a_commit_that_fails_between_epochs_is_told_although_something_else_fails_first(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sink's subtask never comes to the epoch that would raise it: the source's process is lost before."""
+    script = Script((50,), (True,), (Failure(3, Fault.SUBTASK, stage=0),))
+    job = TestJob(tmp_path / "log", script, restart=NO_RESTART)
+    with pytest.raises(JobExecutionError, match="stage 0, subtask 0 was lost"):
+        job.run_driver(job_into(FailsBetween(str(tmp_path / "out")), 1, True))
+    assert visible(tmp_path / "out") == exactly_once(50)
+    (told,) = [record.getMessage() for record in caplog.records if "the folder is away" in record.message]
+    assert "committing" in told
+    assert "'sink'" in told
+    job.run(job_into(FailsBetween(str(tmp_path / "out")), 1, True))
+    assert visible(tmp_path / "out") == exactly_once()
+
+
+def test_a_process_that_ends_between_epochs_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """All that it held is in a checkpoint, so the job goes on without a restart: a line is all there is of it."""
+    script = Script((50,), (True,), (Failure(3, Fault.GONE),))
+    job = TestJob(tmp_path / "log", script)
+    job.run(job_into(FolderSink(str(tmp_path / "out")), 1, True))
+    assert job.coordinator.restarts.count == 0
+    assert visible(tmp_path / "out") == exactly_once()
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "same (1/1) ended between two epochs" in told
+    assert "from checkpoint 3" in told
+
+
 def test_who_is_told_commits_before_the_next_epoch(tmp_path: Path) -> None:
     """The third epoch is lost before any subtask ran: with news alone, what the second prepared is there."""
     shown = {}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from changelog_engine.connectors import SinkContext
+from changelog_engine.connectors import CommittingWriter, SinkContext
 from changelog_engine.connectors.files import BasePathBuckets, FileSink, StringEncoder
 
 
@@ -64,3 +67,15 @@ def bucket_of(value: Any) -> str:
 def counter_of(path: Path) -> int:
     """The counter in a part file's name."""
     return int(path.name.split(".")[0].rsplit("-", 1)[1])
+
+
+def commit_at_once(writers: Sequence[CommittingWriter], committables: Sequence[Any]) -> None:
+    """Have all writers commit the same, each in a thread; raises what one of them raises."""
+    start = threading.Barrier(len(writers))
+
+    def commit(writer: CommittingWriter) -> None:
+        start.wait()
+        writer.commit(committables)
+
+    with ThreadPoolExecutor(len(writers)) as pool:
+        list(pool.map(commit, writers))

@@ -15,7 +15,7 @@ from unittest import mock
 import pytest
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
-from support.part_files import bucket_of, context, finished, hidden, lines, sink_to
+from support.part_files import bucket_of, commit_at_once, context, finished, hidden, lines, sink_to
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common import Encoder, Types
@@ -333,6 +333,19 @@ class TestRestore:
         writer = self.restored(compacting(tmp_path, checkpoints=1), kept)
         checkpoint(writer, "b")
         assert texts(tmp_path) == ["a\n", "b\n"]
+
+    def test_two_commit_the_same_at_once(self, tmp_path):
+        """A commit that outlives its job, and the next run's: what was compacted is there once, and nobody fails."""
+        sink = compacting(tmp_path, checkpoints=2)
+        writer = sink.committing_writer(context())
+        for round_ in range(20):
+            checkpoint(writer, f"{round_} a")
+            writer.write([f"{round_} b"])
+            due = writer.prepare(False).committables
+            assert [len(sources) for *_, sources in due] == [2]
+            commit_at_once([writer, *[sink.committing_writer(context()) for _ in range(3)]], due)
+        assert texts(tmp_path) == sorted(f"{round_} a\n{round_} b\n" for round_ in range(20))
+        assert hidden(tmp_path) == []
 
     def test_a_compacting_sink_shows_each_element_once_whatever_crashes(self, tmp_path):
         check_committing_sink(

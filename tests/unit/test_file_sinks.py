@@ -12,7 +12,17 @@ from unittest import mock
 import pytest
 from support.graphs import GraphBuilder
 from support.jobs import OneClock, TestJob
-from support.part_files import Clock, bucket_of, context, counter_of, finished, hidden, lines, sink_to
+from support.part_files import (
+    Clock,
+    bucket_of,
+    commit_at_once,
+    context,
+    counter_of,
+    finished,
+    hidden,
+    lines,
+    sink_to,
+)
 from support.rescaled import RescaledJob
 from support.script import DriverKilled, Failure, Fault, Script
 
@@ -104,6 +114,19 @@ class TestExactlyOnce:
         check_committing_sink(
             sink_to(tmp_path, ON_CHECKPOINT), lambda: list(lines(tmp_path).elements()), runs=10, seed=1
         )
+
+    def test_two_commit_the_same_at_once(self, tmp_path):
+        """A commit that outlives its job, and the next run's: each file is there once, and nobody fails."""
+        sink = sink_to(tmp_path, ON_CHECKPOINT, buckets=ElementBuckets(str))
+        writer = sink.committing_writer(context())
+        for round_ in range(20):
+            names = [f"{round_}-{number}" for number in range(5)]
+            writer.write(names)
+            due = writer.prepare(False).committables
+            assert len(due) == len(names)
+            commit_at_once([writer, *[sink.committing_writer(context()) for _ in range(3)]], due)
+        assert lines(tmp_path) == Counter(f"{round_}-{number}" for round_ in range(20) for number in range(5))
+        assert hidden(tmp_path) == []
 
     def test_nothing_hidden_is_left_by_a_job_that_restarts(self, tmp_path):
         failures = (Failure(3, Fault.WORKER), Failure(6, Fault.COMMIT_FAILS), Failure(9, Fault.SUBTASK))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Sequence
@@ -48,10 +49,8 @@ class FolderWriter(CommittingWriter):
 
     def commit(self, committables: Sequence[str]) -> None:
         for name in committables:
-            if os.path.exists(
-                hidden := os.path.join(self.folder, f".{name}")
-            ):  # else it was committed before
-                os.replace(hidden, os.path.join(self.folder, name))
+            with contextlib.suppress(FileNotFoundError):  # it was committed before, or just now
+                os.replace(os.path.join(self.folder, f".{name}"), os.path.join(self.folder, name))
 
     def close(self) -> None:
         self.lines = []
