@@ -60,6 +60,9 @@ class StagedVersions:
     root: str
     only: bool
 
+    def begun(self, position: Position) -> StagedVersions:
+        return self
+
     def files(self, version: int) -> Sequence[File] | None:
         if self.ended(version):
             return None

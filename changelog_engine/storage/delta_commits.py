@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import ConfigurationError, ConnectorError
 from changelog_engine.storage.delta_names import commit_path, last_checkpoint_version
 from changelog_engine.storage.opening import open_storage
 
@@ -26,6 +26,85 @@ class TableFile(NamedTuple):
     partition: Mapping[str, str | None]
     change: str | None = None
     time_ms: int = 0
+
+
+class Layout(NamedTuple):
+    """The columns of a version of a table. A file that has others would be read as rows of None, without an error.
+
+    Args:
+        version: the table's.
+        fields: paths of its columns and of the fields in them.
+        partitions: the columns whose values are not in the files.
+        mapping: how columns are called in the files: ``none`` for as in the table.
+    """
+
+    version: int
+    fields: frozenset[tuple[str, ...]]
+    partitions: frozenset[str]
+    mapping: str
+
+    @staticmethod
+    def of(
+        version: int, schema: str, partitions: Iterable[str], properties: Mapping[str, str | None]
+    ) -> Layout:
+        """The layout that a table's metadata tell, with the schema as JSON."""
+        mapping = properties.get("delta.columnMapping.mode") or "none"
+        return Layout(version, frozenset(_fields_in(json.loads(schema))), frozenset(partitions), mapping)
+
+    def refuse_mapped(self, root: str) -> None:
+        """Refuse files whose columns are called otherwise than the table's.
+
+        Raises:
+            ConfigurationError: column mapping.
+        """
+        if self.mapping != "none":
+            raise ConfigurationError(
+                f"version {self.version} of the Delta table {root} maps columns by {self.mapping}, which this engine does "
+                "not; let Spark read it: env.from_spark(spark.read.format('delta').load(...))"
+            )
+
+    def refuse_other(self, root: str, found: Layout) -> None:
+        """Refuse a version whose rows do not fit into the columns of this one, which a source was built for.
+
+        Raises:
+            ConnectorError: it has other columns, or is of a newer version and lacks some.
+            ConfigurationError: column mapping.
+        """
+        found.refuse_mapped(root)
+        newer = found.version > self.version
+        more, fewer = found.fields - self.fields, self.fields - found.fields if newer else ()
+        if more or fewer:
+            what = f"has {_shown(more)}" if more else f"lacks {_shown(fewer)}"
+            advice = (
+                "run the program again, which goes on with the table's new columns"
+                if newer
+                else f"rows of then are read with version_as_of({found.version}), by a job of their own"
+            )
+            raise ConnectorError(
+                f"version {found.version} of the Delta table {root} {what}, other than version {self.version}, whose "
+                f"columns this source reads: {advice}"
+            )
+        if found.partitions != self.partitions:
+            raise ConnectorError(
+                f"version {found.version} of the Delta table {root} is partitioned by {sorted(found.partitions)}, and "
+                f"version {self.version}, which this source was built for, by {sorted(self.partitions)}"
+            )
+
+
+def _fields_in(kind: Any) -> Iterator[tuple[str, ...]]:
+    """Paths of the fields in a type."""
+    if not isinstance(kind, dict):
+        return
+    for field in kind.get("fields", ()):
+        yield (field["name"],)
+        yield from [(field["name"], *path) for path in _fields_in(field["type"])]
+    for part in ("elementType", "keyType", "valueType"):
+        yield from [(part, *path) for path in _fields_in(kind.get(part))]
+
+
+def _shown(paths: Iterable[tuple[str, ...]]) -> str:
+    names = sorted(".".join(path) for path in paths)
+    return f"the column{'s' if len(names) > 1 else ''} {', '.join(names)}"
 
 
 class NewFile(NamedTuple):
@@ -52,17 +131,21 @@ class CommitLog:
     Args:
         root: the table's path or URI.
         changes: whether change data are wanted.
+        layout: what is read of the files.
     """
 
-    def __init__(self, root: str, changes: bool) -> None:
+    def __init__(self, root: str, changes: bool, layout: Layout) -> None:
         self._storage = open_storage(root)
         self._changes = changes
+        self._layout = layout
 
     def files_of(self, version: int) -> list[TableFile] | None:
         """The files that a commit added, or the changes that it made; None when it is not there yet.
 
         Raises:
-            ConnectorError: the commit is gone, or took rows away that a stream cannot take back.
+            ConnectorError: the commit is gone, took rows away that a stream cannot take back, or gave the table other
+                columns.
+            ConfigurationError: it began to map columns.
         """
         try:
             text = self._storage.read(commit_path(version)).to_pybytes()
@@ -74,6 +157,10 @@ class CommitLog:
                 ) from None
             return None
         actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+        for metadata in [action["metaData"] for action in actions if "metaData" in action]:
+            partitions, properties = metadata.get("partitionColumns", ()), metadata.get("configuration") or {}
+            found = Layout.of(version, metadata["schemaString"], partitions, properties)
+            self._layout.refuse_other(self._storage.root, found)
         time_ms = next((a["commitInfo"].get("timestamp", 0) for a in actions if "commitInfo" in a), 0)
         return (
             self._changes_of(version, actions, time_ms) if self._changes else self._adds_of(version, actions)

@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 import time
@@ -20,7 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
-from changelog_engine.storage.delta_commits import NewFile, TableFile, deletion_vectors, text_of
+from changelog_engine.storage.delta_commits import Layout, NewFile, TableFile, deletion_vectors, text_of
 from changelog_engine.storage.delta_names import (
     CHECKPOINT_NAME,
     LAST_CHECKPOINT,
@@ -38,6 +39,7 @@ from changelog_engine.storage.protocol import Storage
 _CONFLICTS = 100
 _FAILURES = 3
 _PAUSE_S = 0.05
+_RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")  # in a column's metadata
 _TYPES = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
 )
@@ -99,37 +101,50 @@ class UserTable:
         """The table's properties."""
         return dict(self._table.metadata().configuration)
 
-    def refuse_unreadable(self) -> None:
-        """Refuse tables whose files are not their rows.
+    def rules(self) -> list[str]:
+        """What rows have to fulfil that nothing but a query engine checks or computes, by column or name."""
+        found = [name for name in self.properties() if name.startswith("delta.constraints.")]
+        for field in json.loads(self._table.schema().to_json())["fields"]:
+            found += [f"{name} of {field['name']}" for name in field["metadata"] if name.startswith(_RULES)]
+        return found
+
+    def layout(self) -> Layout:
+        """The columns of its files.
 
         Raises:
             ConfigurationError: column mapping.
         """
-        mode = self.properties().get("delta.columnMapping.mode", "none")
-        if mode != "none":
-            raise ConfigurationError(
-                f"the Delta table {self.storage.root} maps columns by {mode}, which this engine does not; "
-                "let Spark read it: env.from_spark(spark.read.format('delta').load(...))"
-            )
+        found = _layout_of(self._table)
+        found.refuse_mapped(self.storage.root)
+        return found
 
-    def files_at(self, version: int) -> list[TableFile]:
-        """All files of a version, in the order of their paths.
+    def at(self, version: int) -> UserTable:
+        """The table as it was at a version.
 
         Raises:
-            ConnectorError: the version is gone, or has rows that are marked as deleted.
+            ConnectorError: the version is gone.
         """
+        earlier = copy.copy(self)
+        earlier._table = _open_at(self.storage, version)
+        return earlier
+
+    def files_at(self, version: int, layout: Layout) -> list[TableFile]:
+        """All files of a version, in the order of their paths.
+
+        Args:
+            layout: what is read of them.
+
+        Raises:
+            ConnectorError: the version is gone, has rows that are marked as deleted, or other columns.
+            ConfigurationError: column mapping.
+        """
+        table = _open_at(self.storage, version)
+        layout.refuse_other(self.storage.root, _layout_of(table))
         try:
-            table = DeltaTable(
-                self.storage.root,
-                version=version,
-                storage_options=_options(self.storage),
-            )
             marked = pa.table(table.deletion_vectors()).num_rows if _may_mark(table) else 0
             actions = pa.table(table.get_add_actions())
         except (DeltaError, OSError) as error:
-            raise ConnectorError(
-                f"version {version} of the Delta table {self.storage.root} cannot be read: {error}"
-            ) from error
+            raise _unreadable(self.storage, version, error) from error
         if marked:
             raise ConnectorError(deletion_vectors(self.storage.root, version))
         found = []
@@ -281,6 +296,24 @@ def _open(storage: Storage) -> DeltaTable:
         raise ConfigurationError(f"{storage.root} is not a Delta table") from error
     except (DeltaError, OSError) as error:
         raise ConnectorError(f"could not read the Delta log of {storage.root}: {error}") from error
+
+
+def _open_at(storage: Storage, version: int) -> DeltaTable:
+    try:
+        return DeltaTable(storage.root, version=version, storage_options=_options(storage))
+    except (DeltaError, OSError) as error:
+        raise _unreadable(storage, version, error) from error
+
+
+def _unreadable(storage: Storage, version: int, error: Exception) -> ConnectorError:
+    return ConnectorError(f"version {version} of the Delta table {storage.root} cannot be read: {error}")
+
+
+def _layout_of(table: DeltaTable) -> Layout:
+    metadata = table.metadata()
+    return Layout.of(
+        table.version(), table.schema().to_json(), metadata.partition_columns, metadata.configuration
+    )
 
 
 def _options(storage: Storage) -> dict[str, str]:

@@ -9,6 +9,7 @@ import os
 import random
 import threading
 from collections import Counter
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 
@@ -262,6 +263,59 @@ class TestSink:
         with pytest.raises(error, match=match):
             DeltaSink.for_row_data(str(tmp_path), kind).with_partition_columns(*columns).build()
 
+    def test_rules_that_only_a_query_engine_keeps(self, tmp_path):
+        for rule in ("delta.generationExpression", "delta.identity.start", "delta.invariants"):
+            fields = [
+                {
+                    "name": name,
+                    "type": "long",
+                    "nullable": True,
+                    "metadata": {rule: "1"} if name == "c" else {},
+                }
+                for name in ("k", "c")
+            ]
+            schema = deltalake.Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+            deltalake.DeltaTable.create(str(tmp_path / rule), schema)
+            with pytest.raises(ConfigurationError, match=rf"has rules \({rule} of c\)"):
+                engine.DeltaSink(str(tmp_path / rule), ROW).check_before_start()
+
+    @pytest.mark.parametrize("partition_by", [None, ["n"]])
+    def test_no_null_gets_where_the_table_has_none(self, tmp_path, partition_by):
+        inner = pa.field("inner", pa.int64(), nullable=False)
+        parts = {
+            "n": (pa.field("n", pa.int64(), nullable=False), Types.LONG(), 1, None, "'n'"),
+            "s": (pa.struct([inner]), Types.ROW_NAMED(["inner"], [Types.LONG()]), Row(2), Row(None), "'inner' of 's'"),
+            "l": (pa.list_(inner), Types.LIST(Types.LONG()), [3], [3, None], "'element' of 'l'"),
+            "m": (
+                pa.map_(pa.string(), pa.field("value", pa.int64(), nullable=False)),
+                Types.MAP(Types.STRING(), Types.LONG()),
+                {"k": 4},
+                {"k": None},
+                "'value' of 'm'",
+            ),
+        }  # fmt: skip
+        columns = [
+            part[0] if isinstance(part[0], pa.Field) else pa.field(name, part[0])
+            for name, part in parts.items()
+        ]
+        table, kind = str(tmp_path), Types.ROW_NAMED([*parts], [part[1] for part in parts.values()])
+        deltalake.DeltaTable.create(table, pa.schema(columns), partition_by=partition_by)
+        good = [part[2] for part in parts.values()]
+        sink = engine.DeltaSink(table, kind)
+        for at, (name, part) in enumerate(parts.items()):
+            for value in (part[3], None):
+                row = [*good]
+                row[at] = value
+                writer = sink.committing_writer(CONTEXT)
+                writer.write([tuple(good), tuple(row)])
+                if value is None and name != "n":  # nothing in it is anybody's
+                    sink.commit_all(CONTEXT, writer.prepare(True).committables)
+                    continue
+                with pytest.raises(TypeMismatchError, match=f"None in {part[4]}, which .* NOT NULL"):
+                    writer.prepare(True)
+        files = pa.table(deltalake.DeltaTable(table).get_add_actions())
+        assert sum(files.column("num_records").to_pylist()) == 6
+
     def test_a_row_that_does_not_fit_names_its_field(self, tmp_path):
         writer = engine.DeltaSink(str(tmp_path), ROW).committing_writer(CONTEXT)
         with pytest.raises(TypeMismatchError, match="'c'"):
@@ -458,6 +512,128 @@ class TestSource:
         with pytest.raises(ConnectorError, match="change data feed"):
             read()
         reader.close()
+
+    @pytest.mark.parametrize("parallelism", [1, 2])
+    @pytest.mark.parametrize("taken", range(6))
+    @pytest.mark.parametrize("follow", [True, False])
+    def test_a_program_that_runs_again_goes_on_with_the_version_it_began_with(
+        self, tmp_path, follow, taken, parallelism
+    ):
+        """Its new run builds the source anew, from a table with newer versions: that read one as a whole again."""
+
+        def write(*numbers):
+            write_version(tmp_path / "t", [{"k": n} for n in numbers])
+
+        def read(source, positions, reads):
+            found = []
+            for split in splits:
+                with closing(source.reader(Split(split.id, None))) as reader:
+                    for _ in range(reads):
+                        values, position, finished, *_ = reader.read(positions[split.id], 1)
+                        positions[split.id] = json.loads(json.dumps(position))
+                        found += [row.k for row in values]
+                        if finished:
+                            break
+            return found
+
+        for numbers in ([1, 2], [3], [4, 5]):
+            write(*numbers)
+        source = engine.DeltaSource(str(tmp_path / "t"), follow=follow)
+        splits = source.splits(parallelism)
+        positions = {split.id: split.start for split in splits}
+        found = read(source, positions, taken)
+        write(6, 7)
+        found += read(engine.DeltaSource(str(tmp_path / "t"), follow=follow), positions, 1 if follow else 0)
+        write(8)
+        found += read(engine.DeltaSource(str(tmp_path / "t"), follow=follow), positions, 20)
+        assert sorted(found) == [1, 2, 3, 4, 5, 6, 7, 8][: 8 if follow else 5]
+
+    def test_positions_of_earlier_versions_of_the_engine(self, table):
+        position = {"version": 2, "file": 0, "row": 0}
+        for source in (engine.DeltaSource(str(table)), engine.DeltaSource(str(table), changes_from=1)):
+            with pytest.raises(ConnectorError, match=r"which version .* began with.*version_as_of"):
+                source.reader(source.splits(1)[0]).read(position, 9)
+        named = [{"version": 1, "follow": True}, {"version": 2}, {"changes_from": 1, "until": 2}]
+        for given in named:
+            source = engine.DeltaSource(str(table), **given)
+            with closing(source.reader(source.splits(1)[0])) as reader:
+                assert reader.read(position, 9).values
+
+    def test_a_version_is_read_with_the_columns_that_it_had(self, tmp_path):
+        """They were all None."""
+        path = str(tmp_path / "t")
+        write_version(path, [{"a": 1, "b": "x"}])
+        deltalake.write_deltalake(path, pa.table({"c": [2]}), mode="overwrite", schema_mode="overwrite")
+        earlier = engine.DeltaSource(path, version=0)
+        assert read_all(earlier) == [Row(a=1, b="x")]
+        assert earlier.output_type == Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.STRING()])
+        assert read_all(engine.DeltaSource(path)) == [Row(c=2)]
+        for given in ({"version": 0, "until": 1}, {"changes_from": 0, "until": 0}):
+            with pytest.raises(
+                ConnectorError, match=r"version 0 .* has the columns a, b, .*version_as_of\(0\)"
+            ):
+                read_all(engine.DeltaSource(path, **given))
+
+    def test_a_followed_table_that_gets_other_columns(self, tmp_path):
+        """What was in them was lost, or all columns were None."""
+
+        def grow(path):
+            table = pa.table({"a": [2], "s": [{"x": 1, "y": 2}]})
+            deltalake.write_deltalake(path, table, mode="append", schema_mode="merge")
+
+        def add(path):
+            table = pa.table({"a": [2], "s": [{"x": 1}], "b": ["new"]})
+            deltalake.write_deltalake(path, table, mode="append", schema_mode="merge")
+
+        def change(path, **metadata):
+            log = Path(path, "_delta_log")
+            first = [json.loads(line) for line in (log / f"{0:020}.json").read_text().splitlines()]
+            (found,) = [action for action in first if "metaData" in action]
+            (log / f"{1:020}.json").write_text(json.dumps({"metaData": found["metaData"] | metadata}))
+
+        changes = {
+            r"has the column s\.y,": grow,
+            "has the column b,": add,
+            "maps columns by name": lambda path: change(
+                path, configuration={"delta.columnMapping.mode": "name"}
+            ),
+            r"is partitioned by \['a'\]": lambda path: change(path, partitionColumns=["a"]),
+        }
+        for number, (message, other) in enumerate(changes.items()):
+            path = str(tmp_path / str(number))
+            write_version(path, [{"a": 1, "s": {"x": 0}}])
+            source = engine.DeltaSource(path, follow=True)
+            (split,) = source.splits(1)
+            with closing(source.reader(split)) as reader:
+                first = reader.read(split.start, 9)
+                assert first.values == [Row(a=1, s=Row(x=0))]
+                other(path)
+                with pytest.raises((ConnectorError, ConfigurationError), match=f"version 1 .*{message}"):
+                    reader.read(first.next, 9)
+            if other is add:  # the program runs again
+                with closing(engine.DeltaSource(path, follow=True).reader(split)) as reader:
+                    assert reader.read(first.next, 9).values == [Row(a=2, s=Row(x=1), b="new")]
+
+    def test_a_removed_file_whose_partition_is_not_told(self, tmp_path):
+        write_version(
+            tmp_path,
+            [{"p": "x", "v": 1}],
+            partition_by=["p"],
+            configuration={"delta.enableChangeDataFeed": "true"},
+        )
+        deltalake.DeltaTable(str(tmp_path)).delete("p = 'x'")
+        commit = tmp_path / "_delta_log" / f"{1:020}.json"
+        actions = [json.loads(line) for line in commit.read_text().splitlines()]
+        for action in actions:
+            action.get("remove", {}).pop("partitionValues", None)
+        commit.write_text("\n".join(map(json.dumps, actions)))
+        source = engine.DeltaSource(str(tmp_path), changes_from=1, until=1, change_data=True)
+        (split,) = source.splits(1)
+        with (
+            closing(source.reader(split)) as reader,
+            pytest.raises(ConnectorError, match="not say which p a file has"),
+        ):
+            reader.read(split.start, 9)
 
     def test_change_data_tells_inserts_updates_and_deletes(self, tmp_path):
         path = tmp_path / "t"

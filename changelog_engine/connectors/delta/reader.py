@@ -1,7 +1,8 @@
 """Reading what grows version by version, each a list of Parquet files: Delta tables, and what Spark staged.
 
-A position is ``{"version": v, "file": f, "row": r}``: rows before r of file f of version v were read. A split is every n-th
-file of each version, so that positions stay small however long the stream is.
+A position is ``{"version": v, "file": f, "row": r}``: rows before r of file f of version v were read. What else is in it
+says what the stream began with, and stays. A split is every n-th file of each version, so that positions stay small however
+long the stream is.
 
 Invariants:
     * A version's list of files does not change once it is there, nor do the files: reading again gives the same.
@@ -57,6 +58,15 @@ class Versions(Protocol):
 
     root: str
 
+    def begun(self, position: Position) -> Versions:
+        """As the stream began that a position is of.
+
+        A program that runs again may find a newer table, of which it builds another source.
+
+        Raises:
+            ConnectorError: the position does not say it, and the source may be another.
+        """
+
     def files(self, version: int) -> Sequence[File] | None:
         """The files of a version, always in the same order; None when it is not there yet."""
 
@@ -78,9 +88,14 @@ class Columns(NamedTuple):
     partitions: tuple[str, ...]
 
 
-def splits_of(parallelism: int, version: int) -> list[Split]:
-    """Splits that share the files of each version."""
-    start = {"version": version, "file": 0, "row": 0}
+def splits_of(parallelism: int, version: int, begun: Mapping[str, Any] | None = None) -> list[Split]:
+    """Splits that share the files of each version.
+
+    Args:
+        version: the first.
+        begun: what positions keep of how the stream began.
+    """
+    start = {"version": version, "file": 0, "row": 0, **(begun or {})}
     return [Split(f"{part} of {parallelism}", dict(start)) for part in range(parallelism)]
 
 
@@ -91,6 +106,7 @@ class VersionsReader(SplitReader):
         part, _, parts = split.partition(" of ")
         self._part, self._parts = int(part), int(parts)
         self._versions = versions
+        self._begun: Versions | None = None
         self._columns = columns
         self._root = FileSystems().open(versions.root)
         self._listed: tuple[int, Sequence[File]] | None = None
@@ -99,11 +115,14 @@ class VersionsReader(SplitReader):
 
     def read(self, position: Position, max_records: int) -> Range:
         version, index, row = position["version"], position["file"], position["row"]
+        if self._begun is None:
+            self._begun = self._versions.begun(position)
+        versions = self._begun
         while True:
-            files = self._files(version)
+            files = self._files(versions, version)
             if files is None:
-                ended = self._versions.ended(version)
-                return Range([], {"version": version, "file": index, "row": row}, ended)
+                ended = versions.ended(version)
+                return Range([], {**position, "version": version, "file": index, "row": row}, ended)
             if index >= len(files):
                 version, index, row = version + 1, 0, 0
                 continue
@@ -112,20 +131,20 @@ class VersionsReader(SplitReader):
             row = found.next
             if found.finished:
                 index, row = index + 1, 0
-                if index >= len(files) and self._versions.ended(version + 1):
-                    end = {"version": version + 1, "file": 0, "row": 0}
+                if index >= len(files) and versions.ended(version + 1):
+                    end = {**position, "version": version + 1, "file": 0, "row": 0}
                     return Range(values, end, True)
             if values:
-                return Range(values, {"version": version, "file": index, "row": row}, False)
+                return Range(values, {**position, "version": version, "file": index, "row": row}, False)
 
     def close(self) -> None:
         if self._reader is not None:
             self._reader.close()
         self._reader = self._open_at = None
 
-    def _files(self, version: int) -> Sequence[File] | None:
+    def _files(self, versions: Versions, version: int) -> Sequence[File] | None:
         if self._listed is None or self._listed[0] != version:
-            files = self._versions.files(version)
+            files = versions.files(version)
             if files is None:
                 return None
             self._listed = version, files[self._part :: self._parts]

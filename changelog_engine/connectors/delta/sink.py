@@ -22,7 +22,13 @@ import pyarrow.parquet as pq
 
 from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.delta.tables import user_tables
-from changelog_engine.connectors.delta.types import checked_partitions, plain_type, table_schema
+from changelog_engine.connectors.delta.types import (
+    checked_partitions,
+    needs_values,
+    null_in,
+    plain_type,
+    table_schema,
+)
 from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of
 from changelog_engine.connectors.protocols import (
     Committable,
@@ -31,7 +37,7 @@ from changelog_engine.connectors.protocols import (
     Prepared,
     SinkContext,
 )
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
 from changelog_engine.storage.delta_commits import NewFile, text_of
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import RowTypeInfo, TypeInformation
@@ -113,7 +119,7 @@ class DeltaSink(CommittingSink):
         if not user_tables().exists(self.path):
             user_tables().create(self.path, self.schema, self.partition_by, self.properties)
         table = user_tables()(self.path)
-        table.refuse_unreadable()
+        table.layout()  # raises where columns are mapped
         ours = {field.name: field.type for field in self.schema}
         theirs = {field.name: plain_type(field.type) for field in table.schema()}
         if ours != theirs:
@@ -125,10 +131,10 @@ class DeltaSink(CommittingSink):
             raise ConfigurationError(
                 f"the Delta table {self.path} is partitioned by {table.partition_columns()}, not {self.partition_by}"
             )
-        rules = [name for name in table.properties() if name.startswith("delta.constraints.")]
+        rules = table.rules()
         if rules:
             raise ConfigurationError(
-                f"the Delta table {self.path} has constraints ({', '.join(rules)}), which this sink does not check"
+                f"the Delta table {self.path} has rules ({', '.join(rules)}), which this sink does not keep"
             )
         return table
 
@@ -140,7 +146,9 @@ class DeltaWriter(CommittingWriter):
         self._sink = sink
         self._commits = not context.checkpoints  # nobody commits for all
         self._storage = open_storage(sink.path)
-        self._partition_by = user_tables()(sink.path).partition_columns()
+        table = user_tables()(sink.path)
+        self._partition_by = table.partition_columns()
+        self._required = [field for field in table.schema() if needs_values(field)]
         self._read_schema = arrow_schema(sink.type_info)
         names = sink.type_info.get_field_names()
         self._names = names
@@ -213,11 +221,22 @@ class DeltaWriter(CommittingWriter):
         rows = self._rows.pop(partition, None)
         if not rows:
             return
-        batch = columns_of(rows, self._read_schema).select(self._kept)
+        whole = columns_of(rows, self._read_schema)
+        self._refuse_nulls(whole)
+        batch = whole.select(self._kept)
         self._batches.setdefault(partition, []).append(batch)
         self._bytes[partition] = self._bytes.get(partition, 0) + batch.nbytes
         if self._bytes[partition] >= _FILE_BYTES:
             self._write_file(partition)
+
+    def _refuse_nulls(self, batch: pa.RecordBatch) -> None:
+        """Refuse nulls where the table has none: its readers would trust that there are none."""
+        for field in self._required:
+            missing = null_in(batch.column(field.name), field)
+            if missing is not None:
+                raise TypeMismatchError(
+                    f"a row for the Delta table {self._sink.path} has None in {missing}, which the table declares NOT NULL"
+                )
 
     def _write_all(self) -> None:
         for partition in list(self._rows):

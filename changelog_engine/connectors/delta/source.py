@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from changelog_engine.connectors.delta.reader import CHANGE_FIELDS, Columns, File, VersionsReader, splits_of
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import row_type_of
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Split, SplitReader
-from changelog_engine.errors import ConfigurationError
-from changelog_engine.storage.delta_commits import CommitLog
+from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.storage.delta_commits import CommitLog, Layout, TableFile
 from changelog_engine.types import RowTypeInfo, Types
 
 _CHANGE_TYPES = (Types.STRING(), Types.LONG(), Types.INSTANT())
@@ -26,20 +26,43 @@ class TableVersions:
         whole: the version that is read as a whole, and is the first; None reads what commits did only.
         last: the last version; None for no end.
         changes: whether change data are read.
+        layout: the columns that are read.
+        given: the program names the versions itself, so that each run of it begins with the same.
     """
 
     root: str
     whole: int | None
     last: int | None
     changes: bool
+    layout: Layout
+    given: bool
+    _began: bool = False
+
+    def begun(self, position: Position) -> TableVersions:
+        if "whole" in position:
+            return replace(self, whole=position["whole"], last=position["last"])
+        if not self.given:  # of the engine's versions before this was in it
+            raise ConnectorError(
+                f"the checkpoint does not say which version of the Delta table {self.root} its job began with, and the "
+                "newest may be another by now. Tell it: version_as_of(n) with the number of then, and ending_version(n) or "
+                "monitor_continuously() as it was"
+            )
+        return self
 
     def files(self, version: int) -> Sequence[File] | None:
         if self.ended(version):
             return None
+        table = user_tables()
+        files: list[TableFile] | None
         if version == self.whole:
-            files = user_tables()(self.root).files_at(version)
-            return [file._replace(change="insert") for file in files] if self.changes else files
-        return CommitLog(self.root, self.changes).files_of(version)
+            whole = table(self.root).files_at(version, self.layout)
+            files = [file._replace(change="insert") for file in whole] if self.changes else whole
+        else:
+            if not self._began and version <= self.layout.version:  # whatever is in its commit
+                self.layout.refuse_other(self.root, table(self.root).at(version).layout())
+            files = CommitLog(self.root, self.changes, self.layout).files_of(version)
+        self._began = True
+        return files
 
     def ended(self, version: int) -> bool:
         return self.last is not None and version > self.last
@@ -72,7 +95,6 @@ class DeltaSource(DiscoveringSource):
         change_data: bool = False,
     ) -> None:
         table = user_tables()(path)
-        table.refuse_unreadable()
         if version is not None and changes_from is not None:
             raise ConfigurationError(
                 "a Delta source begins with a version as a whole or with its changes, not both"
@@ -96,7 +118,10 @@ class DeltaSource(DiscoveringSource):
             last = table.version
         self.bounded = last is not None
         self.parallel = not change_data  # or the changes of a row would overtake each other
-        self.versions = TableVersions(path, whole, last, change_data)
+        if version is not None and last == version:
+            table = table.at(version)  # with the columns of then
+        given = whole in (None, version) and (follow or until is not None or version is not None)
+        self.versions = TableVersions(path, whole, last, change_data, table.layout(), given)
         self._first = changes_from if whole is None else whole
         schema = table.schema()
         row_type = row_type_of(schema)
@@ -108,7 +133,8 @@ class DeltaSource(DiscoveringSource):
     def splits(self, parallelism: int) -> list[Split]:
         """Every n-th file of each version."""
         assert self._first is not None
-        return splits_of(parallelism, self._first)
+        begun = {"whole": self.versions.whole, "last": self.versions.last}
+        return splits_of(parallelism, self._first, begun)
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """No splits come later."""

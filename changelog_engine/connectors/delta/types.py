@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.connectors.files.arrow_types import arrow_schema
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 
 _PARTITION_KINDS = frozenset({"STRING", "BYTE", "SHORT", "INT", "LONG", "BOOLEAN", "SQL_DATE"})
@@ -129,6 +129,42 @@ def plain_type(
     return other(given)
 
 
+def needs_values(field: pa.Field) -> bool:
+    """Whether a column, or a part of its values, must not be null."""
+    return not field.nullable or any(needs_values(part) for part in _parts_of(field.type))
+
+
+def null_in(column: pa.Array, field: pa.Field) -> str | None:
+    """The path of a part of a column that is null and must not be; None where there is none.
+
+    Args:
+        column: the values, not a slice of an array.
+        field: what the table declares of them.
+    """
+    if not field.nullable and column.null_count:
+        return repr(field.name)
+    column = column.drop_null()  # parts of what is null are nobody's
+    if pa.types.is_struct(field.type):
+        values = column.flatten()
+    elif pa.types.is_map(field.type):
+        values = [column.keys, column.items]
+    else:
+        values = [column.flatten()] if _parts_of(field.type) else []
+    for part, inside in zip(_parts_of(field.type), values, strict=True):
+        missing = null_in(inside, part)
+        if missing is not None:
+            return f"{missing} of {field.name!r}"
+    return None
+
+
+def _parts_of(given: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_map(given):
+        return [given.key_field, given.item_field]
+    if pa.types.is_list(given) or pa.types.is_large_list(given):
+        return [given.value_field]
+    return list(given) if pa.types.is_struct(given) else []
+
+
 def checked_partitions(columns: Sequence[str], row_type: RowTypeInfo) -> list[str]:
     """Partition columns that can be.
 
@@ -161,7 +197,11 @@ def partition_values(
     types = row_type.get_field_types()
     found = []
     for name in names:
-        text, position = partition.get(name), known.index(name)
+        if name not in partition:
+            raise ConnectorError(
+                f"the log of the Delta table does not say which {name} a file has, by which it is partitioned"
+            )
+        text, position = partition[name], known.index(name)
         reader = _OF_TEXT.get(types[position].kind)
         if reader is None:
             raise NotSupportedError(
