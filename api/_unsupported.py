@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any
 
-from changelog_engine.api_names import refuse_other_names
+from changelog_engine.api_names import API, refuse_other_names
 from changelog_engine.errors import ChangelogEngineError, NotSupportedError
 from changelog_engine.launcher.pyflink_modules import is_pyflinks
 
@@ -43,6 +43,11 @@ def not_supported(what: str, why: str | None = None) -> str:
     if why is not None:
         return f"{what} {why}; see docs/compatibility.md"
     return f"{what} is not part of this version of changelog-engine; see docs/compatibility.md"
+
+
+def pyflinks(module: str) -> str:
+    """The name that PyFlink has for a module of the API, and programs write."""
+    return f"pyflink{module.removeprefix(API)}" if module.startswith(API) else module
 
 
 def no_module(name: str) -> ImportError:
@@ -112,7 +117,7 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
             why = f"is Python's own: from {home} import {name}"
         if name not in missing and why is None:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        message = not_supported(f"{module}.{name}", why)
+        message = not_supported(f"{pyflinks(module)}.{name}", why)
         # Python turns an AttributeError under "from module import name" into an ImportError without our
         # message.
         if _is_import_from(sys._getframe(1)):

@@ -34,6 +34,7 @@ from changelog_engine.errors import (
 from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import script_frames
+from changelog_engine.launcher.project_root import project_root
 from changelog_engine.ledger.points import FORMS
 
 _OPTIONS = {
@@ -258,4 +259,8 @@ def _fail(error: Exception, script: str) -> NoReturn:
         click.echo(message, err=True)
     else:
         sys.excepthook(type(error), error.with_traceback(frames), frames)
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            root = project_root(script, error.name)
+            if root is not None:
+                click.echo(f"{error.name} is in {root}: set PYTHONPATH={root}, and run it again", err=True)
     sys.exit(1)

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from changelog_engine.connectors.plain_objects import with_attributes
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.types import TypeInformation
@@ -71,15 +72,15 @@ class CollectionReader(SplitReader):
 def _checked(elements: list[Any], output_type: TypeInformation | None) -> list[Any]:
     if output_type is None or _fits_at_a_glance(elements, output_type):
         return elements
-    checked = []
-    for index, element in enumerate(elements):
-        try:
-            checked.append(output_type.check(element, f"element {index}"))
-        except TypeMismatchError as error:
-            raise TypeMismatchError(
-                f"from_collection: element {index} does not fit {output_type.name}: {error}"
-            ) from None
-    return checked
+    return [_check(element, output_type, index) for index, element in enumerate(elements)]
+
+
+def _check(element: Any, output_type: TypeInformation, index: int) -> Any:
+    what = f"element {index} of from_collection"
+    try:
+        return output_type.check(element, what)
+    except TypeMismatchError:
+        return output_type.check(with_attributes(element, output_type), what)
 
 
 def _fits_at_a_glance(elements: Sequence[Any], output_type: TypeInformation) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from changelog_engine.api_names import SHORT
+from changelog_engine.launcher.project_root import project_root
 from changelog_engine.static_check import answers
 from changelog_engine.static_check.answers import No
 from changelog_engine.static_check.findings import Finding, Level
@@ -137,11 +138,9 @@ class Imports:
                 f"{said}; the workers find it if the files or requirements that the job brings have it",
             )
         else:
-            self._say(
-                Level.ERROR,
-                node,
-                f"{said}: install the package that has it, or put {top}.py beside the script",
-            )
+            root = project_root(self._source.path, name)
+            todo = f"it is in {root}: set PYTHONPATH={root}" if root else "install the package that has it"
+            self._say(Level.ERROR, node, f"{said}: {todo}")
         return Foreign(name)
 
     def _count(self, name: str, node: ast.stmt) -> None:

@@ -79,6 +79,30 @@ class TestCollection:
         rows = CollectionSource([(1, "a")], Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()]))
         assert read_all(rows) == [Row(id=1, name="a")]
 
+    def test_objects_are_maps_of_their_attributes_where_these_are_declared_as_strings(self):
+        class Reading:
+            def __init__(self, **attributes):
+                vars(self).update(attributes)
+
+        def of(element, declared):
+            return read_all(CollectionSource([element], declared))[0]
+
+        texts = Types.MAP(Types.STRING(), Types.STRING())
+        reading, name = Reading(id="s1", n=1, x=1e20, ok=True), f"{Reading.__module__}.{Reading.__qualname__}"
+        expected = {"__class__": name, "id": "s1", "n": "1", "x": "1.0E20", "ok": "true"}
+        assert of(reading, texts) == expected
+        named = Types.ROW_NAMED(["n", "info"], [Types.INT(), texts])
+        assert of((1, reading), named) == of(Row(n=1, info=reading), named) == Row(n=1, info=expected)
+        assert of((1, [reading]), Types.TUPLE([Types.INT(), Types.LIST(texts)])) == (1, [expected])
+
+        for refused in (Reading(), Reading(n=None), Reading(n=[1]), Reading, 5):
+            with pytest.raises(
+                TypeMismatchError, match=r"^element 0 of from_collection is declared MAP<STRING, STRING>"
+            ):
+                of(refused, texts)
+        with pytest.raises(TypeMismatchError, match="element 0"):
+            of(reading, Types.MAP(Types.STRING(), Types.LONG()))
+
     @pytest.mark.parametrize("collection", [5, None])
     def test_what_is_not_a_collection_is_refused(self, collection):
         with pytest.raises(ConfigurationError, match="from_collection needs a list"):

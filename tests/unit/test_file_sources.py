@@ -353,13 +353,16 @@ class TestJsonLines:
 
 
 class TestMonitoring:
-    def test_each_file_is_found_once(self, tmp_path):
+    def test_each_file_is_found_once(self, tmp_path, caplog):
         folder = tmp_path / "in"
         source = MonitoringFileSource([str(folder)], interval_ms=5)
         assert isinstance(source, Source)
         assert isinstance(source, DiscoveringSource)
         assert (source.bounded, source.discovery_interval_ms, source.splits(2)) == (False, 5, [])
-        assert source.discover({}) == []
+        assert source.discover({}) == source.discover({}) == []
+        assert [record.message for record in caplog.records] == [
+            f"the input path {folder} does not exist yet: the job waits for it"
+        ]
         folder.mkdir()
         for name, time in [("b", 10), ("a", 30), ("c", 20), (".hidden", 5)]:
             (folder / name).write_text(name)

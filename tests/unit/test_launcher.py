@@ -208,6 +208,21 @@ def test_the_scripts_own_errors_are_shown_as_python_does(
     ]
 
 
+@pytest.mark.parametrize(("module", "told"), [("theirs.maps", True), ("empty", False), ("neither", False)])
+def test_a_module_of_a_folder_above_is_told_with_the_path_to_set(
+    module: str, told: bool, tmp_path: Path
+) -> None:
+    for folder in ("theirs", "empty", "jobs/daily"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "theirs" / "maps.py").write_text("")
+    script = tmp_path / "jobs" / "daily" / "script.py"
+    script.write_text(f"import {module}")
+    result = CliRunner().invoke(main, ["run", str(script)])
+    assert result.exit_code == 1
+    advice = f"theirs is in {tmp_path}: set PYTHONPATH={tmp_path}, and run it again\n"
+    assert result.stderr.endswith(advice) if told else "PYTHONPATH" not in result.stderr
+
+
 def test_bad_syntax_is_shown_with_its_line(
     launched: Callable[..., Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

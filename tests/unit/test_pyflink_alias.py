@@ -60,7 +60,7 @@ def test_a_module_is_found_without_being_imported() -> None:
     ("statement", "what"),
     [
         ("import pyflink.ml", "pyflink.ml"),
-        ("from pyflink import shell", "changelog_engine.api.shell"),
+        ("from pyflink import shell", "pyflink.shell"),
         (
             "from pyflink.datastream.connectors.dynamic_kafka import DynamicKafkaSource",
             "pyflink.datastream.connectors.dynamic_kafka",

@@ -151,6 +151,15 @@ class TestImports:
                 return neither_this_one.f(value)
             """, beside="import json", package____init__="", package__inner="", package__other="from . import inner")  # fmt: skip
 
+    def test_modules_of_a_folder_above_are_told_with_the_path_to_set(
+        self, check: Check, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "theirs").mkdir()
+        (tmp_path / "theirs" / "maps.py").write_text("")
+        (tmp_path / "jobs").mkdir()
+        monkeypatch.chdir(tmp_path / "jobs")
+        check(f"from theirs.maps import twice  # error: it is in {tmp_path}: set PYTHONPATH={tmp_path}\n")
+
     def test_modules_that_may_be_found_all_the_same(self, check: Check) -> None:
         check("""\
             import sys
@@ -260,7 +269,7 @@ class TestCalls:
             from pyflink.datastream import SourceFunction, MapFunction
             class Mine(MapFunction):
                 pass
-            env.from_collection([1, 1.5], Types.LONG())  # error: element 1 does not fit LONG
+            env.from_collection([1, 1.5], Types.LONG())  # error: element 1 of from_collection is declared LONG but got 1.5
             env.from_collection([1, 2.0, True], Types.DOUBLE()).map(Mine)  # error: write Mine()
             env.set_parallelism(0)  # error: between 1 and 32768
             env.add_jars(3)  # error: must be a non-empty str, got 3

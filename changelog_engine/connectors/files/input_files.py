@@ -110,6 +110,11 @@ class InputFolder:
         self._file_systems = file_systems
         self._opened = file_systems.open(path)
 
+    @property
+    def shown(self) -> str:
+        """The path for people."""
+        return self._opened.shown
+
     def has(self, name: str) -> bool:
         """Whether a file of this name lies here."""
         shown = self._opened.shown
@@ -129,24 +134,17 @@ class InputFolder:
             reason = self._file_systems.masked(reason, self._given)
             raise ConfigurationError(f"cannot {what} the input path {self._opened.shown}: {reason}") from None
 
-    def find(self, may_be_missing: bool = False) -> list[Found]:
-        """All files, in the order of their names, folder by folder.
-
-        Args:
-            may_be_missing: nothing there is no files, rather than an error.
+    def find(self) -> list[Found] | None:
+        """All files, in the order of their names, folder by folder; None where the path does not exist.
 
         Raises:
-            ConfigurationError: it does not exist or cannot be listed.
+            ConfigurationError: it cannot be listed.
         """
         opened = self._opened
         with self._naming("list"):
-            local = opened.file_system is None
-            found = _find_local(opened.path) if local else _find_remote(opened.file_system, opened)
-        if found is None:
-            if may_be_missing:
-                return []
-            raise ConfigurationError(f"the input path {opened.shown} does not exist")
-        return found
+            if opened.file_system is None:
+                return _find_local(opened.path)
+            return _find_remote(opened.file_system, opened)
 
 
 def _find_local(path: str) -> list[Found] | None:

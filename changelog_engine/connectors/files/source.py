@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from changelog_engine.config.names import writable
@@ -82,7 +82,10 @@ class FileSource(Source):
         Raises:
             ConfigurationError: a path does not exist or cannot be read.
         """
-        return [self._split(found) for found in self._find(False).values()]
+        found, missing = self._find()
+        if missing:
+            raise ConfigurationError(f"the input path {missing[0]} does not exist")
+        return [self._split(file) for file in found]
 
     def reader(self, split: Split) -> SplitReader:
         return _FileReader(self._format, self._folders(), split.id)
@@ -102,8 +105,17 @@ class FileSource(Source):
             self._opened = [InputFolder(path, self._file_systems) for path in self._paths]
         return self._opened
 
-    def _find(self, may_be_missing: bool) -> dict[str, Found]:
-        return {found.id: found for folder in self._folders() for found in folder.find(may_be_missing)}
+    def _find(self) -> tuple[Collection[Found], list[str]]:
+        """Each file once, and the paths that do not exist."""
+        files: dict[str, Found] = {}
+        missing = []
+        for folder in self._folders():
+            found = folder.find()
+            if found is None:
+                missing.append(folder.shown)
+            else:
+                files.update((file.id, file) for file in found)
+        return files.values(), missing
 
     def _split(self, found: Found) -> Split:
         return Split(found.id, [self._format.start, found.size, found.changed_us])
@@ -112,7 +124,8 @@ class FileSource(Source):
 class MonitoringFileSource(FileSource, DiscoveringSource):
     """The records of files that are there and of those that come while the job runs; never ends.
 
-    Files that came between two looks are read in the order of their times. A path need not exist at first.
+    Files that came between two looks are read in the order of their times. A path need not exist at first; a warning says
+    that it does not.
 
     Args:
         interval_ms: time between two looks.
@@ -136,7 +149,12 @@ class MonitoringFileSource(FileSource, DiscoveringSource):
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         new = []
-        for found in self._find(True).values():
+        files, missing = self._find()
+        for path in missing:
+            if path not in self._told:
+                self._told.add(path)
+                log.warning("the input path %s does not exist yet: the job waits for it", path)
+        for found in files:
             if found.id not in known:
                 new.append(found)
             elif found.id not in self._told and list(known[found.id][0][1:]) != [
