@@ -20,6 +20,8 @@ SHARED ?= ../shared
 BASE ?= main
 # The demo's programs and the tests start Python processes of their own: they must find the same interpreter.
 export PATH := $(CURDIR)/$(VENV)/bin:$(PATH)
+# Images of containers often set this: each driver, each of Spark's workers and each of pytest's would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 # What the tests need of the project's extras.
 TESTED := kafka,jdbc,elasticsearch,kinesis,rabbitmq,pulsar,cassandra,avro,sql,ui,test,demo,soak
