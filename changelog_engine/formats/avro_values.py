@@ -6,6 +6,7 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
+from changelog_engine.formats.row_fields import fields_reader
 from changelog_engine.formats.texts import without_zone
 from changelog_engine.types import MapTypeInfo, ObjectArrayTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import Row, make_row
@@ -98,17 +99,15 @@ def to_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
     """What turns a value of the type into one that fastavro writes."""
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
+        fields_of = fields_reader(type_info)
         fields = [
             (name, to_avro(each)) for name, each in zip(names, type_info.get_field_types(), strict=True)
         ]
 
         def write(row: Any) -> dict[str, Any]:
-            if len(row) != len(fields):
-                raise ValueError(f"a row of {len(row)} fields where {len(fields)} are declared")
-            values = [row[name] for name in names] if isinstance(row, dict) else row
             return {
                 name: None if value is None else convert(value)
-                for (name, convert), value in zip(fields, values, strict=True)
+                for (name, convert), value in zip(fields, fields_of(row), strict=True)
             }
 
         return write

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from changelog_engine.errors import NotSupportedError
+from changelog_engine.formats.row_fields import fields_reader
 from changelog_engine.formats.texts import (
     bytes_text,
     cell_reader,
@@ -221,12 +222,12 @@ def line_writer(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Calla
     fields = [_field_writer(field, options, what) for field in type_info.get_field_types()]
     delimiter, end = options.field_delimiter, options.line_delimiter
     null = options.null_literal or ""
+    fields_of = fields_reader(type_info)
 
     def write(row: Any) -> str:
-        if len(row) != len(fields):
-            raise ValueError(f"a row of {len(row)} fields where {len(fields)} are declared")
         texts = (
-            null if value is None else convert(value) for convert, value in zip(fields, row, strict=True)
+            null if value is None else convert(value)
+            for convert, value in zip(fields, fields_of(row), strict=True)
         )
         return delimiter.join(texts) + end
 
@@ -239,9 +240,11 @@ def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) ->
     quoted = str if quote is None else Quoter(options.field_delimiter, quote, options.escape)
     if isinstance(type_info, RowTypeInfo):
         inner = [_single_writer(field, what) for field in type_info.get_field_types()]
+        fields_of = fields_reader(type_info)
         return lambda row: quoted(
             between.join(
-                null if item is None else convert(item) for convert, item in zip(inner, row, strict=True)
+                null if item is None else convert(item)
+                for convert, item in zip(inner, fields_of(row), strict=True)
             )
         )
     if isinstance(type_info, ElementsTypeInfo) and not is_bytes(type_info):

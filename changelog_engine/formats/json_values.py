@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 from changelog_engine.errors import NotSupportedError
+from changelog_engine.formats.row_fields import fields_reader
 from changelog_engine.formats.texts import (
     bytes_text,
     from_text,
@@ -36,26 +37,59 @@ Convert = Callable[[Any], Any]
 _WHOLE = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"})
 _THEMSELVES = _WHOLE | {"STRING", "BOOLEAN"}
 _EXACT_BELOW = 2**53  # of floats
+_WORD = 2.0**63
+_SHORT = frozenset((str, int, bool, type(None)))  # what cannot have been a longer number
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes without an exponent
 _MOST_DIGITS = 4300  # as Python reads and writes
 
 
+class Rounded(Exception):
+    """A number may be a whole one of more than 64 bits that was parsed as a float: ``parsed_again`` has its digits."""
+
+
 def parser(type_info: TypeInformation) -> Convert:
     """What parses JSON for the ``reader`` of a type: exactly, where numbers are not bounded by 64 bits."""
-    return _exact if _holds_unbounded(type_info) else orjson.loads
+    return exact if holds_unbounded(type_info) else orjson.loads
 
 
-def _holds_unbounded(part: object) -> bool:
+def parsed_whole(message: bytes | str) -> Any:
+    """As orjson parses, but whole numbers have all of their digits, for five times as much time."""
+    return _parsed(message, float)
+
+
+def parsed_again(message: bytes | str) -> Any:
+    """What a ``reader`` takes that raised Rounded: as ``parsed_whole``, and all other numbers are Decimals."""
+    return _parsed(message, lambda text: Decimal(repr(float(text))))
+
+
+def is_rounded(value: Any) -> bool:
+    """Whether a value that orjson parsed may have been, or hold, a whole number of more than 64 bits."""
+    kind = type(value)
+    if kind is float:
+        return bool(abs(value) >= _WORD)
+    if kind is dict:
+        value = value.values()
+    elif kind is not list:
+        return False
+    return not _SHORT.issuperset(map(type, value)) and any(map(is_rounded, value))  # drives our own code
+
+
+def holds_unbounded(part: object) -> bool:
     """Whether a type, or one of its parameters, is of numbers that may have more digits than a float."""
     if isinstance(part, TypeInformation):
-        return part.kind in ("BIG_INT", "BIG_DEC") or _holds_unbounded(part.parameters())
-    return isinstance(part, tuple) and any(_holds_unbounded(one) for one in part)
+        return part.kind in ("BIG_INT", "BIG_DEC") or holds_unbounded(part.parameters())
+    return isinstance(part, tuple) and any(holds_unbounded(one) for one in part)
 
 
-def _exact(message: bytes | str) -> Any:
+def exact(message: bytes | str) -> Any:
+    """Parse JSON with all digits of all numbers: those with a fraction or an exponent become Decimals."""
+    return _parsed(message, Decimal)
+
+
+def _parsed(message: bytes | str, parse_float: Callable[[str], Any]) -> Any:
     text = message if isinstance(message, str) else str(message, "utf-8")
     try:
-        return json.loads(text, parse_float=Decimal, parse_constant=_refuse_constant)
+        return json.loads(text, parse_float=parse_float, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -94,7 +128,7 @@ def reader(
     if parse is None:
         raise NotSupportedError(f"{what}: JSON has no form for {type_info.name}")
     if kind == "STRING":
-        return lambda value: value if type(value) is str else _json(value)
+        return lambda value: value if type(value) is str else _text(value)
     if kind in _WHOLE:
         return lambda value: parse(_whole(value))
     if kind == "BIG_DEC":
@@ -230,18 +264,15 @@ def writer(type_info: TypeInformation, what: str) -> Convert:
 
 def _row_writer(type_info: RowTypeInfo, what: str) -> Convert:
     names = type_info.get_field_names()
+    fields_of = fields_reader(type_info)
     fields = [
         (name, writer(field, what)) for name, field in zip(names, type_info.get_field_types(), strict=True)
     ]
 
     def write(value: Any) -> dict[str, Any]:
-        if isinstance(value, dict):
-            value = [value[name] for name in names]
-        if len(value) != len(fields):
-            raise ValueError(f"a row of {len(value)} fields where {len(fields)} are declared")
         return {
             name: None if item is None else convert(item)
-            for (name, convert), item in zip(fields, value, strict=True)
+            for (name, convert), item in zip(fields, fields_of(value), strict=True)
         }
 
     return write
@@ -327,8 +358,17 @@ def _kind_of(value: Any) -> str:
     return f"{_json(value)}"
 
 
+def _text(value: Any) -> str:
+    if is_rounded(value):
+        raise Rounded
+    return _json(value)
+
+
 def _json(value: Any) -> str:
-    return orjson.dumps(value, default=_decimal).decode()
+    try:
+        return orjson.dumps(value, default=_decimal).decode()
+    except TypeError:  # a whole number of more than 64 bits
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=float)
 
 
 def _reason(error: Exception) -> str:

@@ -364,6 +364,22 @@ def values_of(row: Row) -> list[Any]:
     return [*row._own.values()] if values is None else values
 
 
+def values_in_order(row: Row, names: list[str]) -> list[Any]:
+    """The row's values in the order of these names where it has the same ones, in any order; else as they stand.
+
+    Args:
+        names: of the fields that somebody else declares.
+
+    Example:
+        >>> values_in_order(Row(b=1, a=2), ["a", "b"]), values_in_order(Row(1, 2), ["a", "b"])
+        ([2, 1], [1, 2])
+    """
+    own, values = field_names_of(row), values_of(row)
+    if own is None or own == names or len(own) != len(names) or set(own) != set(names):
+        return values
+    return [values[own.index(name)] for name in names]
+
+
 def spread(row: Row) -> dict[str, Any] | None:
     """A spread row's own fields, not to be changed; None of a compact one."""
     return row._own if row._list is None else None

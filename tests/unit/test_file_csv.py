@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from contextlib import closing
 
 import pytest
 from hypothesis import given, settings
@@ -76,6 +77,38 @@ class TestCsv:
         ]
         with pytest.raises(TypeMismatchError, match=r"the header of .* names the columns flag, name"):
             read(csv_source(tmp_path, csv_schema(set_use_header=None, set_strict_headers=None)))
+
+    @pytest.mark.parametrize("ending", ["", ".gz"])
+    @pytest.mark.parametrize("first", ["1,a,,,", '1,"a",,,', ""])
+    def test_a_byte_order_mark_is_no_part_of_the_first_cell(self, tmp_path, first, ending):
+        lines = [*([first] if first else []), *["2,b,,,"] * 600]
+        data = "\ufeff".encode() + "\n".join(lines).encode()
+        (tmp_path / f"f.csv{ending}").write_bytes(gzip.compress(data) if ending else data)
+        source = csv_source(tmp_path, csv_schema())._source
+        (split,) = source.splits(1)
+        found, position, finished = [], split.start, False
+        while not finished:
+            with closing(source.reader(split)) as reader:  # each from its own beginning
+                values, position, finished, *_ = reader.read(position, 250)
+            found += values
+        assert [(row.id, row.name) for row in found] == [
+            (int(line[0]), "ab"[int(line[0]) - 1]) for line in lines
+        ]
+
+    def test_nothing_but_a_byte_order_mark(self, tmp_path):
+        (tmp_path / "f.csv").write_bytes("\ufeff".encode())
+        assert read(csv_source(tmp_path, csv_schema())) == []
+
+    def test_a_header_that_names_a_column_twice(self, tmp_path):
+        (tmp_path / "f.csv").write_text("flag,name,id,x,list,name\ntrue,a,1,2,3,b\n")
+        with pytest.raises(TypeMismatchError, match=r"the header of .* names the columns flag, name"):
+            read(csv_source(tmp_path, csv_schema(set_use_header=None)))
+
+    def test_rows_are_written_by_their_names(self, tmp_path):
+        row = Row(x=0.5, flag=None, list=None, name="a", id=1)
+        for number, rows in enumerate(([row], [row, (1, "a", None, None, 0.5)])):
+            path = write(tmp_path / str(number), CsvBulkWriters.for_schema(csv_schema()), rows)
+            assert set(path.read_text().split()) == {"1,a,,,0.5"}
 
     def test_a_header_is_written_where_it_is_asked_for(self, tmp_path):
         schema = csv_schema(set_use_header=None, set_strict_headers=None)

@@ -29,9 +29,10 @@ from api.datastream.formats.parquet import (
     ParquetColumnarRowInputFormat,
 )
 from api.table import DataTypes
-from changelog_engine.connectors.files import AvroRecords
+from changelog_engine.connectors.files import AvroRecords, JsonLines, ParquetRecords
 from changelog_engine.connectors.files import FileSource as EngineFileSource
 from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
+from changelog_engine.testing.conformance import check_source
 from changelog_engine.types import Instant, Row, Types
 
 ROW = DataTypes.ROW(
@@ -122,7 +123,44 @@ def test_elements_that_do_not_fit(tmp_path, writers, element, message):
         write(tmp_path / "out", writers.for_row_type(row_type), [element])
 
 
+@pytest.mark.parametrize(
+    ("writers", "form"),
+    [
+        (ParquetBulkWriters, ParquetColumnarRowInputFormat),
+        (OrcBulkWriters, OrcColumnarRowInputFormat),
+    ],
+)
+def test_rows_are_written_by_their_names(tmp_path, writers, form):
+    """Ada Lovelace was written as Lovelace Ada."""
+    texts = [DataTypes.FIELD(name, DataTypes.STRING()) for name in ("first", "last")]
+    row_type = DataTypes.ROW([*texts, DataTypes.FIELD("of", DataTypes.ROW(texts))])
+    ada = Row(last="Lovelace", of=Row(last="Byron", first="George"), first="Ada")
+    for number, others in enumerate(
+        ([], [("Ada", "Lovelace", ("George", "Byron"))], [Row("Ada", "Lovelace", None)])
+    ):
+        write(tmp_path / str(number), writers.for_row_type(row_type), [ada, *others])
+        source = FileSource.for_bulk_file_format(form(row_type), str(tmp_path / str(number))).build()
+        found = read(source)[0]
+        assert found == Row(first="Ada", last="Lovelace", of=Row(first="George", last="Byron"))
+
+
 class TestParquet:
+    def test_columns_of_one_name_are_refused(self, tmp_path):
+        """Of two, one was lost."""
+        for names, sensitive, row_type in (
+            (["a", "a"], True, Types.ROW_NAMED(["a"], [Types.LONG()])),
+            (["a", "a"], True, None),
+            (["a", "A"], False, Types.ROW_NAMED(["a"], [Types.LONG()])),
+        ):
+            table = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=names)
+            pq.write_table(table, tmp_path / "f.parquet")
+            form = ParquetRecords(row_type, case_sensitive=sensitive)
+            with pytest.raises(StorageError, match="more than one column 'a'"):
+                check_source(EngineFileSource([str(tmp_path)], form))
+        pq.write_table(pa.table({"a": [1], "A": [2], "b": [3], "B": [4]}), tmp_path / "f.parquet")
+        wanted = ParquetRecords(Types.ROW_NAMED(["a"], [Types.LONG()]))
+        assert check_source(EngineFileSource([str(tmp_path)], wanted)) == [Row(a=1)]
+
     def test_rows_of_all_types(self, tmp_path):
         nulls = Row(**dict.fromkeys(ROW.get_field_names()))
         rows = [row(), nulls, row(double=math.inf, list=[], map={}), row(row=None)]
@@ -193,6 +231,8 @@ class TestParquet:
         noon = datetime.datetime(2024, 5, 6, 12)
         for wanted, fits, other in (
             (Types.FLOAT(), [1.5, None, math.inf, -math.inf], 1e300),
+            (Types.BOOLEAN(), [None], 5),
+            (Types.BOOLEAN(), [None], "true"),
             (Types.SQL_DATE(), [datetime.datetime(2024, 5, 6), None], noon),
         ):
             form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["a"], [wanted]))
@@ -397,6 +437,32 @@ class TestAvro:
         with pytest.raises(ConfigurationError, match="cannot read"):
             AvroSchema.parse_file(str(tmp_path / "none"))
         assert GenericRecordAvroTypeInfo(AVRO) == Types.PICKLED_BYTE_ARRAY()
+
+
+@pytest.mark.parametrize("writers", [AvroBulkWriters, AvroParquetWriters])
+def test_a_field_that_the_schema_does_not_have_is_refused(tmp_path, writers):
+    """It was left out."""
+    factory = {
+        AvroBulkWriters: AvroBulkWriters.for_generic_record,
+        AvroParquetWriters: AvroParquetWriters.for_generic_record,
+    }
+    schema = AvroSchema.parse_string(
+        json.dumps({"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "long"]}]})
+    )
+    write(tmp_path / "good", factory[writers](schema), [{"a": 1}, {}])
+    with pytest.raises(TypeMismatchError, match="b"):
+        write(tmp_path / "bad", factory[writers](schema), [{"a": 1, "b": 2}])
+
+
+def test_lines_of_json_with_long_numbers(tmp_path):
+    """They became floats, and their digits others."""
+    text = '{"i": 123456789012345678901, "d": 0.12345678901234567890, "n": [{"x": -9223372036854775809}], "f": 1e30}\n'
+    (tmp_path / "f.json").write_text(text)
+    (plain,) = check_source(EngineFileSource([str(tmp_path)], JsonLines()))
+    assert repr(plain) == repr(json.loads(text))
+    row_type = Types.ROW_NAMED(["i", "d", "f"], [Types.BIG_INT(), Types.BIG_DEC(), Types.DOUBLE()])
+    (row,) = check_source(EngineFileSource([str(tmp_path)], JsonLines(row_type)))
+    assert row == Row(i=123456789012345678901, d=Decimal("0.12345678901234567890"), f=1e30)
 
 
 def test_sinks_refuse_what_is_no_factory(tmp_path):

@@ -537,6 +537,74 @@ def test_many_messages_of_csv_are_as_one_after_the_other(data: Any) -> None:
     )
 
 
+FULL_NAME = Types.ROW_NAMED(["first", "last"], [Types.STRING(), Types.STRING()])
+_NAMES_IN_AVRO = json.dumps(
+    {
+        "type": "record",
+        "name": "name",
+        "fields": [{"name": "first", "type": "string"}, {"name": "last", "type": "string"}],
+    }
+)
+NAME_WRITERS: dict[str, tuple[SerializationSchema, Callable[[bytes], Any]]] = {
+    "json": (
+        JsonRowSerializationSchema.builder().with_type_info(FULL_NAME).build(),
+        JsonRowDeserializationSchema.builder().type_info(FULL_NAME).build().deserialize,
+    ),
+    "csv": (
+        CsvRowSerializationSchema.Builder(FULL_NAME).build(),
+        CsvRowDeserializationSchema.Builder(FULL_NAME).build().deserialize,
+    ),
+    "avro": (
+        AvroRowSerializationSchema(avro_schema_string=_NAMES_IN_AVRO),
+        AvroRowDeserializationSchema(avro_schema_string=_NAMES_IN_AVRO).deserialize,
+    ),
+}
+
+
+@pytest.mark.parametrize("form", NAME_WRITERS)
+def test_fields_are_written_by_their_names(form: str) -> None:
+    """Ada Lovelace was written as Lovelace Ada, and of a dict CSV wrote the keys."""
+    writer, read = NAME_WRITERS[form]
+    ada = Row(first="Ada", last="Lovelace")
+    same: list[Any] = [ada, Row(last="Lovelace", first="Ada"), Row("Ada", "Lovelace"), ("Ada", "Lovelace")]
+    same += [["Ada", "Lovelace"], {"last": "Lovelace", "first": "Ada"}, Row(f0="Ada", f1="Lovelace")]
+    for element in same:
+        assert read(writer.serialize(element)) == ada
+    for wrong in ("ab", {"first": "Ada", "lst": "x"}, {"first": "Ada"}, {**ada.as_dict(), "x": 1}, 5, {1, 2}):
+        with pytest.raises(TypeMismatchError, match="RowSerializationSchema writes"):
+            writer.serialize(wrong)
+
+
+def test_rows_in_rows_are_written_by_their_names() -> None:
+    nested = Types.ROW_NAMED(["name"], [FULL_NAME])
+    ada = Row(name=Row(last="Lovelace", first="Ada"))
+    json_writer = JsonRowSerializationSchema.builder().with_type_info(nested).build()
+    assert json_writer.serialize(ada) == b'{"name":{"first":"Ada","last":"Lovelace"}}'
+    assert CsvRowSerializationSchema.Builder(nested).build().serialize(ada) == b"Ada;Lovelace\n"
+
+
+@pytest.mark.parametrize("ignoring", [False, True])
+def test_texts_of_long_numbers_have_all_digits(ignoring: bool) -> None:
+    """They became the text of a float."""
+    names, types = (
+        ["s", "d", "m"],
+        [Types.STRING(), Types.DOUBLE(), Types.MAP(Types.STRING(), Types.STRING())],
+    )
+    builder = JsonRowDeserializationSchema.builder().type_info(Types.ROW_NAMED(names, types))
+    schema = (builder.ignore_parse_errors() if ignoring else builder).build()
+    wei = 123456789012345678901
+    for message, expected in (
+        ({"s": wei, "d": 0.1, "m": {"x": 0.5}}, Row(s=str(wei), d=0.1, m={"x": "0.5"})),
+        ({"s": -(2**63) - 1, "d": wei}, Row(s=str(-(2**63) - 1), d=float(wei), m=None)),
+        ({"m": {"a": [wei, "ä"]}}, Row(s=None, d=None, m={"a": f'[{wei},"ä"]'})),
+        ({"s": 2**64 - 1}, Row(s=str(2**64 - 1), d=None, m=None)),
+    ):
+        text = json.dumps(message).encode()
+        assert schema.deserialize(text) == expected
+        assert schema.deserialize_all([text, b"{}"]) == [expected, Row(s=None, d=None, m=None)]
+    assert float(schema.deserialize(b'{"s": 1e30}').s) == 1e30
+
+
 class TestAvro:
     def test_a_record(self) -> None:
         text = json.dumps(AVRO)

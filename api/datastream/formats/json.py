@@ -63,7 +63,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         """
         try:
             found = self._parse(message)
-            return None if found is None else self._convert(found)
+            return None if found is None else self._converted(found, message)
         except (ValueError, TypeError):
             if self._ignore_parse_errors:
                 return None
@@ -71,11 +71,17 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 raise ValueError("there is no value to parse") from None
             raise
 
+    def _converted(self, found: Any, message: bytes) -> Any:
+        try:
+            return self._convert(found)
+        except json_values.Rounded:
+            return self._convert(json_values.parsed_again(message))
+
     def deserialize_all(self, messages: list[bytes]) -> list[Any]:
         """As `deserialize` for each of them, in less time."""
         try:
             return self._convert_all(list(map(self._parse, messages)))  # drives our own code
-        except (ValueError, TypeError, KeyError, ArithmeticError):
+        except (ValueError, TypeError, KeyError, ArithmeticError, json_values.Rounded):
             return [self.deserialize(message) for message in messages]
 
     def get_produced_type(self) -> TypeInformation:

@@ -26,7 +26,7 @@ from changelog_engine.connectors.reconnecting import UnreachableError
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
 from changelog_engine.types import Row, TypeInformation
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
-from changelog_engine.types.row import values_of
+from changelog_engine.types.row import values_in_order
 from changelog_engine.types.typeinfo import shown
 
 log = logging.getLogger("changelog_engine")
@@ -152,7 +152,7 @@ class CassandraWriter(SinkWriter):
                 )
 
     def _bound(self, value: Any) -> Any:
-        fields = values_of(value) if type(value) is Row else value
+        fields = values_in_order(value, self._columns) if type(value) is Row else value
         if type(value) is not Row and not isinstance(value, (tuple, list)):
             raise TypeMismatchError(
                 f"CassandraSink writes rows and tuples, got {shown(value, _SHOWN_CHARS)}; query: {self._sink.query}"

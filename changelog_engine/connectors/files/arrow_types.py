@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
-from changelog_engine.types.row import Row, columns_of_rows, make_row
+from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in_order
 from changelog_engine.types.typeinfo import shown
 
 _Convert = Callable[[Any], Any]
@@ -99,7 +99,7 @@ def columns_of(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
     convert = to_arrow(struct)
     assert convert is not None
     try:
-        columns = _same_columns(values, len(schema))
+        columns = _same_columns(values, schema.names)
         if columns is not None:
             arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -108,12 +108,14 @@ def columns_of(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
         raise _misfit(values, schema, error) from None
 
 
-def _same_columns(values: list[Any], width: int) -> Sequence[Sequence[Any]] | None:
+def _same_columns(values: list[Any], names: list[str]) -> Sequence[Sequence[Any]] | None:
     """The columns of tuples, or of rows of one shape; None where elements are looked at one by one."""
-    kinds = set(map(type, values))
+    kinds, width = set(map(type, values)), len(names)
     if kinds == {Row}:
         found = columns_of_rows(values)
-        return None if found is None or len(found[1]) != width else found[1]
+        if found is None or len(found[1]) != width:
+            return None
+        return values_in_order(make_row(found[0], found[1]), names)
     if kinds not in ({tuple}, {list}) or not width or set(map(len, values)) != {width}:
         return None
     return list(zip(*values, strict=True))
@@ -136,7 +138,10 @@ def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMisma
         for index, field in enumerate(schema):
             try:
                 convert = to_arrow(field.type)
-                item = value.get(field.name) if isinstance(value, dict) else value[index]
+                if isinstance(value, Row):
+                    item = values_in_order(value, schema.names)[index]
+                else:
+                    item = value.get(field.name) if isinstance(value, dict) else value[index]
                 pa.array([item if convert is None or item is None else convert(item)], field.type)
             except Exception as why:  # whatever the value does
                 return TypeMismatchError(
@@ -162,14 +167,19 @@ def to_arrow(wanted: pa.DataType) -> _Convert | None:
 
 def _struct_to_arrow(wanted: pa.DataType) -> _Convert:
     fields = [(field.name, to_arrow(field.type)) for field in wanted]
+    names = [name for name, _ in fields]
+    known = frozenset(names)
 
     def convert(value: Any) -> Any:
         if isinstance(value, Mapping):
-            items = [value.get(name) for name, _ in fields]
+            unknown = [name for name in value if name not in known]
+            if unknown:
+                raise TypeError(f"{shown(value)} has {unknown[0]!r}, which is none of {names}")
+            items = [value.get(name) for name in names]
         elif isinstance(value, (Row, tuple, list)):
             if len(value) != len(fields):
                 raise TypeError(f"{shown(value)} has {len(value)} fields, not {len(fields)}")
-            items = list(value)
+            items = values_in_order(value, names) if isinstance(value, Row) else list(value)
         else:
             raise TypeError(f"{shown(value)} is not a row")
         return {

@@ -196,10 +196,15 @@ class AvroFileWriter(BulkWriter):
 
     def __init__(self, writer: Any) -> None:
         self._writer = writer
+        self._fields = frozenset(field["name"] for field in writer.schema.get("fields", ()))
 
     def write(self, values: Sequence[Any]) -> None:
         for value in values:
             try:
+                if type(value) is dict and self._fields and not value.keys() <= self._fields:
+                    raise ValueError(
+                        f"it has {', '.join(sorted(value.keys() - self._fields))}, and the schema not"
+                    )
                 self._writer.write(value)
             except OSError:
                 raise

@@ -169,6 +169,7 @@ class _ColumnarReader(SplitReader):
         if self._contents is None:
             self._stream = self._file.open()
             self._contents = self._open(self._stream)
+            self._refuse_twice(self._contents.names, "")
             if self._schema is not None:
                 self._found = self._names()
         if position > self._contents.total:
@@ -196,8 +197,20 @@ class _ColumnarReader(SplitReader):
         there = self._contents.names
         if self._exact:
             return {name: name for name in there}
+        wanted = {name.lower() for name in self._schema.names}
+        self._refuse_twice(
+            [name.lower() for name in there if name.lower() in wanted], " where case does not matter"
+        )
         lowered = {name.lower(): name for name in there}
         return {name: lowered[name.lower()] for name in self._schema.names if name.lower() in lowered}
+
+    def _refuse_twice(self, names: list[str], where: str) -> None:
+        """Refuse columns of one name: of two, one would be lost."""
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise StorageError(
+                f"the input file {self._file.name} has more than one column {twice[0]!r}{where}: rename them"
+            )
 
     def _decoded(self, batch: pa.RecordBatch) -> list[Any]:
         if self._schema is None:
@@ -226,6 +239,8 @@ class _ColumnarReader(SplitReader):
             # Finer timestamps than ours lose what is finer; all else must fit.
             instants = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
             cast = column.cast(field.type, safe=not instants)
+            if pa.types.is_boolean(field.type) and not pa.types.is_null(column.type):
+                raise pa.ArrowInvalid("it is not true or false")
             narrowed = pa.types.is_float32(field.type) and pa.types.is_float64(column.type)
             of_days = pa.types.is_date32(field.type) and pa.types.is_timestamp(column.type)
             if of_days and not cast.cast(column.type).equals(column):

@@ -22,12 +22,12 @@ from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.files.json_lines import bad_record
 from changelog_engine.connectors.files.line_chunks import LineChunks
-from changelog_engine.connectors.files.plain_csv import PlainColumns, suits
+from changelog_engine.connectors.files.plain_csv import BYTE_ORDER_MARK, PlainColumns, suits
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.formats.csv_lines import Quoter
 from changelog_engine.types import Row, Types
-from changelog_engine.types.row import make_row, rows_of_columns
+from changelog_engine.types.row import make_row, rows_of_columns, values_in_order
 from changelog_engine.types.typeinfo import shown
 
 _CHUNK_BYTES = 1 << 20
@@ -36,7 +36,9 @@ _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
 class CsvRecords(FileFormat):
-    """The rows of CSV files, in UTF-8; empty lines are left out. The position is an offset of (decompressed) bytes.
+    """The rows of CSV files, in UTF-8; empty lines and a byte order mark are left out.
+
+    The position is an offset of (decompressed) bytes.
 
     A line with bytes that are not UTF-8 is a line that does not fit the schema.
 
@@ -168,17 +170,20 @@ class _CsvReader(SplitReader):
                 f"the input file {self._file.name} has fewer bytes than {position}, where reading must go on: it was cut or "
                 "replaced"
             )
-        return LineChunks(stream, size, position, self._schema.comments)
+        lines = LineChunks(stream, size, position, self._schema.comments)
+        if not position:
+            lines.pass_over(BYTE_ORDER_MARK)
+        return lines
 
     def _read_header(self, names: list[str] | None) -> None:
         own = self._names
         if names is None:
             return
-        names = [name.strip().removeprefix("\ufeff") for name in names]
-        missing = [name for name in own if name not in names]
+        names = [name.strip() for name in names]
+        unclear = [name for name in own if names.count(name) != 1]
         if names == own:
             return
-        if missing or self._schema.strict_header:
+        if unclear or self._schema.strict_header:
             raise TypeMismatchError(
                 f"the header of {self._file.name} names the columns {', '.join(names)}, and the schema has {', '.join(own)}"
             )
@@ -372,6 +377,9 @@ class CsvFileWriter(BulkWriter):
                 raise TypeMismatchError(
                     f"{shown(value)} is not a row of the columns {', '.join(self._schema.names)}"
                 )
+        if Row in set(map(type, values)):
+            names = self._schema.names
+            values = [values_in_order(each, names) if type(each) is Row else each for each in values]
         if self._columns is None:
             self._write_unquoted(values)
         elif values:

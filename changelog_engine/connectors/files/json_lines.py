@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
@@ -11,6 +11,7 @@ from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.formats import json_values
 from changelog_engine.types import Row, RowTypeInfo, TypeInformation
 from changelog_engine.types.row import make_row, rows_of_columns
 
@@ -54,7 +55,8 @@ class _JsonLineReader(SplitReader):
         self._lines = lines
         self._name = name
         self._row_type = row_type
-        self._decode = orjson.loads if row_type is None else _row_decoder(row_type)
+        self._parse = orjson.loads if row_type is None else json_values.parser(row_type)
+        self._decode = _decoded if row_type is None else _row_decoder(row_type)
         self._bad_tag = bad_tag
 
     def read(self, position: Position, max_records: int) -> Range:
@@ -67,14 +69,20 @@ class _JsonLineReader(SplitReader):
             found = self._lines.read(position, max_records)
             aside: list[tuple[str, Any]] = []
             try:
-                values = [orjson.loads(line) for line in found.values]
-                if self._row_type is not None and values:
-                    values = _rows(values, self._row_type)
+                values = self._all_of(found.values)
             except (ValueError, TypeError):  # an empty line, or one that cannot be decoded
                 values, aside = self._singly(found, position)
             if values or aside or found.finished:  # empty lines only are not a sign of the end
                 return found._replace(values=values, aside=aside or None)
             position = found.next
+
+    def _all_of(self, lines: Sequence[str]) -> list[Any]:
+        values = list(map(self._parse, lines))  # drives our own code
+        if self._row_type is not None:
+            return _rows(values, self._row_type) if values else []
+        if any(map(json_values.is_rounded, values)):
+            return [_decoded(line) for line in lines]
+        return values
 
     def _singly(self, found: Range, position: Position) -> tuple[list[Any], list[tuple[str, Any]]]:
         """Line by line, to name those that cannot be decoded."""
@@ -118,11 +126,16 @@ def _column(values: list[Any], name: str, field_type: TypeInformation) -> list[A
     return [field_type.check(item, name) for item in column]
 
 
+def _decoded(line: str) -> Any:
+    value = orjson.loads(line)
+    return json_values.parsed_whole(line) if json_values.is_rounded(value) else value
+
+
 def _row_decoder(row_type: RowTypeInfo) -> Callable[[str], Any]:
-    names = row_type.get_field_names()
+    names, parse = row_type.get_field_names(), json_values.parser(row_type)
 
     def decode(line: str) -> Any:
-        value = orjson.loads(line)
+        value = parse(line)
         if not isinstance(value, dict):
             raise ValueError("it is not an object, and rows are made of an object's keys")
         return row_type.check(make_row(names, [value.get(field) for field in names]), "it")

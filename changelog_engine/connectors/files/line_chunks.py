@@ -56,6 +56,18 @@ class LineChunks:
         """Whether all lines were taken of a stream whose size is known."""
         return self._size == 0 and not self._rest and self.taken - self._before == len(self._ends)
 
+    def pass_over(self, mark: bytes) -> None:
+        """Leave out what the stream begins with where it is this, before a line is taken.
+
+        Raises:
+            EOFError: see ``block``.
+        """
+        if self._fill() and self._data.startswith(mark):
+            self._begin += len(mark)
+            self._data = self._data[len(mark) :]
+            ends = self._ends - len(mark)
+            self._ends = ends[ends > 0]  # there may be nothing else
+
     def block(self, most: int) -> tuple[bytes, int]:
         """Whole lines of the chunk, at most this many, and their number; not yet taken. Nothing at the end of the stream.
 

@@ -19,7 +19,7 @@ import pyarrow.csv as pacsv
 from changelog_engine.connectors.files.csv_values import CsvSchema, column_reader_of
 from changelog_engine.formats.texts import of_32_bits
 
-_BYTE_ORDER_MARK = "\ufeff".encode()
+BYTE_ORDER_MARK = "\ufeff".encode()
 _WHOLE = {"BYTE": pa.int8(), "SHORT": pa.int16(), "INT": pa.int32(), "LONG": pa.int64()}
 _REAL = ("FLOAT", "DOUBLE")  # both are Python's float
 
@@ -83,7 +83,7 @@ class PlainColumns:
             return None
 
     def _plain(self, lines: bytes) -> bool:
-        if any(sign in lines for sign in self._signs) or lines.startswith(_BYTE_ORDER_MARK):
+        if any(sign in lines for sign in self._signs) or lines.startswith(BYTE_ORDER_MARK):
             return False
         if self._comments and (lines.startswith(b"#") or b"\n#" in lines or b"\r#" in lines):
             return False
