@@ -16,11 +16,11 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Message, Producer
 
 from keyed_count import leave_own_folder, report
 from log_figures import percentile
@@ -32,6 +32,10 @@ _IN_TIME_NS = (
     1_500_000_000  # a checkpoint interval, after which results of transactions are seen, and a little
 )
 _POLL_S = 0.05
+_AT_ONCE = (
+    10_000  # results of a transaction come together: reading them one by one would be part of their latency
+)
+_MOST_KEPT = 100
 _FIRST = -1  # the number of a record that only shows that the job runs
 
 
@@ -156,25 +160,37 @@ def read(servers: str, topic: str, written: str, per_s: int, keys: int, arrivals
     )
     consumer.subscribe([written])
     writer = None
+    came: list[tuple[int, list[Message]]] = []  # and when; looked into while nothing comes
     try:
         while not arrivals.complete:
-            message = consumer.poll(_POLL_S)
-            now_ns = time.monotonic_ns()
-            if message is None:
-                continue
-            if message.error() is not None:
-                raise KafkaException(message.error())
-            number, time_ns = map(int, message.value().split()[1:3])
-            if number != _FIRST:
-                arrivals.note(number, time_ns, now_ns)
-            elif writer is None:
-                command = [sys.executable, __file__, "write", servers, topic, str(per_s), str(keys)]
-                writer = subprocess.Popen(command)
+            message = consumer.poll(0 if came else _POLL_S)
+            if message is not None:
+                together = [message, *consumer.consume(_AT_ONCE, 0)]
+                came.append((time.monotonic_ns(), together))
+                if len(came) < _MOST_KEPT:
+                    continue
+            for number, time_ns, now_ns in _results(came):
+                if number != _FIRST:
+                    arrivals.note(number, time_ns, now_ns)
+                elif writer is None:
+                    command = [sys.executable, __file__, "write", servers, topic, str(per_s), str(keys)]
+                    writer = subprocess.Popen(command)
+            came.clear()
     finally:
         if writer is not None:
             writer.kill()
         consumer.close()
     return arrivals.result()
+
+
+def _results(came: Iterable[tuple[int, list[Message]]]) -> Iterator[tuple[int, int, int]]:
+    """Of each message, the record's number and time, and when it came."""
+    for now_ns, messages in came:
+        for message in messages:
+            if message.error() is not None:
+                raise KafkaException(message.error())
+            number, time_ns = map(int, message.value().split()[1:3])
+            yield number, time_ns, now_ns
 
 
 def listen(path: Path, arrivals: Arrivals, stopped: Callable[[], bool]) -> dict[str, Any]:

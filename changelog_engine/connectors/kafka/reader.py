@@ -104,6 +104,7 @@ class Fetcher:
             given["auto.offset.reset"] = "error"
         self._consumer = make("Consumer", properties, {**given, **settings}, self._troubles)
         self._partitions: dict[TopicPartition, _Partition] = {}
+        self._topics: set[str] = set()  # of all partitions that were ever read
         self._dry_at = 0.0
         self._looked_s = self._held_said_s = float("-inf")
         self._only_committed = properties.get("isolation.level") == "read_committed"
@@ -179,6 +180,7 @@ class Fetcher:
         place = self._partitions[topic, partition] = _Partition(
             named(self._properties), topic, partition, offset
         )
+        self._topics.add(topic)
         return place
 
     def _fetch(self, wanted: _Partition, most: int, wait_s: float, waits: bool = True) -> None:
@@ -274,7 +276,10 @@ class Fetcher:
     def _runs(self, arrived: list[Any]) -> Iterator[tuple[str, int, list[Any]]]:
         """The records in their order, those of one partition that follow each other together."""
         message = self._kafka.Message
-        topics = list(map(message.topic, arrived))  # drives our own code
+        if len(self._topics) == 1:
+            topics = [*self._topics] * len(arrived)
+        else:
+            topics = list(map(message.topic, arrived))  # drives our own code
         partitions = list(map(message.partition, arrived))  # drives our own code
         if arrived and topics.count(topics[0]) == partitions.count(partitions[0]) == len(arrived):
             yield topics[0], partitions[0], arrived
