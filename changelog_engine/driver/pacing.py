@@ -93,9 +93,9 @@ class EpochSizer:
 class BarrierClock:
     """Decides which epochs end with a checkpoint: the one whose end is nearest to when that is due.
 
-    Where epochs are short beside the interval it is the last one that does not end later, so that results that are shown
-    with a checkpoint wait no longer than an interval for it; long ones would come with many more checkpoints by that. All
-    times are the monotonic clock's.
+    Where epochs are short beside the interval it is the last one that does not end later, should it take half as long again
+    as expected: results that are shown with a checkpoint wait no longer than an interval for it. With long ones that would
+    be many more checkpoints. All times are the monotonic clock's.
 
     Args:
         interval_ms: between the starts of two checkpoints; None for never.
@@ -134,7 +134,7 @@ class BarrierClock:
     def _early_ms(self, expected_ms: float) -> float:
         """How much earlier than it is due a checkpoint may be, rather than an epoch that takes about this long later."""
         short = expected_ms * _SHORT_IN_AN_INTERVAL <= (self.interval_ms or 0)
-        return expected_ms if short else expected_ms / 2
+        return expected_ms * 1.5 if short else expected_ms / 2
 
     def left_ms(self, now_ms: MonotonicMs, expected_ms: float) -> float:
         """How long to rest at most before an epoch that takes about this long: one is due then, and ends half of it before.
