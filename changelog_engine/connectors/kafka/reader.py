@@ -276,9 +276,8 @@ class Fetcher:
     def _runs(self, arrived: list[Any]) -> Iterator[tuple[str, int, list[Any]]]:
         """The records in their order, those of one partition that follow each other together."""
         message = self._kafka.Message
-        if len(self._topics) == 1:
-            topics = [*self._topics] * len(arrived)
-        else:
+        topics = [*self._topics] * len(arrived)
+        if len(self._topics) > 1:
             topics = list(map(message.topic, arrived))  # drives our own code
         partitions = list(map(message.partition, arrived))  # drives our own code
         if arrived and topics.count(topics[0]) == partitions.count(partitions[0]) == len(arrived):
