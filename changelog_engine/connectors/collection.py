@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.plain_objects import with_attributes
+from changelog_engine.connectors.attribute_maps import with_attributes
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.types import TypeInformation

@@ -26,7 +26,9 @@ def fields_reader(type_info: RowTypeInfo) -> Callable[[Any], Sequence[Any]]:
             values: Sequence[Any] = values_in_order(element, names)
         elif isinstance(element, dict):
             if element.keys() != known:
-                raise ValueError(f"it has the fields {', '.join(map(str, element))}, not {', '.join(names)}")
+                raise ValueError(
+                    f"it has the fields {', '.join([str(name) for name in element])}, not {', '.join(names)}"
+                )
             return [element[name] for name in names]
         elif isinstance(element, (tuple, list)):
             values = element

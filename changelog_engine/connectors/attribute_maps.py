@@ -37,10 +37,10 @@ def with_attributes(value: Any, declared: TypeInformation) -> Any:
         return value
     types = declared.get_field_types()
     if isinstance(value, Row) and len(value) == len(types):
-        fields = map(with_attributes, values_of(value), types)
-        return make_row(field_names_of(value), list(fields), value.get_row_kind())
+        fields = [with_attributes(item, each) for item, each in zip(values_of(value), types, strict=True)]
+        return make_row(field_names_of(value), fields, value.get_row_kind())
     if type(value) in (tuple, list) and len(value) == len(types):
-        return tuple(map(with_attributes, value, types))
+        return tuple([with_attributes(item, each) for item, each in zip(value, types, strict=True)])
     return value
 
 
