@@ -208,8 +208,8 @@ class Demo:
         account = self._blocked_about(killed.payments)
         job = shown_from_here(self.job)
         self._say(
-            f"[bold]5[/] The log has every moment. Account {account} passed the limit just after the kill: what it was "
-            f"at checkpoint {killed.checkpoint}, and all changes of its total."
+            f"[bold]5[/] The log has every moment. Account {account} passed the limit just after the kill. Its state at "
+            f"checkpoint {killed.checkpoint}, and all changes of its total, in cents:"
         )
         self._ask("state", job, "--key", account, "--at", str(killed.checkpoint))
         self._ask("history", job, "--key", account, "--state", "total")
