@@ -513,34 +513,34 @@ class TestFormats:
         assert pq.read_table(path)["n"].to_pylist() == list(range(20))
 
     @pytest.mark.parametrize(
-        ("before", "after", "element"),
+        ("before", "after", "elements"),
         [
             (
                 files.AvroFiles('{"type": "record", "name": "r", "fields": [{"name": "n", "type": "long"}]}'),
                 files.AvroFiles('{"type": "record", "name": "r", "fields": [{"name": "m", "type": "long"}]}'),
-                {"n": 1, "m": 1},
+                ({"n": 1}, {"m": 1}),
             ),
             (
                 files.ColumnarFiles("parquet", files.arrow_schema(Types.ROW_NAMED(["n"], [Types.LONG()]))),
                 files.ColumnarFiles("parquet", files.arrow_schema(Types.ROW_NAMED(["m"], [Types.LONG()]))),
-                (1,),
+                ((1,), (1,)),
             ),
             (
                 files.CsvFiles(files.CsvSchema((files.CsvColumn("n", Types.LONG()),), header=True)),
                 files.CsvFiles(files.CsvSchema((files.CsvColumn("m", Types.LONG()),), header=True)),
-                (1,),
+                ((1,), (1,)),
             ),
         ],
         ids=["avro", "parquet", "csv"],
     )
-    def test_a_program_that_writes_another_schema_now(self, tmp_path, before, after, element):
+    def test_a_program_that_writes_another_schema_now(self, tmp_path, before, after, elements):
         by_record = compaction(checkpoints=2, compactor=files.RecordWiseCompactor())
         base = files.BasePathBuckets()
         sink = files.FileSink(str(tmp_path), before, base, compaction=by_record)
-        kept = checkpoint(sink.committing_writer(context()), element)
+        kept = checkpoint(sink.committing_writer(context()), elements[0])
         sink = files.FileSink(str(tmp_path), after, base, compaction=by_record)
         writer = sink.committing_writer(context(attempt=2, restored=[kept]))
-        writer.write([element])
+        writer.write([elements[1]])
         with pytest.raises(StorageError, match=r"part-.* waits for compaction, .* disable_compact\(\)"):
             writer.prepare(False)
         writer.close()

@@ -144,6 +144,50 @@ def test_rows_are_written_by_their_names(tmp_path, writers, form):
         assert found == Row(first="Ada", last="Lovelace", of=Row(first="George", last="Byron"))
 
 
+_EAST = datetime.timezone(datetime.timedelta(hours=5))
+_NOON = datetime.datetime(2024, 5, 6, 12)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "good", "bad"),
+    [
+        (DataTypes.BIGINT(), [1, 2.0, Decimal(3)], [1.5, Decimal("1.5"), math.nan, 2**63]),
+        (DataTypes.TINYINT(), [-128, 127.0], [128, 0.5]),
+        (DataTypes.FLOAT(), [0.5, math.inf, 7], [1e300, -1e39]),
+        (DataTypes.STRING(), ["ä"], [b"a", 1]),
+        (DataTypes.BYTES(), [b"a", bytearray(b"a")], ["a", 1]),
+        (
+            DataTypes.DATE(),
+            [_NOON.date(), datetime.datetime(2024, 5, 6)],
+            [_NOON, 5, _NOON.replace(hour=0, tzinfo=_EAST)],
+        ),
+        (
+            DataTypes.TIME(),
+            [_NOON.time(), _NOON.time().replace(tzinfo=datetime.UTC)],
+            [5, _NOON.time().replace(tzinfo=_EAST)],
+        ),
+        (DataTypes.TIMESTAMP(), [_NOON], [5, _NOON.date()]),
+        (DataTypes.TIMESTAMP_LTZ(), [Instant(5, 7)], [5]),
+    ],
+    ids=str,
+)
+def test_no_value_is_written_as_another_one(tmp_path, wanted, good, bad):
+    """Arrow cuts off, and takes one class for another; inside of lists, maps and rows, too."""
+    for number, (kind, wrapped) in enumerate(
+        (
+            (wanted, lambda value: value),
+            (DataTypes.ARRAY(wanted), lambda value: [None, value]),
+            (DataTypes.MAP(DataTypes.STRING(), wanted), lambda value: {"k": value}),
+            (DataTypes.ROW([DataTypes.FIELD("x", wanted)]), lambda value: Row(x=value)),
+        )
+    ):
+        factory = ParquetBulkWriters.for_row_type(DataTypes.ROW([DataTypes.FIELD("a", kind)]))
+        write(tmp_path / str(number), factory, [Row(a=wrapped(value)) for value in [*good, None]])
+        for value in bad:
+            with pytest.raises(TypeMismatchError, match=r"field 'a' of Row\(a="):
+                write(tmp_path / "bad", factory, [Row(a=wrapped(good[0])), Row(a=wrapped(value))])
+
+
 class TestParquet:
     def test_columns_of_one_name_are_refused(self, tmp_path):
         """Of two, one was lost."""

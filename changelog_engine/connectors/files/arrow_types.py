@@ -6,12 +6,16 @@ A struct is a Row to whoever declares rows, and a dict to whoever declares Avro 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
+from changelog_engine.formats.texts import of_32_bits
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in_order
 from changelog_engine.types.typeinfo import shown
@@ -122,10 +126,14 @@ def _same_columns(values: list[Any], names: list[str]) -> Sequence[Sequence[Any]
 
 
 def _array(column: Sequence[Any], wanted: pa.DataType) -> pa.Array:
-    convert = to_arrow(wanted)
-    if convert is not None:
+    convert, plain = to_arrow(wanted), _PLAIN.get(wanted.id)
+    if convert is not None and (plain is None or not plain >= set(map(type, column))):
         column = [None if item is None else convert(item) for item in column]
-    return pa.array(column, wanted)
+    array = pa.array(column, wanted)
+    if pa.types.is_float32(wanted) and pc.any(pc.is_inf(array)).as_py():
+        for item in column:
+            _narrow(item)
+    return array
 
 
 def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMismatchError:
@@ -137,12 +145,11 @@ def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMisma
             )
         for index, field in enumerate(schema):
             try:
-                convert = to_arrow(field.type)
                 if isinstance(value, Row):
                     item = values_in_order(value, schema.names)[index]
                 else:
                     item = value.get(field.name) if isinstance(value, dict) else value[index]
-                pa.array([item if convert is None or item is None else convert(item)], field.type)
+                _array([item], field.type)
             except Exception as why:  # whatever the value does
                 return TypeMismatchError(
                     f"field {field.name!r} of {shown(value)} is not of type {field.type}: {why}"
@@ -158,11 +165,97 @@ def to_arrow(wanted: pa.DataType) -> _Convert | None:
         key, item = to_arrow(wanted.key_type) or _same, to_arrow(wanted.item_type) or _same
         return lambda value: [(key(k), None if v is None else item(v)) for k, v in value.items()]
     if pa.types.is_list(wanted):
-        inner = to_arrow(wanted.value_type)
-        return list if inner is None else lambda value: [None if v is None else inner(v) for v in value]
-    if pa.types.is_timestamp(wanted) and wanted.unit == "ns":
-        return lambda value: value.seconds * _NANOS + value.nanos if isinstance(value, Instant) else value
-    return None
+        inner = to_arrow(wanted.value_type) or _same
+        return lambda value: [None if v is None else inner(v) for v in _listed(value)]
+    if pa.types.is_timestamp(wanted):
+        return _nanos if wanted.unit == "ns" else _stamp
+    return _SCALARS.get(wanted.id)
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, (str, bytes, Mapping)):
+        raise TypeError(f"{shown(value)} is not a list")
+    return value
+
+
+def _whole(value: Any) -> Any:
+    """Arrow cuts off what is behind the point."""
+    if isinstance(value, (float, Decimal, np.floating)):
+        if value != value or value != int(value):
+            raise TypeError(f"{shown(value)} is not a whole number")
+        return int(value)
+    return value
+
+
+def _narrow(value: Any) -> Any:
+    """Arrow makes infinity of what is too large."""
+    return None if value is None else of_32_bits(value)
+
+
+def _text(value: Any) -> Any:
+    """Arrow takes bytes for a text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{shown(value)} is not a str")
+    return value
+
+
+def _bytes(value: Any) -> Any:
+    """Arrow takes a text for bytes."""
+    if isinstance(value, str):
+        raise TypeError(f"{shown(value)} is not bytes")
+    return value
+
+
+def _date(value: Any) -> Any:
+    """Arrow cuts off the time of day, and takes numbers for days."""
+    if isinstance(value, datetime):
+        if value.tzinfo is not None or value.time() != time():
+            raise TypeError(f"{shown(value)} is a time, not a date")
+        return value.date()
+    if not isinstance(value, date):
+        raise TypeError(f"{shown(value)} is not a date")
+    return value
+
+
+def _time(value: Any) -> Any:
+    """Arrow drops the zone, and takes numbers for microseconds."""
+    if not isinstance(value, time):
+        raise TypeError(f"{shown(value)} is not a time of day")
+    if value.tzinfo is not None and value.utcoffset() != timedelta(0):
+        raise TypeError(f"{shown(value)} is of another zone than UTC")
+    return value
+
+
+def _stamp(value: Any) -> Any:
+    """Arrow takes numbers for a count since 1970."""
+    if not isinstance(value, datetime):
+        raise TypeError(f"{shown(value)} is not a datetime")
+    return value
+
+
+def _nanos(value: Any) -> Any:
+    return value.seconds * _NANOS + value.nanos if isinstance(value, Instant) else _stamp(value)
+
+
+_WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_NOTHING = type(None)
+# What makes a value of Python one that Arrow takes as it is meant, by the type's id; and the classes that need no look.
+_SCALARS: dict[int, _Convert] = {
+    **dict.fromkeys([each.id for each in _WHOLE], _whole),
+    pa.float32().id: _narrow,
+    pa.string().id: _text,
+    pa.binary().id: _bytes,
+    pa.date32().id: _date,
+    pa.time64("us").id: _time,
+    pa.time32("ms").id: _time,
+}
+_PLAIN: dict[int, frozenset[type]] = {
+    **dict.fromkeys([each.id for each in _WHOLE], frozenset((int, _NOTHING))),
+    pa.float32().id: frozenset((float, int, _NOTHING)),
+    pa.string().id: frozenset((str, _NOTHING)),
+    pa.binary().id: frozenset((bytes, bytearray, _NOTHING)),
+    pa.date32().id: frozenset((date, _NOTHING)),
+}
 
 
 def _struct_to_arrow(wanted: pa.DataType) -> _Convert:
