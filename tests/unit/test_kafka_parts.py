@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Message
 
-from api.common import WatermarkStrategy
+from api.common import Row, Types, WatermarkStrategy
 from api.common.serialization import DeserializationSchema, SimpleStringSchema
 from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors import DeliveryGuarantee, FlinkKafkaConsumer, FlinkKafkaProducer, Semantic
@@ -27,6 +28,8 @@ from api.datastream.connectors.kafka import (
     KafkaTopicSelector,
     OffsetsInitializer,
 )
+from api.datastream.formats.avro import AvroRowSerializationSchema
+from api.datastream.formats.json import JsonRowSerializationSchema
 from changelog_engine.connectors import CommittingSink, DiscoveringSource, Sink
 from changelog_engine.connectors.kafka import (
     ClientProperties,
@@ -268,6 +271,25 @@ def test_topic_selectors() -> None:
     assert schema.topic_of(["a"]) == "a"
     with pytest.raises(TypeMismatchError, match="the topic selector gave 5"):
         RecordSchema(None, lambda element: element, SimpleStringSchema()).topic_of(5)
+
+
+@pytest.mark.parametrize("kind", ["json", "avro"])
+def test_a_key_of_some_of_the_rows_fields(kind: str) -> None:
+    if kind == "json":
+        declared = Types.ROW_NAMED(["b", "a"], [Types.STRING(), Types.LONG()])
+        schema = JsonRowSerializationSchema.builder().with_type_info(declared).build()
+    else:
+        fields = [{"name": "b", "type": "string"}, {"name": "a", "type": "long"}]
+        text = json.dumps({"type": "record", "name": "key", "fields": fields})
+        schema = AvroRowSerializationSchema(avro_schema_string=text)
+    record = KafkaRecordSerializationSchema.builder().set_topic("t").set_key_serialization_schema(schema)
+    record = record.set_value_serialization_schema(SimpleStringSchema())
+    write = pickle.loads(pickle.dumps(record.build()._schema.key_schema)).serialize
+    key = schema.serialize(Row("x", 1))
+    assert write(Row(n=0, a=1, b="x")) == write(Row(a=1, b="x")) == write(Row("x", 1)) == key
+    for other in (Row(n=0, a=1, c="x"), Row("x", 1, 2), ("x", 1, 2)):
+        with pytest.raises(TypeMismatchError, match="a row of 3 fields where 2 are declared"):
+            write(other)
 
 
 class Half(SimpleStringSchema):

@@ -13,6 +13,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from ..._arguments import MadeBy, checked, checked_later
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
+from ._kafka_keys import key_schema
 from .base import DeliveryGuarantee, Sink
 
 _PREFIX = "kafka-sink"
@@ -96,8 +97,11 @@ class KafkaRecordSerializationSchemaBuilder:
         return self
 
     def set_key_serialization_schema(self, key_serialization_schema: SerializationSchema) -> Self:
-        """What turns an element into its record's key; without it records have none."""
-        self._key_schema = key_serialization_schema
+        """What turns an element into its record's key; without it records have none.
+
+        A JSON or Avro schema of rows may declare some of the row's fields; they are found by their names.
+        """
+        self._key_schema = key_schema(key_serialization_schema)
         return self
 
     def set_value_serialization_schema(self, value_serialization_schema: SerializationSchema) -> Self:

@@ -168,7 +168,7 @@ class JsonRowSerializationSchema(SerializationSchema):
     Source: pyflink.datastream.formats.json.JsonRowSerializationSchema
     """
 
-    def __init__(self, type_info: TypeInformation) -> None:
+    def __init__(self, type_info: RowTypeInfo) -> None:
         self._type_info = type_info
         self._convert = json_values.writer(type_info, "JsonRowSerializationSchema: type_info")
 
@@ -200,7 +200,7 @@ class JsonRowSerializationSchema(SerializationSchema):
         """Builds a `JsonRowSerializationSchema`."""
 
         def __init__(self) -> None:
-            self._type_info: TypeInformation | None = None
+            self._type_info: RowTypeInfo | None = None
 
         def with_type_info(self, type_info: TypeInformation) -> Self:
             """The type of the rows.
