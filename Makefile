@@ -38,7 +38,7 @@ help:  ## this text
 
 setup: $(STAMP)  ## make .venv with everything that demo, test, lint and bench need
 
-$(STAMP): pyproject.toml .ci/constraints.txt setup.py changelog_engine/types/_row_loops.c
+$(STAMP): pyproject.toml .ci/constraints.txt setup.py changelog_engine/types/_row_loops.c changelog_engine/state/_handles.c
 	@if ! command -v $(BASE_PYTHON) >/dev/null || ! $(BASE_PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 14))'; then
 	    echo "Python 3.11 to 3.14 is needed and '$(BASE_PYTHON)' is not one. Install one (Debian, Ubuntu: apt-get install python3.11" >&2
 	    echo "python3.11-venv; else uv or pyenv), or name it: make setup BASE_PYTHON=/path/to/python3.11" >&2

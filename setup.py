@@ -18,13 +18,15 @@ API = [package for package in FOUND if package.split(".")[0] == "api"]
 PAGES = "changelog_engine.pages"  # the documentation, for `changelog-engine help`
 OTHERS = [package for package in FOUND if package not in API]
 
-# Without a compiler, or where a wheel is to be for all platforms, Python does the same: types/row_loops.py.
-C = "changelog_engine/types/_row_loops.c"
-# What is imported tells by it whether it was built of the source that is there.
-CHECKSUM = f'"{zlib.crc32(Path(__file__).with_name("changelog_engine").joinpath("types", "_row_loops.c").read_bytes()):08x}"'
-LOOPS = Extension(
-    "changelog_engine.types._row_loops", [C], define_macros=[("SOURCE", CHECKSUM)], optional=True
-)
+# Without a compiler, or where a wheel is to be for all platforms, Python does the same: changelog_engine/extension.py.
+IN_C = ["changelog_engine/types/_row_loops.c", "changelog_engine/state/_handles.c"]
+
+
+def extension(source: str) -> Extension:
+    """The extension of a source in C; what is imported tells by the checksum whether it was built of what is there."""
+    checksum = f'"{zlib.crc32(Path(__file__).parent.joinpath(source).read_bytes()):08x}"'
+    name = source.removesuffix(".c").replace("/", ".")
+    return Extension(name, [source], define_macros=[("SOURCE", checksum)], optional=True)
 
 
 class Build(build_py):
@@ -40,5 +42,5 @@ setup(
     packages=["api", *(f"changelog_engine.{package}" for package in API), *OTHERS, PAGES],
     package_dir={"changelog_engine.api": "api", PAGES: "docs"},
     cmdclass={"build_py": Build},
-    ext_modules=[] if os.environ.get("CHANGELOG_ENGINE_PURE") else [LOOPS],
+    ext_modules=[] if os.environ.get("CHANGELOG_ENGINE_PURE") else list(map(extension, IN_C)),
 )

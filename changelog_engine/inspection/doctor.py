@@ -17,8 +17,9 @@ from changelog_engine.api_names import Short, names_here
 from changelog_engine.errors import ChangelogEngineError, EnvironmentNotReadyError
 from changelog_engine.inspection.jobs import list_jobs
 from changelog_engine.java import check_java, find_java
+from changelog_engine.state import handles_in_c
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.types.row_loops import LOOPS, WHY_NOT
+from changelog_engine.types import row_loops
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 _PACKAGE = "changelog-engine"
@@ -53,7 +54,10 @@ def examine(base: str | None = None) -> list[Check]:
     found = [
         _python(),
         *_packages(),
-        _rows(),
+        _extension("Rows", "their loops", row_loops.WHY_NOT, "Half as much CPU again for a Row"),
+        _extension(
+            "state", "what its handles do", handles_in_c.WHY_NOT, "Twice the CPU for a call of many of them"
+        ),
         _java(),
         _api(),
         _disk("temporary folder", tempfile.gettempdir()),
@@ -118,13 +122,13 @@ def _packages() -> list[Check]:
     return found
 
 
-def _rows() -> Check:
-    if LOOPS is not None:
-        return Check("Rows", OK, "their loops run in C")
+def _extension(subject: str, what: str, why_not: str | None, price: str) -> Check:
+    if why_not is None:
+        return Check(subject, OK, f"{what} run in C")
     return Check(
-        "Rows",
+        subject,
         WARNING,
-        f"their loops run in Python: the extension in C is not used, {WHY_NOT}. Half as much CPU again for a Row",
+        f"{what} run in Python: the extension in C is not used, {why_not}. {price}",
         f"Where speed matters, install {_PACKAGE} where gcc and Python.h are there (Debian: gcc, python3-dev)",
     )
 

@@ -2,10 +2,12 @@
 
 Is there a log? Do elements have timestamps? Which class do the values have? The methods that run once per record are written
 anew for the answers, with the state's table, cursor and log as constants, in a class of its own that is derived from the
-handle's. All other methods are the handle's.
+handle's. All other methods are the handle's. Where there is the extension in C (handles_in_c.py), it does what the code does
+for handles on the heap, with the code as its reference.
 
 Invariants:
-    * A compiled handle gives, logs and raises what the handle of its class would; a test runs both side by side.
+    * A compiled handle gives, logs and raises what the handle of its class would, in Python and in C; a test runs all three
+      side by side.
     * The code's file lies in the engine's folder by its name, and ``linecache`` has its lines: tracebacks of users'
       functions leave it out as they do the engine's own, and profilers show it.
 """
@@ -18,11 +20,12 @@ import os
 from collections.abc import Callable
 from functools import lru_cache
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from changelog_engine.codec.values import CLEARED
 from changelog_engine.state.backend import StateTable
 from changelog_engine.state.handles import (
+    Admission,
     AggregatingHandle,
     CellHandle,
     CopyingCell,
@@ -31,27 +34,64 @@ from changelog_engine.state.handles import (
     MapHandle,
     ReducingHandle,
 )
+from changelog_engine.state.handles_in_c import CALLS
 from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REPLACE, MutationLog
 
 _Handle = TypeVar("_Handle")
 _Names = dict[str, Any]
+_Calls = dict[str, tuple[str, _Names]]
+
+
+class _Written(NamedTuple):
+    """A handle's methods.
+
+    Args:
+        source: their code.
+        names: the constants in it.
+        calls: by method, which call in C does the same, and what constants that has besides.
+        admission: of the values.
+    """
+
+    source: str
+    names: _Names
+    calls: _Calls
+    admission: Admission
 
 
 def compiled(handle: _Handle) -> _Handle:
-    """The handle itself, from now on of a class compiled for it.
+    """The handle, of a class compiled for it.
 
     Args:
-        handle: one of ``handles.py``, as it was made.
+        handle: one of ``handles.py``, as it was made; it is not to be used any more.
     """
     write = _WRITERS.get(type(handle))
     if write is not None:
-        source, names = write(handle)
-        general = type(handle)
-        exec(_code(general.__name__, source), names)  # of lines made here
+        written, general = write(handle), type(handle)
+        names = written.names
+        exec(_code(general.__name__, written.source), names)  # of lines made here
         methods = {name: names[name] for name in _METHODS if name in names}
+        methods |= _in_c(general, methods, written)
         about = {"__module__": general.__module__, "__doc__": general.__doc__}
-        handle.__class__ = type(general.__name__, (general,), {**about, **methods})
+        made: Any = object.__new__(type(general.__name__, (general,), {**about, **methods}))
+        # One by one: Python finds a method 17 ns sooner on an object that has no dict of its own, as one has whose
+        # __dict__ was asked for, or whose class was set.
+        for name, part in vars(handle).items():
+            setattr(made, name, part)
+        handle = made
     return handle
+
+
+def _in_c(general: type, methods: _Names, written: _Written) -> _Names:
+    """The calls in C that stand for methods of a class; those it has no code for here have its own as their reference."""
+    if CALLS is None:
+        return {}
+    test = written.admission.type.class_or_bounds()
+    return {
+        name: CALLS.call_of(
+            kind, methods.get(name) or general.__dict__[name], {**written.names, **more}, test
+        )
+        for name, (kind, more) in written.calls.items()
+    }
 
 
 def general(handle: Any) -> None:
@@ -141,7 +181,7 @@ def _admitted(cell: CellHandle, of_none: str) -> list[str]:
     return ["if type(value) is not exact:", *[f"    {line}" for line in inner]]
 
 
-def _cell(cell: CellHandle) -> tuple[str, _Names]:
+def _cell(cell: CellHandle) -> _Written:
     names = _cell_names(cell)
     log = cell._log if isinstance(cell, LoggingCell) else None
     update = [
@@ -152,7 +192,9 @@ def _cell(cell: CellHandle) -> tuple[str, _Names]:
     ]
     source = _lines(0, ["def value(self):"]) + _lines(1, ["return get_entry(cursor.key)"])
     source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
-    return source + _clear(log, names), names
+    source += _clear(log, names)
+    calls: _Calls = {"value": ("cell_value", {}), "update": ("cell_update", {}), "clear": ("clear_entry", {})}
+    return _Written(source, names, calls, cell._admission)
 
 
 def _clear(log: MutationLog | None, names: _Names, operation: str | None = None) -> str:
@@ -165,7 +207,7 @@ def _clear(log: MutationLog | None, names: _Names, operation: str | None = None)
     return _lines(0, ["def clear(self):"]) + _lines(1, clear)
 
 
-def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
+def _copying_cell(cell: CopyingCell) -> _Written:
     names = _cell_names(cell) | {"fits": cell._fits, "copy": cell._copy, "freeze": cell._freeze}
     names["copy_out"] = cell._copy_out
     frozen = [] if cell._freeze is None else ["frozen = freeze(value)"]
@@ -195,18 +237,23 @@ def _copying_cell(cell: CopyingCell) -> tuple[str, _Names]:
     value = ["value = get_entry(cursor.key)", "return None if value is None else copy_out(value)"]
     source = _lines(0, ["def value(self):"]) + _lines(1, value)
     source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
-    return source + _clear(cell._log, names), names
+    source += _clear(cell._log, names)
+    calls: _Calls = {"value": ("cell_value", {}), "clear": ("clear_entry", {})}
+    if not frozen:
+        calls["update"] = ("copying_update", {})
+    return _Written(source, names, calls, cell._admission)
 
 
-def _reducing(handle: ReducingHandle) -> tuple[str, _Names]:
-    cell = handle._cell
-    compiled(cell)
-    names: _Names = {"cell_value": cell.value, "cell_update": cell.update, "reduce": handle._reduce}
+def _reducing(handle: ReducingHandle) -> _Written:
+    cell = handle._cell = compiled(handle._cell)
+    handle._value = cell.value
+    names: _Names = {"reduce": handle._reduce}
     names["present"], names["fits"] = handle._admission.present, handle._fits
     test = "value is None" if handle._fits is None else "value is None or not fits(value)"
     add = ["before = cell_value()", "if before is not None:", "    value = reduce(before, value)"]
     add += [f"if {test}:", "    value = present(value)"]
     if isinstance(cell, CopyingCell):
+        names |= _cell_calls(cell)
         add.append("cell_update(value)")
     else:  # a value that fits needs no second look
         names |= _cell_names(cell)
@@ -216,15 +263,20 @@ def _reducing(handle: ReducingHandle) -> tuple[str, _Names]:
             add[-2:] = [*_admitted(cell, "present(value)")]
         add += ["key = cursor.key", *_logged(log, names, "value"), "table[key] = value"]
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
-    return source + _lines(0, ["def begins(self, value):"]) + _lines(
-        1, [*add, "return before is None"]
-    ), names
+    source += _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return before is None"])
+    cell_names = {"cursor": cell._cursor, "table": cell._table}
+    calls: _Calls = {"add": ("reducing_add", cell_names), "begins": ("reducing_begins", cell_names)}
+    return _Written(source, names, calls, handle._admission)
 
 
-def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
-    cell = handle._cell
-    compiled(cell)
-    names: _Names = {"cell_value": cell.value, "cell_update": cell.update, "function": handle._function}
+def _cell_calls(cell: CopyingCell) -> _Names:
+    """The methods of the cell under a handle that has no shorter way."""
+    return {"cell_value": cell.value, "cell_update": cell.update}
+
+
+def _aggregating(handle: AggregatingHandle) -> _Written:
+    cell = handle._cell = compiled(handle._cell)
+    names: _Names = {"function": handle._function}
     add = [
         "before = cell_value()",
         "first = before is None",
@@ -234,6 +286,7 @@ def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
     ]
     names["accumulated"], of_none = handle.accumulated, "accumulated(before, value, 'add')"
     if isinstance(cell, CopyingCell):
+        names |= _cell_calls(cell)
         add += ["if value is None:", f"    {of_none}", "cell_update(value)"]
     else:
         names |= _cell_names(cell) | {"clear": cell.clear}
@@ -244,10 +297,13 @@ def _aggregating(handle: AggregatingHandle) -> tuple[str, _Names]:
         add += [*_logged(log, names, "value"), "table[key] = value"]
     source = _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return first"])
     add = [line.replace(f"{of_none} or first", of_none) for line in add]
-    return source + _lines(0, ["def add(self, value):"]) + _lines(1, add), names
+    source += _lines(0, ["def add(self, value):"]) + _lines(1, add)
+    cell_names = {"cursor": cell._cursor, "table": cell._table}
+    calls: _Calls = {"add": ("aggregating_add", cell_names), "begins": ("aggregating_begins", cell_names)}
+    return _Written(source, names, calls, cell._admission)
 
 
-def _list(handle: ListHandle) -> tuple[str, _Names]:
+def _list(handle: ListHandle) -> _Written:
     names: _Names = {
         "cursor": handle._cursor,
         "table": handle._table,
@@ -300,11 +356,20 @@ def _list(handle: ListHandle) -> tuple[str, _Names]:
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
     source += _lines(0, ["def begins(self, value):"]) + _lines(1, begins)
     source += _lines(0, ["def update(self, values):"]) + _lines(1, update)
-    source += _clear(handle._log, names, CLEAR)
-    return source + _lines(0, ["def get(self):"]) + _lines(1, get), names
+    source += _clear(handle._log, names, CLEAR) + _lines(0, ["def get(self):"]) + _lines(1, get)
+    copies: _Names = {} if handle._mutable else {"copy": None, "copy_out": None}
+    adds = {**copies, "first_operation": APPEND, "next_operation": APPEND}
+    calls: _Calls = {
+        "get": ("list_get", copies),
+        "clear": ("clear_entry", {"first_operation": CLEAR, "next_operation": CLEAR}),
+    }
+    if freeze is None:
+        calls |= {"add": ("list_add", adds), "begins": ("list_begins", adds)}
+        calls["update"] = ("list_update", {**copies, "first_operation": REPLACE, "next_operation": APPEND})
+    return _Written(source, names, calls, handle._admission)
 
 
-def _map(handle: MapHandle) -> tuple[str, _Names]:
+def _map(handle: MapHandle) -> _Written:
     names: _Names = {
         "cursor": handle._cursor,
         "table": handle._table,
@@ -341,10 +406,39 @@ def _map(handle: MapHandle) -> tuple[str, _Names]:
         ]
         source += _lines(0, ["def put(self, map_key, value):"]) + _lines(1, put)
         source += _lines(0, ["__setitem__ = put"])
-    return source, names
+    return _Written(source, names, _map_calls(handle), handle._admission)
 
 
-_WRITERS: dict[type, Callable[[Any], tuple[str, _Names]]] = {
+def _map_calls(handle: MapHandle) -> _Calls:
+    log, mutable = handle._log, handle._mutable
+    values: _Names = {
+        "fits": handle._fits,
+        "copy": handle._copy if mutable else None,
+        "quick_copy": handle._admission.quick_copy,
+        "first_operation": PUT,
+        "next_operation": PUT,
+    }
+    if log is not None:
+        values |= {
+            "log_keys": log.keys,
+            "log_map_keys": log.map_keys,
+            "log_values": log.values,
+            "log_operations": log.operations,
+            "log_times": log.times,
+        }
+    reads: _Names = {} if mutable else {"copy_out": None}
+    calls: _Calls = {
+        "get": ("map_get", reads),
+        "__getitem__": ("map_get", reads),
+        "contains": ("map_contains", reads),
+        "__contains__": ("map_contains", reads),
+    }
+    if handle._freeze is None:
+        calls |= {"put": ("map_put", values), "__setitem__": ("map_put", values)}
+    return calls
+
+
+_WRITERS: dict[type, Callable[[Any], _Written]] = {
     CellHandle: _cell,
     LoggingCell: _cell,
     CopyingCell: _copying_cell,

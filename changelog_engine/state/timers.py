@@ -16,6 +16,7 @@ from heapq import heappop
 from typing import Any
 
 from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.handles_in_c import CALLS
 from changelog_engine.state.mutation_log import DELETE_TIMER, REGISTER_TIMER, MutationLog
 from changelog_engine.state.timer_table import HeapTimers, Timer, TimerTable
 
@@ -118,7 +119,25 @@ class TimerQueue:
             else:
                 add(timer)
 
-        return register_here
+        if CALLS is None:
+            return register_here
+        names = {
+            "table": table,
+            "cursor": cursor,
+            "add": add,
+            "added": added,
+            "first_operation": REGISTER_TIMER,
+            "next_operation": REGISTER_TIMER,
+        }
+        if log is not None:
+            names |= {
+                "log_keys": keys,
+                "log_values": values,
+                "log_operations": operations,
+                "log_times": times,
+            }
+        set_timer: Callable[[Any], None] = CALLS.call_of("timer_set", register_here, names, None)
+        return set_timer
 
     def delete(self, timestamp: int) -> None:
         """Remove the current key's timer, if it is set."""

@@ -848,10 +848,14 @@ bind(PyObject *module, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "O!OO!", &PyType_Type, &row_class, &kind, &PyFrozenSet_Type, &taken)) {
         return NULL;
     }
-    if ((list_offset = offset_of(row_class, "_list")) < 0 || (names_offset = offset_of(row_class, "_names")) < 0
-        || (kind_offset = offset_of(row_class, "_kind")) < 0) {
-        return NULL;
+    Py_ssize_t in_list = offset_of(row_class, "_list"), in_names = in_list < 0 ? -1 : offset_of(row_class, "_names");
+    Py_ssize_t in_kind = in_names < 0 ? -1 : offset_of(row_class, "_kind");
+    if (in_kind < 0) {
+        return NULL; /* what was bound before stays */
     }
+    list_offset = in_list;
+    names_offset = in_names;
+    kind_offset = in_kind;
     Py_XSETREF(insert_kind, Py_NewRef(kind));
     Py_XSETREF(row_type, (PyTypeObject *)Py_NewRef(row_class));
     Py_XSETREF(taken_names, Py_NewRef(taken));

@@ -128,6 +128,9 @@ class IntegerTypeInfo(BasicTypeInfo):
             return super().quick_test()
         return lambda value: type(value) is int and low <= value <= high
 
+    def class_or_bounds(self) -> type | tuple[int, int] | None:
+        return self.sure if self.low is None or self.high is None else (self.low, self.high)
+
     def fits_all(self, values: list[Any]) -> bool:
         if set(map(type, values)) != {int}:
             return False

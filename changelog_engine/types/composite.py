@@ -158,13 +158,10 @@ def _field_tests(type_info: TupleTypeInfo | RowTypeInfo) -> tuple[type | tuple[i
     """The test of each field as a class or the bounds of an int, for loops in C; None when one has another."""
     tests: list[type | tuple[int, int]] = []
     for field_type in type_info.get_field_types():
-        if field_type.sure is not None:
-            tests.append(field_type.sure)
-        elif isinstance(field_type, IntegerTypeInfo) and field_type.low is not None:
-            assert field_type.high is not None
-            tests.append((field_type.low, field_type.high))
-        else:
+        test = field_type.class_or_bounds()
+        if test is None:
             return None
+        tests.append(test)
     return tuple(tests)
 
 

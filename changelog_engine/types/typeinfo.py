@@ -155,6 +155,10 @@ class TypeInformation(JavaMembers, ABC):
         sure = self.sure
         return None if sure is None else lambda value: type(value) is sure
 
+    def class_or_bounds(self) -> type | tuple[int, int] | None:
+        """All that ``quick_test`` looks at, for code in C: a value's class, or the bounds of an int; None if it is more."""
+        return self.sure
+
     def quick_copy(self) -> Callable[[Any], Any] | None:
         """``check`` and ``copy`` in one call: gives the copy of a value that fits as it is, else that or None.
 

@@ -1,26 +1,38 @@
-"""A compiled handle gives, logs and raises what the handle of its class does: both are driven side by side."""
+"""A compiled handle gives, logs and raises what its class does, in Python and in C: all are driven side by side.
+
+The extension in C is built anew of its source.
+"""
 
 from __future__ import annotations
 
 import copy
 import enum
+import gc
+import inspect
 import linecache
+import sys
 import traceback
+import weakref
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.extensions import built
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import NoCurrentKeyError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.failures import user_traceback
-from changelog_engine.state import factory
+from changelog_engine.state import compiled_handles, factory
 from changelog_engine.state.compiled_handles import compiled, general
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.handles import ReducingHandle
+from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.types import Row, RowKind, Types
 
 LONGS = Types.TUPLE([Types.LONG(), Types.LONG()])
@@ -61,7 +73,9 @@ MAP_KEYS = st.sampled_from([None, 1, True, "x", 2**70, 1.0])
 
 
 class Last:
-    """Keeps the newest value; of some it gives none, at others it fails."""
+    """Keeps the newest value; of some it gives none, at others it fails, or does something with its own state first."""
+
+    handle: Any = None
 
     def create_accumulator(self) -> Any:
         return 0
@@ -69,6 +83,10 @@ class Last:
     def add(self, value: Any, accumulator: Any) -> Any:
         if value == -5:
             raise ValueError(f"{value} after {accumulator}")
+        if value == 1.5:
+            self.handle.clear()
+        elif value == (1, 2):
+            self.handle.add((0, 0))
         return None if value == "x" else value
 
     def get_result(self, accumulator: Any) -> Any:
@@ -95,26 +113,54 @@ CALLS = {
         ("put", MAP_KEYS, VALUES),
         ("__setitem__", MAP_KEYS, VALUES),
         ("__getitem__", MAP_KEYS),
+        ("contains", MAP_KEYS),
+        ("__contains__", MAP_KEYS),
         ("remove", MAP_KEYS),
         ("clear",),
     ],
 }
 
 
-class Side:
-    """One handle with its own table, log and cursor."""
+GENERAL, PYTHON, C = "as its class", "compiled", "compiled, in C"
 
-    def __init__(self, spec: StateSpec, logged: bool, timed: bool, compile_it: bool) -> None:
+
+@pytest.fixture(scope="module")
+def calls(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The extension as its source is now."""
+    module = built("changelog_engine.state._handles", tmp_path_factory.mktemp("calls"))
+    module.bind(Cursor, HeapTimers)
+    return module
+
+
+class Side:
+    """One handle with its own table, log and cursor.
+
+    Args:
+        calls: the extension, for a handle in C.
+    """
+
+    def __init__(self, spec: StateSpec, logged: bool, timed: bool, way: str, calls: Any = None) -> None:
         self.cursor, self.table = Cursor(), dict[Any, Any]()
         self.log = ChangelogBuffer(Types.STRING(), timed, 128).log_of("op", spec) if logged else None
         self.handle = factory._handle(factory.OpenState("op", spec, spec, self.table, self.cursor, self.log))
-        if compile_it:
-            self.kind = type(self.handle)
-            compiled(self.handle)
+        self.kind = type(self.handle)
+        if way != GENERAL:
+            with mock.patch.object(compiled_handles, "CALLS", calls if way == C else None):
+                self.handle = compiled(self.handle)
             assert type(self.handle) is not self.kind
+            methods = {type(found).__name__ for found in vars(type(self.handle)).values()}
+            other_keys = spec.map_key_type == Types.DOUBLE()  # their identities are made in Python
+            assert ("Method" in methods) == (way == C and not other_keys)
+        if isinstance(spec.function, Last):
+            spec.function.handle = self.handle
 
-    def call(self, name: str, *arguments: Any) -> Any:
+    def call(self, name: str, *arguments: Any, by_name: bool = False) -> Any:
+        names = list(inspect.signature(getattr(self.kind, name)).parameters)[1:] if by_name else []
         try:
+            if by_name:
+                return getattr(self.handle, name)(**dict(zip(names, arguments, strict=True)))
+            if name == "__getitem__":
+                return self.handle[arguments[0]]
             return getattr(self.handle, name)(*arguments)
         except Exception as error:
             return type(error), str(error)
@@ -126,39 +172,224 @@ class Side:
         return repr((self.table, log.keys, log.values, log.map_keys, log.operations, log.times))
 
 
+def _spec(kind: StateKind, value_type: Any, key_type: Any) -> StateSpec:
+    function = Last() if kind in (StateKind.REDUCING, StateKind.AGGREGATING) else None
+    of_map = kind is StateKind.MAP
+    return StateSpec("s", kind, value_type, map_key_type=key_type if of_map else None, function=function)
+
+
 @pytest.mark.parametrize("kind", list(CALLS))
 @pytest.mark.parametrize("logged", [True, False], ids=["log", "no log"])
 @given(data=st.data())
 def test_a_compiled_handle_does_what_its_class_does(
-    kind: StateKind, logged: bool, data: st.DataObject
+    calls: ModuleType, kind: StateKind, logged: bool, data: st.DataObject
 ) -> None:
-    function = Last() if kind in (StateKind.REDUCING, StateKind.AGGREGATING) else None
     key_type = data.draw(st.sampled_from([Types.LONG(), Types.STRING(), Types.DOUBLE()]))
-    spec = StateSpec(
-        "s",
-        kind,
-        data.draw(st.sampled_from(TYPES)),
-        map_key_type=key_type if kind is StateKind.MAP else None,
-        function=function,
-    )
+    value_type = data.draw(st.sampled_from(TYPES))
     timed = data.draw(st.booleans())
-    sides = [Side(spec, logged, timed, compile_it) for compile_it in (False, True)]
+    sides = [
+        Side(_spec(kind, value_type, key_type), logged, timed, way, calls) for way in (GENERAL, PYTHON, C)
+    ]
     for key in data.draw(st.lists(st.sampled_from([None, "k", "l"]), max_size=12)):
         name, *strategies = data.draw(st.sampled_from(CALLS[kind]))
         arguments = [data.draw(strategy) for strategy in strategies]
+        by_name = data.draw(st.sampled_from([False, False, True]))
         answers = []
         for side in sides:
             if key is None:
                 side.cursor.leave()
             else:
                 side.cursor.key, side.cursor.timestamp = key, 7
-            answers.append(side.call(name, *arguments))
-        assert repr(answers[0]) == repr(answers[1]), (name, arguments)
-        assert sides[0].seen() == sides[1].seen(), (name, arguments)
+            answers.append(side.call(name, *arguments, by_name=by_name))
+        for side, answer in zip(sides[1:], answers[1:], strict=True):
+            assert repr(answers[0]) == repr(answer), (name, arguments)
+            assert sides[0].seen() == side.seen(), (name, arguments)
 
 
-def test_what_a_compiled_handle_gives_is_the_callers_own() -> None:
-    side = Side(StateSpec("s", StateKind.VALUE, ROWS), True, False, True)
+@pytest.mark.parametrize("kind", list(CALLS))
+def test_wrong_arguments_are_refused_in_the_same_words(calls: ModuleType, kind: StateKind) -> None:
+    sides = [Side(_spec(kind, LONGS, Types.STRING()), True, True, way, calls) for way in (PYTHON, C)]
+    for side in sides:
+        side.cursor.key = "k"
+    for name in {name for name, *_ in CALLS[kind] if not name.startswith("__")}:
+        for count in (0, 1, 2, 3, 4):
+            if count != len(inspect.signature(getattr(sides[0].kind, name)).parameters) - 1:
+                python, c = [side.call(name, *["x"] * count) for side in sides]
+                assert python == c
+                assert python[0] is TypeError
+        assert inspect.signature(getattr(sides[1].handle, name)) == inspect.signature(
+            getattr(sides[0].handle, name)
+        )
+    assert sides[0].seen() == sides[1].seen()
+
+
+class _NoReference:
+    """Makes calls whose reference fails: else the comparisons could be of the reference with itself."""
+
+    def __init__(self, calls: ModuleType) -> None:
+        self._calls = calls
+
+    def call_of(self, kind: str, reference: Any, names: Any, test: Any) -> Any:
+        def fail(*arguments: Any) -> None:
+            raise AssertionError(f"{kind} was left to its reference")
+
+        found = self._calls.call_of(kind, fail, names, test)
+        return reference if found is fail else found
+
+
+@pytest.mark.parametrize("logged", [True, False], ids=["log", "no log"])
+@pytest.mark.parametrize(
+    ("value_type", "value"),
+    [
+        (Types.LONG(), 2**62),
+        (Types.SHORT(), -7),
+        (Types.STRING(), "y"),
+        (Types.DOUBLE(), 0.5),
+        (Types.BOOLEAN(), True),
+        (LONGS, (3, 4)),
+        (ROWS, Row(a=1, b="x")),
+    ],
+    ids=str,
+)
+def test_ordinary_calls_are_not_left_to_the_reference(
+    calls: ModuleType, logged: bool, value_type: Any, value: Any
+) -> None:
+    without = _NoReference(calls)
+    sides = {kind: Side(_spec(kind, value_type, Types.STRING()), logged, True, C, without) for kind in CALLS}
+    for side in sides.values():
+        side.cursor.key = "k"
+    cell, of_list, of_map = (sides[kind].handle for kind in (StateKind.VALUE, StateKind.LIST, StateKind.MAP))
+    cell.update(value)
+    assert cell.value() == value
+    cell.clear()
+    assert cell.value() is None
+    for kind in (StateKind.REDUCING, StateKind.AGGREGATING):
+        adding = sides[kind].handle
+        assert adding.begins(value)
+        assert not adding.begins(value)
+        adding.add(value)
+        assert adding.get() == value
+    assert of_list.begins(value)
+    of_list.add(value)
+    assert of_list.get() == [value, value]
+    of_list.update([value])
+    of_list.clear()
+    assert of_list.get() == []
+    of_map["a"] = value
+    of_map.put("b", value)
+    assert of_map["a"] == of_map.get("b") == value
+    assert "a" in of_map
+    assert not of_map.contains("c")
+    assert of_map.get("c") is None
+
+
+def _everything(side: Side, kind: StateKind, values: list[Any]) -> None:
+    """Each call with each value, and the errors."""
+    for side.cursor.key in ("k", "l"):
+        for name, *strategies in CALLS[kind]:
+            for value in values:
+                if name == "update" and kind is StateKind.LIST:
+                    value = [value, value]
+                side.call(name, *["x", value][-len(strategies) :] if strategies else [])
+    side.cursor.leave()
+    for name, *strategies in CALLS[kind]:
+        side.call(name, *[7, 7][: len(strategies)])
+    if side.log is not None:
+        side.log.clear()
+    side.table.clear()
+
+
+@pytest.mark.parametrize("kind", list(CALLS))
+@pytest.mark.parametrize("value_type", [Types.LONG(), LONGS, ROWS, Types.LIST(Types.LONG())], ids=str)
+def test_calls_in_c_hold_nothing_for_good(calls: ModuleType, kind: StateKind, value_type: Any) -> None:
+    values = [10**15, (10**15, 2), Row(a=10**15, b="x"), [10**15], None, "x", -5, 1.5, (1, 2)]
+    side = Side(_spec(kind, value_type, Types.STRING()), True, True, C, calls)
+    assert side.log is not None
+    held: list[Any] = [
+        *values[:4],
+        side.table,
+        side.cursor,
+        int,
+        side.log.keys,
+        side.log.values,
+    ]
+
+    def counted() -> tuple[list[int], int]:
+        gc.collect()
+        return list(map(sys.getrefcount, held)), sys.getallocatedblocks()
+
+    for _ in range(3):
+        _everything(side, kind, values)
+    counts, blocks = counted()
+    for _ in range(40):
+        _everything(side, kind, values)
+    again, more = counted()
+    assert again == counts
+    assert more - blocks < 40, "something is left of each round"
+
+
+@pytest.mark.parametrize("kind", list(CALLS))
+def test_handles_in_c_go_with_their_last_user(calls: ModuleType, kind: StateKind) -> None:
+    side = Side(_spec(kind, LONGS, Types.STRING()), True, True, C, calls)
+    side.cursor.key = "k"
+    gone = weakref.ref(side.handle), weakref.ref(type(side.handle))
+    name = CALLS[kind][1][0]
+    method = getattr(side.handle, name)
+    assert method.__name__ == name
+    del side
+    gc.collect()
+    assert gone[0]() is not None  # a bound method has its handle
+    del method
+    gc.collect()
+    assert [ref() for ref in gone] == [None, None]
+
+
+@pytest.mark.parametrize(
+    "type_info", [*TYPES, Types.BYTE(), Types.SHORT(), Types.BIG_INT(), Types.BOOLEAN()], ids=str
+)
+@given(value=VALUES | st.sampled_from([127, 128, -129, 2**15, 2**63 - 1, -(2**63), b"x"]))
+def test_class_or_bounds_are_all_of_the_quick_test(type_info: Any, value: Any) -> None:
+    test, quick = type_info.class_or_bounds(), type_info.quick_test()
+    if isinstance(test, tuple):
+        assert quick(value) == (type(value) is int and test[0] <= value <= test[1])
+    elif test is not None:
+        assert quick(value) == (type(value) is test)
+
+
+def test_a_call_is_made_of_what_it_needs_alone(calls: ModuleType) -> None:
+    def reference(*arguments: Any) -> Any:
+        return arguments
+
+    whole: dict[str, Any] = {"table": {}, "cursor": Cursor(), "log_keys": [], "log_values": [], "CLEARED": 0}
+
+    def made(**changed: Any) -> Callable[..., Any]:
+        found: Callable[..., Any] = calls.call_of("clear_entry", reference, {**whole, **changed}, None)
+        return found
+
+    assert made() is not reference
+    assert made()(1, 2, 3) == (1, 2, 3)
+    for changed in (
+        {"table": HeapTimers()},
+        {"table": None},
+        {"cursor": None},
+        {"CLEARED": None},
+        {"log_keys": None},
+        {"log_keys": ()},
+        {"log_values": None},
+        {"log_operations": []},
+    ):
+        assert made(**changed) is reference, changed
+    with pytest.raises(ValueError, match="no call is named odd"):
+        calls.call_of("odd", reference, whole, None)
+    with pytest.raises(TypeError, match="a class or a pair of bounds"):
+        calls.call_of("clear_entry", reference, whole, "x")
+    with pytest.raises(TypeError, match="not one of the __slots__"):
+        calls.bind(type("Odd", (), {"key": 1}), HeapTimers)
+
+
+@pytest.mark.parametrize("way", [PYTHON, C])
+def test_what_a_compiled_handle_gives_is_the_callers_own(calls: ModuleType, way: str) -> None:
+    side = Side(StateSpec("s", StateKind.VALUE, ROWS), True, False, way, calls)
     side.cursor.key = "k"
     row = Row(a=1, b="x")
     side.handle.update(row)
@@ -241,7 +472,7 @@ def test_types_whose_copies_share_something_have_no_quick_copy() -> None:
 
 
 def test_tracebacks_leave_the_compiled_code_out_and_profilers_see_it() -> None:
-    side = Side(StateSpec("s", StateKind.REDUCING, Types.LONG(), function=Last()), True, False, True)
+    side = Side(StateSpec("s", StateKind.REDUCING, Types.LONG(), function=Last()), True, False, PYTHON)
     side.cursor.key = "k"
     side.handle.add(1)
     with pytest.raises(ValueError, match="-5 after 1") as failed:
@@ -254,8 +485,27 @@ def test_tracebacks_leave_the_compiled_code_out_and_profilers_see_it() -> None:
     assert line.line == "value = reduce(before, value)"
     assert linecache.getline(line.filename, 1).startswith("def add")
     assert isinstance(side.handle, ReducingHandle)
+
+
+@pytest.mark.parametrize("way", [PYTHON, C])
+def test_a_compiled_handle_can_be_made_a_general_one_again(calls: ModuleType, way: str) -> None:
+    side = Side(StateSpec("s", StateKind.REDUCING, Types.LONG(), function=Last()), True, False, way, calls)
     general(side.handle)
     assert type(side.handle) is ReducingHandle
     side.cursor.leave()
     with pytest.raises(NoCurrentKeyError):
         side.handle.add(1)
+
+
+def test_tracebacks_have_nothing_between_a_call_in_c_and_the_users_function(calls: ModuleType) -> None:
+    side = Side(StateSpec("s", StateKind.REDUCING, Types.LONG(), function=Last()), True, False, C, calls)
+    side.cursor.key = "k"
+    side.handle.add(1)
+    with pytest.raises(ValueError, match="-5 after 1") as failed:
+        side.handle.add(-5)
+    named = [frame.name for frame in traceback.extract_tb(failed.tb)]
+    assert named == [
+        "test_tracebacks_have_nothing_between_a_call_in_c_and_the_users_function",
+        "reduce",
+        "add",
+    ]

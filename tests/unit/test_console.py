@@ -48,6 +48,7 @@ from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.points import FORMS, checkpoint_at
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.state.handles_in_c import CALLS
 from changelog_engine.types import RowTypeInfo
 from changelog_engine.types.row import Row
 from changelog_engine.types.row_loops import LOOPS
@@ -485,6 +486,7 @@ def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     found = {check.what: check for check in doctor.examine(str(job.parent))}
     assert found["Python"].level == "ok"
     assert found["Rows"].found.startswith("their loops run in C" if LOOPS else "their loops run in Python")
+    assert found["state"].level == ("ok" if CALLS else "warning")
     assert found["base path"].found.endswith("1 jobs and savepoints")
     (tmp_path / "api").mkdir()
     (tmp_path / "file").touch()

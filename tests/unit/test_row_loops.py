@@ -6,12 +6,7 @@ import contextlib
 import datetime
 import enum
 import gc
-import importlib.machinery
-import importlib.util
-import shutil
-import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -22,8 +17,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.extensions import built
 from support.same import same
 
+from changelog_engine.extension import why_not
 from changelog_engine.operators import blocks
 from changelog_engine.types import Row, RowKind, Types, composite, copies, row, row_loops
 from changelog_engine.types.row import (
@@ -34,7 +31,7 @@ from changelog_engine.types.row import (
     rows_of_columns,
 )
 
-ROOT = Path(__file__).resolve().parents[2]
+SOURCE = Path(row_loops.__file__).with_name("_row_loops.c")
 NAMES = ["a", "b", "c"]
 DECLARED = [
     Types.ROW_NAMED(NAMES, [Types.LONG(), Types.STRING(), Types.DOUBLE()]),
@@ -105,19 +102,7 @@ def rows(draw: st.DrawFn) -> Any:
 @pytest.fixture(scope="module")
 def loops(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
     """The extension as its source is now."""
-    if shutil.which((sysconfig.get_config_var("CC") or "cc").split()[0]) is None:
-        pytest.skip("no C compiler")
-    if not Path(sysconfig.get_path("include"), "Python.h").exists():  # then it is left out of the build
-        pytest.skip("no Python.h")
-    target = tmp_path_factory.mktemp("loops")
-    build = ["build_ext", "--build-lib", str(target), "--build-temp", str(target / "objects")]
-    subprocess.run([sys.executable, "setup.py", "-q", *build], cwd=ROOT, check=True, capture_output=True)
-    found = next((target / "changelog_engine" / "types").glob("_row_loops*"))
-    spec = importlib.util.spec_from_file_location("changelog_engine.types._row_loops", found)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = built("changelog_engine.types._row_loops", tmp_path_factory.mktemp("loops"))
     module.bind(Row, RowKind.INSERT, row._TAKEN | {"self"})
     module.bind_immutable(copies.IMMUTABLE)
     return module
@@ -276,18 +261,15 @@ def test_classes_with_a_hash_of_their_own_are_not_asked(loops: ModuleType) -> No
         loops.bind_immutable({int})
 
 
-def test_an_extension_of_another_source_is_not_used(
-    loops: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert row_loops._why_not(loops) is None
+def test_an_extension_of_another_source_is_not_used(loops: ModuleType, tmp_path: Path) -> None:
+    assert why_not(loops, SOURCE) is None
     for other in (SimpleNamespace(SOURCE="00000000"), SimpleNamespace(VERSION=1)):
-        assert row_loops._why_not(other) == "it was built of another source than the one beside it"  # type: ignore[arg-type]
+        assert why_not(other, SOURCE) == "it was built of another source than the one beside it"  # type: ignore[arg-type]
     changed = tmp_path / "_row_loops.c"
-    changed.write_bytes(row_loops._SOURCE.read_bytes() + b"\n")
-    monkeypatch.setattr(row_loops, "_SOURCE", changed)
-    assert row_loops._why_not(loops) == "it was built of another source than the one beside it"
+    changed.write_bytes(SOURCE.read_bytes() + b"\n")
+    assert why_not(loops, changed) == "it was built of another source than the one beside it"
     changed.unlink()
-    assert "cannot be read" in str(row_loops._why_not(loops))
+    assert "cannot be read" in str(why_not(loops, changed))
 
 
 def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:

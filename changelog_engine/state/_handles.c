@@ -1,0 +1,902 @@
+/* The calls of state/handles_in_c.py, compiled: what state handles and timers do for each record. Each stands for a function
+   in Python, its reference, and is made of the reference and of the names that its code has as constants.
+
+   Invariants:
+       * The table is a dict, and the log's columns are lists. Nothing of another kind comes here.
+       * What is not as expected is left to the reference, before anything has changed and before a user's function was
+         called: other arguments than the method has, values that do not fit, map keys of other classes.
+       * A mutation is in the log before the table changes.
+       * Whatever is used after a call that may run Python code is held.
+       * Only documented functions of CPython are called; where cursors have their key is asked of their __slots__. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <structmember.h>
+
+#ifndef SOURCE
+#error "SOURCE is the checksum of this file, as setup.py gives it and the loader compares it"
+#endif
+
+/* Names in the code of a reference; what it has under them, a call has as its parts. */
+#define PARTS(PART) \
+    PART(TABLE, "table") PART(CURSOR, "cursor") \
+    PART(LOG_KEYS, "log_keys") PART(LOG_VALUES, "log_values") PART(LOG_MAP_KEYS, "log_map_keys") \
+    PART(LOG_OPERATIONS, "log_operations") PART(LOG_TIMES, "log_times") \
+    PART(FIRST_OPERATION, "first_operation") PART(NEXT_OPERATION, "next_operation") PART(CLEARED, "CLEARED") \
+    PART(EXACT, "exact") PART(EXACT_KEY, "exact_key") PART(EXACT_VALUE, "exact_value") \
+    PART(PLAIN, "plain") PART(FITS, "fits") PART(ADMIT, "admit") PART(PRESENT, "present") \
+    PART(COPY, "copy") PART(QUICK_COPY, "quick_copy") PART(COPY_OUT, "copy_out") \
+    PART(CELL_VALUE, "cell_value") PART(CELL_UPDATE, "cell_update") \
+    PART(REDUCE, "reduce") PART(FUNCTION, "function") PART(ACCUMULATED, "accumulated") PART(CLEAR, "clear") \
+    PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms")
+#define AS_PLACE(place, name) place,
+#define AS_NAME(place, name) name,
+
+enum { PARTS(AS_PLACE) PART_COUNT };
+static const char *const part_names[] = {PARTS(AS_NAME)};
+
+typedef struct {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    PyObject *reference;
+    PyObject *parts[PART_COUNT]; /* NULL where the reference has None, or nothing */
+    /* A test of values that needs no call: the class, and of ints the bounds. */
+    PyTypeObject *wanted;
+    int bounded;
+    long long low, high;
+} Call;
+
+static PyTypeObject call_type;
+static PyTypeObject *cursor_type, *timers_type;
+static Py_ssize_t key_offset, timestamp_offset, until_offset;
+static PyObject *key_name, *timestamp_name, *until_name, *append_name, *add_name, *create_name, *zero;
+
+#define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
+#define HAS(call, part) ((call)->parts[part] != NULL)
+
+/* A new reference to an attribute that is a slot in one class, and anything in others. */
+static inline PyObject *
+slot_of(PyObject *object, PyTypeObject *class, Py_ssize_t offset, PyObject *name)
+{
+    if (Py_IS_TYPE(object, class)) {
+        PyObject *found = SLOT(object, offset);
+        if (found != NULL) {
+            return Py_NewRef(found);
+        }
+    }
+    return PyObject_GetAttr(object, name);
+}
+
+static inline PyObject *
+key_of(const Call *call)
+{
+    return slot_of(call->parts[CURSOR], cursor_type, key_offset, key_name);
+}
+
+static PyObject *
+left_to_reference(Call *call, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    return PyObject_Vectorcall(call->reference, arguments, flags, names);
+}
+
+/* Whether there are so many arguments, the handle included, all by their places. */
+static inline int
+are_given(size_t flags, PyObject *names, Py_ssize_t count)
+{
+    return PyVectorcall_NARGS(flags) == count && (names == NULL || PyTuple_GET_SIZE(names) == 0);
+}
+
+/* Borrows what the table has of a key; NULL where it has nothing, or with an exception. */
+static inline PyObject *
+entry_of(const Call *call, PyObject *key)
+{
+    PyObject *entry = PyDict_GetItemWithError(call->parts[TABLE], key);
+    return entry == Py_None ? NULL : entry;
+}
+
+/* Log a mutation, where there is a log; 0, or -1 with an exception. */
+static inline int
+log_mutation(const Call *call, PyObject *key, PyObject *map_key, PyObject *value, PyObject *operation)
+{
+    PyObject *const *parts = call->parts;
+    if (parts[LOG_KEYS] == NULL) {
+        return 0;
+    }
+    if (PyList_Append(parts[LOG_KEYS], key) < 0
+        || (parts[LOG_MAP_KEYS] != NULL && PyList_Append(parts[LOG_MAP_KEYS], map_key) < 0)
+        || PyList_Append(parts[LOG_VALUES], value) < 0
+        || (parts[LOG_OPERATIONS] != NULL && PyList_Append(parts[LOG_OPERATIONS], operation) < 0)) {
+        return -1;
+    }
+    if (parts[LOG_TIMES] != NULL) {
+        PyObject *time = slot_of(parts[CURSOR], cursor_type, timestamp_offset, timestamp_name);
+        int logged = time == NULL ? -1 : PyList_Append(parts[LOG_TIMES], time);
+        Py_XDECREF(time);
+        return logged;
+    }
+    return 0;
+}
+
+/* Log a value of the current key, and put it into the table; takes it over, and NULL with an exception goes through. */
+static int
+put_value(const Call *call, PyObject *value)
+{
+    PyObject *key = value == NULL ? NULL : key_of(call);
+    int put = -1;
+    if (key != NULL && log_mutation(call, key, NULL, value, call->parts[FIRST_OPERATION]) == 0) {
+        put = PyDict_SetItem(call->parts[TABLE], key, value);
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(value);
+    return put;
+}
+
+static PyObject *
+none_of(int done)
+{
+    if (done < 0) {
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* Whether a predicate of the state's values is true of one: 1, 0, -1 with an exception. */
+static inline int
+passes(const Call *call, int predicate, PyObject *value)
+{
+    if (call->wanted != NULL) {
+        if (!Py_IS_TYPE(value, call->wanted)) {
+            return 0;
+        }
+        if (call->bounded) {
+            int overflow;
+            long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+            return !overflow && number >= call->low && number <= call->high;
+        }
+        return 1;
+    }
+    PyObject *answer = PyObject_CallOneArg(call->parts[predicate], value);
+    int truth = answer == NULL ? -1 : PyObject_IsTrue(answer);
+    Py_XDECREF(answer);
+    return truth;
+}
+
+static inline int
+is_exact(const Call *call, int part, PyObject *value)
+{
+    return (PyObject *)Py_TYPE(value) == call->parts[part];
+}
+
+/* What is kept of a value that was given: a private copy of a mutable one. NULL without an exception where it does not fit. */
+static PyObject *
+kept_of(const Call *call, PyObject *value)
+{
+    if (HAS(call, QUICK_COPY)) {
+        PyObject *copy = PyObject_CallOneArg(call->parts[QUICK_COPY], value);
+        if (copy == Py_None) {
+            Py_CLEAR(copy);
+        }
+        return copy;
+    }
+    int fits = value == Py_None ? 0 : passes(call, FITS, value);
+    if (fits <= 0) {
+        return NULL;
+    }
+    return HAS(call, COPY) ? PyObject_CallOneArg(call->parts[COPY], value) : Py_NewRef(value);
+}
+
+/* value() */
+static PyObject *
+cell_value(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    if (!are_given(flags, names, 1)) {
+        return left_to_reference(call, arguments, flags, names);
+    }
+    PyObject *key = key_of(call);
+    if (key == NULL) {
+        return NULL;
+    }
+    PyObject *found = entry_of(call, key);
+    Py_XINCREF(found);
+    Py_DECREF(key);
+    if (found == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
+    if (HAS(call, COPY_OUT)) {
+        PyObject *copy = PyObject_CallOneArg(call->parts[COPY_OUT], found);
+        Py_DECREF(found);
+        return copy;
+    }
+    return found;
+}
+
+/* update(value) of immutable values */
+static PyObject *
+cell_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    if (!are_given(flags, names, 2)) {
+        return left_to_reference(call, arguments, flags, names);
+    }
+    PyObject *value = arguments[1];
+    if (!is_exact(call, EXACT, value)) {
+        int fits = value == Py_None || !HAS(call, PLAIN) ? 0 : passes(call, PLAIN, value);
+        if (fits <= 0) {
+            return fits < 0 ? NULL : left_to_reference(call, arguments, flags, names);
+        }
+    }
+    return none_of(put_value(call, Py_NewRef(value)));
+}
+
+/* update(value) of mutable values */
+static PyObject *
+copying_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    PyObject *kept = are_given(flags, names, 2) ? kept_of(call, arguments[1]) : NULL;
+    if (kept == NULL) {
+        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+    }
+    return none_of(put_value(call, kept));
+}
+
+/* clear() of what is not a map */
+static PyObject *
+clear_entry(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    if (!are_given(flags, names, 1)) {
+        return left_to_reference(call, arguments, flags, names);
+    }
+    PyObject *key = key_of(call);
+    if (key == NULL) {
+        return NULL;
+    }
+    PyObject *entry = entry_of(call, key);
+    int done = PyErr_Occurred() ? -1 : 0;
+    if (entry != NULL) {
+        Py_INCREF(entry);
+        done = log_mutation(call, key, NULL, call->parts[CLEARED], call->parts[FIRST_OPERATION]);
+        done = done < 0 ? done : PyDict_DelItem(call->parts[TABLE], key);
+        Py_DECREF(entry);
+    }
+    Py_DECREF(key);
+    return none_of(done);
+}
+
+/* The value before, None where there is none; a new reference. */
+static PyObject *
+value_before(const Call *call)
+{
+    if (HAS(call, CELL_VALUE)) {
+        return PyObject_CallNoArgs(call->parts[CELL_VALUE]);
+    }
+    PyObject *key = key_of(call), *found = key == NULL ? NULL : entry_of(call, key);
+    if (found == NULL && !PyErr_Occurred()) {
+        found = Py_None;
+    }
+    Py_XINCREF(found);
+    Py_XDECREF(key);
+    return found;
+}
+
+/* Give a value to the cell: its method where it has one of its own. Takes the value over. */
+static int
+give_to_cell(const Call *call, PyObject *value)
+{
+    if (!HAS(call, CELL_UPDATE)) {
+        return put_value(call, value);
+    }
+    PyObject *given = value == NULL ? NULL : PyObject_CallOneArg(call->parts[CELL_UPDATE], value);
+    Py_XDECREF(value);
+    Py_XDECREF(given);
+    return given == NULL ? -1 : 0;
+}
+
+/* The value that a call of a part gives for one, which it takes over. */
+static PyObject *
+through(const Call *call, int part, PyObject *value)
+{
+    PyObject *found = PyObject_CallOneArg(call->parts[part], value);
+    Py_DECREF(value);
+    return found;
+}
+
+/* A value as reducing state wants it, of one that it takes over; NULL with an exception. */
+static PyObject *
+reduced(const Call *call, PyObject *value)
+{
+    if (HAS(call, FITS)) {
+        int fits = value == Py_None ? 0 : passes(call, FITS, value);
+        if (fits > 0) {
+            return value;
+        }
+        if (fits < 0) {
+            Py_DECREF(value);
+            return NULL;
+        }
+        return through(call, PRESENT, value);
+    }
+    if (is_exact(call, EXACT, value)) {
+        return value;
+    }
+    if (value == Py_None) {
+        return through(call, PRESENT, value); /* which raises */
+    }
+    int fits = HAS(call, PLAIN) ? passes(call, PLAIN, value) : 0;
+    if (fits > 0) {
+        return value;
+    }
+    if (fits < 0) {
+        Py_DECREF(value);
+        return NULL;
+    }
+    return through(call, ADMIT, value);
+}
+
+/* add(value) of reducing state: whether nothing was there before, -1 with an exception. */
+static int
+reducing_added(const Call *call, PyObject *value)
+{
+    PyObject *before = value_before(call);
+    if (before == NULL) {
+        return -1;
+    }
+    int first = before == Py_None;
+    if (first) {
+        Py_INCREF(value);
+    }
+    else {
+        PyObject *both[] = {NULL, before, value};
+        value = PyObject_Vectorcall(call->parts[REDUCE], both + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    }
+    Py_DECREF(before);
+    value = value == NULL ? NULL : reduced(call, value);
+    return give_to_cell(call, value) < 0 ? -1 : first;
+}
+
+/* add(value) of aggregating state, likewise */
+static int
+aggregating_added(const Call *call, PyObject *value)
+{
+    PyObject *before = value_before(call), *function = call->parts[FUNCTION];
+    int first = before == Py_None;
+    if (first) {
+        Py_SETREF(before, PyObject_CallMethodNoArgs(function, create_name));
+    }
+    if (before == NULL) {
+        return -1;
+    }
+    PyObject *all[] = {function, value, before};
+    value = PyObject_VectorcallMethod(add_name, all, 3 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    if (value == Py_None) {
+        PyObject *after = PyObject_CallFunction(call->parts[ACCUMULATED], "OOs", before, value, "add");
+        Py_CLEAR(value);
+        if (after != NULL && !HAS(call, CELL_UPDATE)) {
+            Py_SETREF(after, PyObject_CallNoArgs(call->parts[CLEAR]));
+            Py_XDECREF(after);
+            Py_DECREF(before);
+            return after == NULL ? -1 : first;
+        }
+        Py_XDECREF(after);
+        value = after == NULL ? NULL : Py_NewRef(Py_None);
+    }
+    else if (value != NULL && !HAS(call, CELL_UPDATE) && !is_exact(call, EXACT, value)) {
+        int fits = HAS(call, PLAIN) ? passes(call, PLAIN, value) : 0;
+        if (fits < 0) {
+            Py_CLEAR(value);
+        }
+        else if (fits == 0) {
+            value = through(call, ADMIT, value);
+        }
+    }
+    Py_DECREF(before);
+    return give_to_cell(call, value) < 0 ? -1 : first;
+}
+
+/* add(value) of a list, likewise */
+static int
+list_added(const Call *call, PyObject *value)
+{
+    PyObject *kept = kept_of(call, value);
+    if (kept == NULL && !PyErr_Occurred()) {
+        kept = PyObject_CallOneArg(call->parts[PRESENT], value);
+        if (kept != NULL && HAS(call, COPY)) {
+            kept = through(call, COPY, kept);
+        }
+    }
+    PyObject *key = kept == NULL ? NULL : key_of(call);
+    int first = -1;
+    if (key != NULL && log_mutation(call, key, NULL, kept, call->parts[NEXT_OPERATION]) == 0) {
+        PyObject *entry = entry_of(call, key);
+        if (entry != NULL) {
+            Py_INCREF(entry);
+            first = 0;
+        }
+        else if (!PyErr_Occurred() && (entry = PyList_New(0)) != NULL) {
+            first = PyDict_SetItem(call->parts[TABLE], key, entry) < 0 ? -1 : 1;
+        }
+        if (first >= 0) {
+            int appended = PyList_CheckExact(entry) ? PyList_Append(entry, kept) : -1;
+            if (appended < 0 && !PyErr_Occurred()) {
+                PyObject *done = PyObject_CallMethodOneArg(entry, append_name, kept);
+                appended = done == NULL ? -1 : 0;
+                Py_XDECREF(done);
+            }
+            first = appended < 0 ? -1 : first;
+        }
+        Py_XDECREF(entry);
+    }
+    Py_XDECREF(key);
+    Py_XDECREF(kept);
+    return first;
+}
+
+#define ADDING(name, added) \
+    static PyObject *name##_add(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) \
+    { \
+        if (!are_given(flags, names, 2)) { \
+            return left_to_reference((Call *)self, arguments, flags, names); \
+        } \
+        return none_of(added((Call *)self, arguments[1])); \
+    } \
+    static PyObject *name##_begins(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) \
+    { \
+        if (!are_given(flags, names, 2)) { \
+            return left_to_reference((Call *)self, arguments, flags, names); \
+        } \
+        int first = added((Call *)self, arguments[1]); \
+        return first < 0 ? NULL : PyBool_FromLong(first); \
+    }
+
+ADDING(reducing, reducing_added)
+ADDING(aggregating, aggregating_added)
+ADDING(list, list_added)
+
+/* get() of a list */
+static PyObject *
+list_get(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    PyObject *key, *entry, *found;
+    if (!are_given(flags, names, 1)) {
+        return left_to_reference(call, arguments, flags, names);
+    }
+    if ((key = key_of(call)) == NULL) {
+        return NULL;
+    }
+    entry = entry_of(call, key);
+    Py_XINCREF(entry);
+    Py_DECREF(key);
+    if (entry == NULL) {
+        return PyErr_Occurred() ? NULL : PyList_New(0);
+    }
+    if (!PyList_CheckExact(entry)) {
+        Py_DECREF(entry);
+        return left_to_reference(call, arguments, flags, names);
+    }
+    found = PyList_GetSlice(entry, 0, PyList_GET_SIZE(entry));
+    Py_DECREF(entry);
+    for (Py_ssize_t index = 0; found != NULL && HAS(call, COPY_OUT) && index < PyList_GET_SIZE(found); index++) {
+        PyObject *copy = PyObject_CallOneArg(call->parts[COPY_OUT], PyList_GET_ITEM(found, index));
+        if (copy == NULL || PyList_SetItem(found, index, copy) < 0) {
+            Py_CLEAR(found);
+        }
+    }
+    return found;
+}
+
+/* A new list of what is kept of some values; NULL without an exception where one does not fit, or there is none. */
+static PyObject *
+all_kept(const Call *call, PyObject *values)
+{
+    PyObject *given, *all;
+    if ((!PyList_CheckExact(values) && !PyTuple_CheckExact(values)) || PySequence_Fast_GET_SIZE(values) == 0) {
+        return NULL;
+    }
+    given = PySequence_List(values);
+    all = given == NULL ? NULL : PyList_New(0);
+    for (Py_ssize_t index = 0; all != NULL && index < PyList_GET_SIZE(given); index++) {
+        PyObject *kept = kept_of(call, PyList_GET_ITEM(given, index));
+        if (kept == NULL || PyList_Append(all, kept) < 0) {
+            Py_CLEAR(all);
+        }
+        Py_XDECREF(kept);
+    }
+    Py_XDECREF(given);
+    return all;
+}
+
+/* update(values) of a list */
+static PyObject *
+list_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    PyObject *all = are_given(flags, names, 2) ? all_kept(call, arguments[1]) : NULL;
+    if (all == NULL) {
+        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+    }
+    PyObject *key = key_of(call);
+    int done = key == NULL ? -1 : 0;
+    for (Py_ssize_t index = 0; done == 0 && index < PyList_GET_SIZE(all); index++) {
+        PyObject *operation = call->parts[index == 0 ? FIRST_OPERATION : NEXT_OPERATION];
+        done = log_mutation(call, key, NULL, PyList_GET_ITEM(all, index), operation);
+    }
+    if (done == 0) {
+        done = PyDict_SetItem(call->parts[TABLE], key, all);
+    }
+    Py_XDECREF(key);
+    Py_DECREF(all);
+    return none_of(done);
+}
+
+/* get(map_key) and contains(map_key) of a map */
+static inline PyObject *
+map_found(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names, int whether)
+{
+    Call *call = (Call *)self;
+    PyObject *key, *entry, *found;
+    if (!are_given(flags, names, 2) || !is_exact(call, EXACT_KEY, arguments[1])) {
+        return left_to_reference(call, arguments, flags, names);
+    }
+    if ((key = key_of(call)) == NULL) {
+        return NULL;
+    }
+    entry = entry_of(call, key);
+    Py_XINCREF(entry);
+    Py_DECREF(key);
+    if (entry == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(whether ? Py_False : Py_None);
+    }
+    if (!PyDict_CheckExact(entry)) {
+        Py_DECREF(entry);
+        return left_to_reference(call, arguments, flags, names);
+    }
+    found = PyDict_GetItemWithError(entry, arguments[1]);
+    if (found != NULL || !PyErr_Occurred()) {
+        found = whether ? (found == NULL ? Py_False : Py_True) : (found == NULL ? Py_None : found);
+        Py_INCREF(found);
+    }
+    Py_DECREF(entry);
+    return found != NULL && HAS(call, COPY_OUT) && !whether ? through(call, COPY_OUT, found) : found;
+}
+
+static PyObject *
+map_get(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    return map_found(self, arguments, flags, names, 0);
+}
+
+static PyObject *
+map_contains(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    return map_found(self, arguments, flags, names, 1);
+}
+
+/* put(map_key, value) of a map */
+static PyObject *
+map_put(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    PyObject *kept = NULL, *map_key;
+    if (are_given(flags, names, 3) && is_exact(call, EXACT_KEY, arguments[1])) {
+        if (HAS(call, EXACT_VALUE)) {
+            kept = is_exact(call, EXACT_VALUE, arguments[2]) ? Py_NewRef(arguments[2]) : NULL;
+        }
+        else {
+            kept = kept_of(call, arguments[2]);
+        }
+    }
+    if (kept == NULL) {
+        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+    }
+    map_key = arguments[1];
+    PyObject *key = key_of(call);
+    int done = -1;
+    if (key != NULL && log_mutation(call, key, map_key, kept, call->parts[FIRST_OPERATION]) == 0) {
+        PyObject *entry = entry_of(call, key);
+        if (entry != NULL) {
+            Py_INCREF(entry);
+            done = PyDict_CheckExact(entry) ? PyDict_SetItem(entry, map_key, kept) : PyObject_SetItem(entry, map_key, kept);
+        }
+        else if (!PyErr_Occurred() && (entry = PyDict_New()) != NULL) {
+            done = PyDict_SetItem(entry, map_key, kept);
+            done = done < 0 ? done : PyDict_SetItem(call->parts[TABLE], key, entry);
+        }
+        Py_XDECREF(entry);
+    }
+    Py_XDECREF(key);
+    Py_DECREF(kept);
+    return none_of(done);
+}
+
+/* Set a timer of the current key, which is a number of 64 bits. */
+static int
+set_timer(const Call *call, PyObject *timestamp)
+{
+    PyObject *table = call->parts[TABLE], *key = key_of(call), *timer = NULL, *until = NULL;
+    int done = -1, there, later;
+    if (key == NULL || (timer = PyTuple_Pack(2, timestamp, key)) == NULL || (there = PyDict_Contains(table, timer)) < 0) {
+        goto end;
+    }
+    if (there) {
+        done = 0;
+        goto end;
+    }
+    if (log_mutation(call, key, NULL, timestamp, call->parts[FIRST_OPERATION]) < 0
+        || (until = slot_of(table, timers_type, until_offset, until_name)) == NULL
+        || (later = PyObject_RichCompareBool(timestamp, until, Py_GT)) < 0) {
+        goto end;
+    }
+    if (later) {
+        done = PyDict_SetItem(table, timer, zero) < 0 ? -1 : PyList_Append(call->parts[ADDED], timer);
+    }
+    else {
+        PyObject *added = PyObject_CallOneArg(call->parts[ADD], timer);
+        done = added == NULL ? -1 : 0;
+        Py_XDECREF(added);
+    }
+end:
+    Py_XDECREF(until);
+    Py_XDECREF(timer);
+    Py_XDECREF(key);
+    return done;
+}
+
+/* A function that sets a timer: not a method, so it has no handle before its argument. */
+static PyObject *
+timer_set(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    int overflow = 1;
+    if (are_given(flags, names, 1) && PyLong_CheckExact(arguments[0])) {
+        PyLong_AsLongLongAndOverflow(arguments[0], &overflow);
+    }
+    return overflow ? left_to_reference(call, arguments, flags, names) : none_of(set_timer(call, arguments[0]));
+}
+
+static int
+call_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Call *call = (Call *)self;
+    for (int part = 0; part < PART_COUNT; part++) {
+        Py_VISIT(call->parts[part]);
+    }
+    Py_VISIT(call->reference);
+    Py_VISIT(call->wanted);
+    return 0;
+}
+
+/* Nothing is let go of here but the reference: a call that waits for the collector may still be called by a finalizer. What
+   makes a cycle is in the reference's names, which the collector clears. */
+static void
+call_dealloc(PyObject *self)
+{
+    Call *call = (Call *)self;
+    PyObject_GC_UnTrack(self);
+    for (int part = 0; part < PART_COUNT; part++) {
+        Py_XDECREF(call->parts[part]);
+    }
+    Py_XDECREF(call->reference);
+    Py_XDECREF(call->wanted);
+    Py_TYPE(self)->tp_free(self);
+}
+
+static PyObject *
+call_bound(PyObject *self, PyObject *handle, PyObject *class)
+{
+    return handle == NULL || handle == Py_None ? Py_NewRef(self) : PyMethod_New(self, handle);
+}
+
+/* Name, signature and the like are the reference's. */
+static PyObject *
+call_attribute(PyObject *self, PyObject *name)
+{
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        found = PyObject_GetAttr(((Call *)self)->reference, name);
+    }
+    return found;
+}
+
+#define CALL_TYPE(variable, name, more_flags, bound) \
+    static PyTypeObject variable = { \
+        PyVarObject_HEAD_INIT(NULL, 0).tp_name = "changelog_engine.state._handles." name, \
+        .tp_basicsize = sizeof(Call), \
+        .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | more_flags, \
+        .tp_vectorcall_offset = offsetof(Call, vectorcall), \
+        .tp_call = PyVectorcall_Call, \
+        .tp_traverse = call_traverse, \
+        .tp_dealloc = call_dealloc, \
+        .tp_getattro = call_attribute, \
+        .tp_descr_get = bound, \
+    }
+
+CALL_TYPE(method_type, "Method", Py_TPFLAGS_METHOD_DESCRIPTOR, call_bound);
+CALL_TYPE(call_type, "Call", 0, NULL);
+
+/* What a call needs besides the table and the cursor, and what it has to be. */
+typedef struct {
+    const char *name;
+    vectorcallfunc function;
+    int needed[4]; /* up to the first -1 */
+} Kind;
+
+static const Kind kinds[] = {
+    {"cell_value", cell_value, {-1}},
+    {"cell_update", cell_update, {-1}},
+    {"copying_update", copying_update, {FITS, COPY, -1}},
+    {"clear_entry", clear_entry, {CLEARED, -1}},
+    {"reducing_add", reducing_add, {REDUCE, PRESENT, -1}},
+    {"reducing_begins", reducing_begins, {REDUCE, PRESENT, -1}},
+    {"aggregating_add", aggregating_add, {FUNCTION, ACCUMULATED, -1}},
+    {"aggregating_begins", aggregating_begins, {FUNCTION, ACCUMULATED, -1}},
+    {"list_add", list_add, {FITS, PRESENT, -1}},
+    {"list_begins", list_begins, {FITS, PRESENT, -1}},
+    {"list_get", list_get, {-1}},
+    {"list_update", list_update, {FITS, -1}},
+    {"map_get", map_get, {EXACT_KEY, -1}},
+    {"map_contains", map_contains, {EXACT_KEY, -1}},
+    {"map_put", map_put, {EXACT_KEY, FITS, -1}},
+    {"timer_set", timer_set, {ADDED, ADD, FIRST_OPERATION, -1}},
+    {NULL},
+};
+
+static int
+take_test(Call *call, PyObject *test)
+{
+    if (test == NULL || test == Py_None) {
+        return 1;
+    }
+    if (PyType_Check(test)) {
+        call->wanted = (PyTypeObject *)Py_NewRef(test);
+        return 1;
+    }
+    if (!PyTuple_Check(test)) {
+        PyErr_SetString(PyExc_TypeError, "a test is a class or a pair of bounds");
+        return 0;
+    }
+    if (!PyArg_ParseTuple(test, "LL", &call->low, &call->high)) {
+        return 0;
+    }
+    call->bounded = 1;
+    call->wanted = (PyTypeObject *)Py_NewRef(&PyLong_Type);
+    return 1;
+}
+
+/* Whether the parts are all there, and of the classes that the functions above take them for. */
+static int
+are_complete(const Call *call, const Kind *kind)
+{
+    int timers = kind->function == timer_set;
+    if (!HAS(call, TABLE) || !HAS(call, CURSOR)
+        || !(timers ? Py_IS_TYPE(call->parts[TABLE], timers_type) : PyDict_CheckExact(call->parts[TABLE]))) {
+        return 0;
+    }
+    for (const int *part = kind->needed; *part >= 0; part++) {
+        if (!HAS(call, *part)) {
+            return 0;
+        }
+    }
+    if (HAS(call, ADDED) && !PyList_CheckExact(call->parts[ADDED])) {
+        return 0;
+    }
+    for (int part = LOG_KEYS; part <= LOG_TIMES; part++) {
+        if (HAS(call, part) && (!PyList_CheckExact(call->parts[part]) || !HAS(call, LOG_KEYS) || !HAS(call, LOG_VALUES))) {
+            return 0;
+        }
+    }
+    return !HAS(call, LOG_OPERATIONS) || (HAS(call, FIRST_OPERATION) && HAS(call, NEXT_OPERATION));
+}
+
+/* The arguments (kind, reference, names, test) as a call; the reference itself where something is not as expected. */
+static PyObject *
+call_of(PyObject *module, PyObject *arguments)
+{
+    const char *name;
+    PyObject *reference, *given, *test;
+    const Kind *kind = kinds;
+    if (!PyArg_ParseTuple(arguments, "sOO!O", &name, &reference, &PyDict_Type, &given, &test)) {
+        return NULL;
+    }
+    while (kind->name != NULL && strcmp(kind->name, name) != 0) {
+        kind++;
+    }
+    if (kind->name == NULL || cursor_type == NULL) {
+        PyErr_Format(PyExc_ValueError, "no call is named %s, or bind() was not called", name);
+        return NULL;
+    }
+    PyTypeObject *class = kind->function == timer_set ? &call_type : &method_type;
+    Call *call = PyObject_GC_New(Call, class);
+    if (call == NULL) {
+        return NULL;
+    }
+    memset((char *)call + sizeof(PyObject), 0, sizeof(Call) - sizeof(PyObject));
+    call->vectorcall = kind->function;
+    call->reference = Py_NewRef(reference);
+    int taken = take_test(call, test);
+    for (int part = 0; taken && part < PART_COUNT; part++) {
+        PyObject *found = PyDict_GetItemString(given, part_names[part]);
+        call->parts[part] = found == NULL || found == Py_None ? NULL : Py_NewRef(found);
+    }
+    int complete = taken && are_complete(call, kind);
+    PyObject_GC_Track((PyObject *)call);
+    if (!complete) {
+        Py_DECREF(call);
+        return taken ? Py_NewRef(reference) : NULL;
+    }
+    return (PyObject *)call;
+}
+
+/* The place of one of a class's __slots__; -1 with an exception. */
+static Py_ssize_t
+offset_of(PyObject *class, const char *name)
+{
+    PyObject *found = PyObject_GetAttrString(class, name);
+    Py_ssize_t offset = -1;
+    if (found != NULL && Py_IS_TYPE(found, &PyMemberDescr_Type)) {
+        offset = ((PyMemberDescrObject *)found)->d_member->offset;
+    }
+    else if (found != NULL) {
+        PyErr_Format(PyExc_TypeError, "%s is not one of the __slots__ of %R", name, class);
+    }
+    Py_XDECREF(found);
+    return offset;
+}
+
+static PyObject *
+bind(PyObject *module, PyObject *arguments)
+{
+    PyObject *cursor, *timers;
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyType_Type, &cursor, &PyType_Type, &timers)) {
+        return NULL;
+    }
+    Py_ssize_t key = offset_of(cursor, "key"), timestamp = key < 0 ? key : offset_of(cursor, "timestamp");
+    Py_ssize_t until = timestamp < 0 ? timestamp : offset_of(timers, "firing_until");
+    if (until < 0) {
+        return NULL;
+    }
+    key_offset = key;
+    timestamp_offset = timestamp;
+    until_offset = until;
+    Py_XSETREF(cursor_type, (PyTypeObject *)Py_NewRef(cursor));
+    Py_XSETREF(timers_type, (PyTypeObject *)Py_NewRef(timers));
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"bind", bind, METH_VARARGS, "Take the classes of cursors and of tables of timers on the heap."},
+    {"call_of", call_of, METH_VARARGS, "A call in C for one in Python."},
+    {NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "changelog_engine.state._handles",
+    .m_doc = "The calls of state/handles_in_c.py, compiled.",
+    .m_size = -1,
+    .m_methods = functions,
+};
+
+PyMODINIT_FUNC
+PyInit__handles(void)
+{
+    key_name = PyUnicode_InternFromString("key");
+    timestamp_name = PyUnicode_InternFromString("timestamp");
+    until_name = PyUnicode_InternFromString("firing_until");
+    append_name = PyUnicode_InternFromString("append");
+    add_name = PyUnicode_InternFromString("add");
+    create_name = PyUnicode_InternFromString("create_accumulator");
+    zero = PyLong_FromLong(0);
+    if (key_name == NULL || timestamp_name == NULL || until_name == NULL || append_name == NULL || add_name == NULL
+        || create_name == NULL || zero == NULL || PyType_Ready(&method_type) < 0 || PyType_Ready(&call_type) < 0) {
+        return NULL;
+    }
+    PyObject *module = PyModule_Create(&definition);
+    if (module != NULL && PyModule_AddStringConstant(module, "SOURCE", SOURCE) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
+}
