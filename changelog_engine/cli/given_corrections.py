@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.arrow_columns import UNIT_OF_INT96
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError
@@ -71,7 +72,7 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
     table, rows, names = None, [], []
     try:
         if suffix == ".parquet":
-            table = pq.read_table(path)
+            table = pq.read_table(path, coerce_int96_timestamp_unit=UNIT_OF_INT96)
             names = table.column_names
             rows = table.select([name for name in names if name in _SAID]).to_pylist()
         elif suffix == ".csv":

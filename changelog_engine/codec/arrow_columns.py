@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+# Spark's and Hive's timestamps in Parquet. Arrow reads them as nanoseconds unless it is told otherwise, which 64 bits do not
+# hold beyond the years 1677 to 2262: 9999-12-31 became a day of 1816.
+UNIT_OF_INT96 = "us"
+
 
 def as_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """The column as one array; the rows of no chunk at all are an empty one.

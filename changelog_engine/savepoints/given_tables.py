@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, FileType
 
-from changelog_engine.codec.arrow_columns import without_dictionary
+from changelog_engine.codec.arrow_columns import UNIT_OF_INT96, without_dictionary
 from changelog_engine.errors import ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.instant import Instant
@@ -37,6 +37,7 @@ _ARROW_GIVES_BACK = (
     "datetime64",
     "empty",
 )
+_PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=UNIT_OF_INT96))
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 Column: TypeAlias = Any  # an array of Arrow, or a list of Python objects
@@ -242,7 +243,7 @@ def _check_pieces(given: ds.Dataset, where: str) -> None:
 
 def _parquet(path: str, where: str) -> ds.Dataset:
     try:
-        found = ds.dataset(path, format="parquet")
+        found = ds.dataset(path, format=_PARQUET)
         folder = FileSystem.from_uri(path)[1] if "://" in path else path
         log = found.filesystem.get_file_info(f"{folder.rstrip('/')}/_delta_log")
     except (pa.ArrowException, OSError, ValueError) as error:

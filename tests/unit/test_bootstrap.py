@@ -22,6 +22,7 @@ from api.datastream import KeyedBroadcastProcessFunction, StreamExecutionEnviron
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.savepoints import state_parts
+from changelog_engine.savepoints.given_tables import batches, python_values
 from changelog_engine.testing import without_spark
 from materializer import state_at
 from materializer.fold import FoldedState
@@ -67,6 +68,14 @@ def test_forms_of_tables(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPa
     folded = made(tmp_path / "sp", given)
     assert folded.states["op", "s"] == {f"k{n}": n for n in range(40)}
     assert folded.checkpoint.parts > 1
+
+
+def test_times_as_spark_and_hive_write_them(tmp_path: Path) -> None:
+    end = datetime(9999, 12, 31)
+    table = pa.table({"key": [1], "value": pa.array([end], pa.timestamp("us"))})
+    pq.write_table(table, tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
+    (batch,) = batches(tmp_path / "t.parquet", "the table", ["key", "value"], [])
+    assert python_values(batch.columns["value"], Types.SQL_TIMESTAMP()) == [end]
 
 
 REFUSED = [

@@ -144,6 +144,10 @@ def test_rows_are_written_by_their_names(tmp_path, writers, form):
         assert found == Row(first="Ada", last="Lovelace", of=Row(first="George", last="Byron"))
 
 
+def _millis(moment):
+    return (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(milliseconds=1)
+
+
 _EAST = datetime.timezone(datetime.timedelta(hours=5))
 _NOON = datetime.datetime(2024, 5, 6, 12)
 
@@ -189,6 +193,23 @@ def test_no_value_is_written_as_another_one(tmp_path, wanted, good, bad):
 
 
 class TestParquet:
+    @pytest.mark.parametrize("zone", [None, "UTC"])
+    def test_times_as_spark_and_hive_write_them(self, tmp_path, zone):
+        """9999-12-31, which stands for no end in many tables, became 1816-03-30."""
+        times = [datetime.datetime(9999, 12, 31, 23, 59, 59), datetime.datetime(1, 1, 1), _NOON, None]
+        table = pa.table({"t": pa.array(times, pa.timestamp("us", zone))})
+        pq.write_table(table, tmp_path / "f.parquet", use_deprecated_int96_timestamps=True)
+        for wanted, expected in (
+            (Types.SQL_TIMESTAMP(), times),
+            (Types.INSTANT(), [each and Instant.of_epoch_milli(_millis(each)) for each in times]),
+        ):
+            form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["t"], [wanted]))
+            source = FileSource.for_bulk_file_format(form, str(tmp_path)).build()
+            assert [each.t for each in read(source)] == expected
+        assert [
+            each["t"] for each in check_source(EngineFileSource([str(tmp_path)], ParquetRecords()))
+        ] == times
+
     def test_columns_of_one_name_are_refused(self, tmp_path):
         """Of two, one was lost."""
         for names, sensitive, row_type in (

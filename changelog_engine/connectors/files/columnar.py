@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 
+from changelog_engine.codec.arrow_columns import UNIT_OF_INT96
 from changelog_engine.connectors.files.arrow_types import (
     arrow_schema,
     columns_of,
@@ -34,7 +35,7 @@ class _ParquetContents:
     """A Parquet file that is open: rows in groups."""
 
     def __init__(self, stream: Any) -> None:
-        self._file = pq.ParquetFile(stream)
+        self._file = pq.ParquetFile(stream, coerce_int96_timestamp_unit=UNIT_OF_INT96)
         self.total: int = self._file.metadata.num_rows
         self.groups: int = self._file.metadata.num_row_groups
         self.names: list[str] = self._file.schema_arrow.names
