@@ -18,6 +18,7 @@ from changelog_engine import errors
 from changelog_engine.java import check_java
 from changelog_engine.spark.jvm import answers
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, fast_launcher, in_defaults
+from changelog_engine.spark.numpy_values import tell_numpy_values_without_pandas
 
 _DEFAULTS = {
     "spark.master": "local[*]",
@@ -131,6 +132,7 @@ def _configured(options: dict[str, str]) -> SparkConf:
 def _started(conf: SparkConf, background: bool) -> SparkContext:
     """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
+    tell_numpy_values_without_pandas()
     with fast_launcher():
         SparkContext._ensure_initialized(conf=conf)
         if background:

@@ -1,5 +1,5 @@
 """A start: Spark's classes are archived in the background by the first job and used by the next one, and each subtask has
-one daemon, whether it was started ahead or by its first task (the options of the JVM: tests/unit).
+one daemon, whether it was started ahead or by its first task (the options of the JVM: tests/unit). No pandas is imported.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 MAKE_S = 600
 PROGRAM = """
+import sys
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -30,6 +31,7 @@ jvm = SparkContext._active_spark_context._gateway.proc.pid
 children = [pid for found in Path(f"/proc/{jvm}/task").glob("*/children") for pid in found.read_text().split()]
 print(sum(b"changelog_engine.spark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children))
 print("archived" if ".jsa" in Path(f"/proc/{jvm}/maps").read_text().replace("/classes.jsa", "") else "plain")
+print("pandas" in sys.modules)
 """
 
 
@@ -51,14 +53,14 @@ def run(cache: Path) -> list[str]:
 
 def test_the_first_job_has_an_archive_made_and_the_next_one_uses_it(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    assert run(cache) == ["2", "4", "2", "plain"]
+    assert run(cache) == ["2", "4", "2", "plain", "False"]
     deadline = time.monotonic() + MAKE_S
     while not (made := list(cache.glob("*.jsa"))) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(made) == 1
     assert not list(cache.glob("*.failed"))
-    assert run(cache) == ["2", "4", "2", "archived"]
+    assert run(cache) == ["2", "4", "2", "archived", "False"]
 
     whole = made[0].stat().st_size
     os.truncate(made[0], whole // 2)
-    assert run(cache) == ["2", "4", "2", "plain"]  # Java passes over it
+    assert run(cache) == ["2", "4", "2", "plain", "False"]  # Java passes over it
