@@ -16,10 +16,6 @@ class KeyOfRow(SerializationSchema):
     """Writes the fields of a row that a schema declares, by their names.
 
     Flink takes the row's first fields, whatever they are called, so that a key ``id`` may hold another field's value.
-
-    Args:
-        schema: writes the key.
-        names: of the fields that it declares.
     """
 
     def __init__(self, schema: SerializationSchema, names: list[str]) -> None:
