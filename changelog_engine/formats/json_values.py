@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -39,6 +39,8 @@ _THEMSELVES = _WHOLE | {"STRING", "BOOLEAN"}
 _EXACT_BELOW = 2**53  # of floats
 _WORD = 2.0**63
 _SHORT = frozenset((str, int, bool, type(None)))  # what cannot have been a longer number
+_DIGITS = bytes(ord("0") if chr(byte) in "0123456789" else ord(" ") for byte in range(256))
+_LONG_NUMBER = b"0" * 19
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes without an exponent
 _MOST_DIGITS = 4300  # as Python reads and writes
 
@@ -60,6 +62,11 @@ def parsed_whole(message: bytes | str) -> Any:
 def parsed_again(message: bytes | str) -> Any:
     """What a ``reader`` takes that raised Rounded: as ``parsed_whole``, and all other numbers are Decimals."""
     return _parsed(message, lambda text: Decimal(repr(float(text))))
+
+
+def may_be_rounded(lines: Sequence[str]) -> bool:
+    """Whether lines of JSON may hold a whole number of more than 64 bits, which has 19 digits or more; in little time."""
+    return _LONG_NUMBER in "\n".join(lines).encode().translate(_DIGITS)
 
 
 def is_rounded(value: Any) -> bool:

@@ -80,7 +80,7 @@ class _JsonLineReader(SplitReader):
         values = list(map(self._parse, lines))  # drives our own code
         if self._row_type is not None:
             return _rows(values, self._row_type) if values else []
-        if any(map(json_values.is_rounded, values)):  # drives our own code
+        if json_values.may_be_rounded(lines):
             return [_decoded(line) for line in lines]
         return values
 
