@@ -131,7 +131,7 @@ class StateChangesSource(Source):
 
     def splits(self, parallelism: int) -> list[Split]:
         """Ranges of key groups."""
-        start = _position(self.follower().start(self.start), None, self.max_parallelism)
+        start = _position(self.follower().start(self.start), None, self.max_parallelism, self.last)
         count = min(parallelism, self.max_parallelism)
         ranges = [key_group_range(part, self.max_parallelism, count) for part in range(count)]
         return [Split(f"{groups.start}-{groups.stop - 1}", dict(start)) for groups in ranges]
@@ -177,6 +177,7 @@ class StateChangesReader(SplitReader):
         self._source = source
         self._groups = groups
         self._key_groups = source.max_parallelism
+        self._last = source.last
         self._follower = source.follower()
         self._piece: _Piece | None = None
         self._held: _Changes | None = None
@@ -185,8 +186,11 @@ class StateChangesReader(SplitReader):
         """Mutations from a position on, of one checkpoint at most."""
         reached, row = Reached.from_json(position["reached"]), position["row"]
         self._key_groups = position["max_parallelism"]
+        self._last = position.get(
+            "last", self._source.last
+        )  # of then, where a program that runs again finds a newer one
         for _ in range(_LOOKS):
-            further = self._follower.after(reached, 1, self._source.last)
+            further = self._follower.after(reached, 1, self._last)
             if row is not None and not reached.prefix_of(self._follower.newest().lineage):
                 row = None  # the checkpoint was taken back, and the reader goes on from the fork
             if row is None:
@@ -204,7 +208,7 @@ class StateChangesReader(SplitReader):
         return Range([], self._position(reached, None), False)
 
     def _position(self, reached: Reached, row: int | None) -> dict[str, Any]:
-        return _position(reached, row, self._key_groups)
+        return _position(reached, row, self._key_groups, self._last)
 
     def close(self) -> None:
         """Let go of the rows that are held."""
@@ -223,7 +227,7 @@ class StateChangesReader(SplitReader):
         before = reached.before()
         end = reached
         if reached.prefix_of(self._follower.newest().lineage):
-            end = self._follower.after(before, _AT_ONCE, self._source.last)
+            end = self._follower.after(before, _AT_ONCE, self._last)
         suffix = self._follower.between(before, end)
         ledger = self._follower.ledger
         files: dict[int, list[PartFile]] = {}
@@ -338,8 +342,8 @@ class StateChangesReader(SplitReader):
         )
 
 
-def _position(reached: Reached, row: int | None, max_parallelism: int) -> dict[str, Any]:
-    return {"reached": reached.to_json(), "row": row, "max_parallelism": max_parallelism}
+def _position(reached: Reached, row: int | None, max_parallelism: int, last: int | None) -> dict[str, Any]:
+    return {"reached": reached.to_json(), "row": row, "max_parallelism": max_parallelism, "last": last}
 
 
 def _specs(operator: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:

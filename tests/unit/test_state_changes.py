@@ -75,6 +75,18 @@ def test_it_keeps_the_promises_of_sources(job: Path) -> None:
     assert (last.page, last.at) == ("home", 1)
 
 
+def test_a_program_that_runs_again_ends_where_it_would_have_ended(job: Path) -> None:
+    """Its new run finds a newer checkpoint: of some key groups what came later was read, of others not."""
+    first = StateChangesSource(str(job), UID, "the count", until=2)
+    (split,) = first.splits(1)
+    reader = source(job, "the count").reader(split)  # until the newest, which is 3 by now
+    position, found, finished = split.start, [], False
+    while not finished:
+        values, position, finished, *_ = reader.read(position, 1)
+        found += [row.checkpoint for row in values]
+    assert set(found) == {1, 2}
+
+
 def test_pickles_are_loaded_where_that_is_allowed(job: Path) -> None:
     with pytest.raises(ConnectorError, match="allow_pickle=True"):
         check_source(source(job, SEEN))
