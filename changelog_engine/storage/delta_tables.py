@@ -11,7 +11,7 @@ import copy
 import json
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -173,17 +173,24 @@ class UserTable:
             How many files this call added.
 
         Raises:
-            ConnectorError: it failed; it may be tried again.
+            ConnectorError: it failed; it may be tried again. Or files are gone that no transaction id in the table tells of.
             StorageError: the commit could not be made durable; it may be tried again.
         """
         failures = conflicts = 0
         tried = 0  # files of the try before, whose answer may have been lost
         while True:
-            done = {application: self.transaction(application) or 0 for application in files}
+            done = {application: self.transaction(application) for application in files}
             new = {
-                application: {n: some for n, some in numbers.items() if n > done[application]}
+                application: {n: some for n, some in numbers.items() if n > (done[application] or 0)}
                 for application, numbers in files.items()
             }
+            self._refuse_gone(
+                file
+                for application, numbers in new.items()
+                if done[application] is None
+                for some in numbers.values()
+                for file in some
+            )
             adds: list[AddAction | RemoveAction] = [
                 AddAction(
                     file.path,
@@ -231,6 +238,16 @@ class UserTable:
                 self._make_durable(before + 1)
                 return len(adds)
             self._table = _open(self.storage)
+
+    def _refuse_gone(self, files: Iterable[NewFile]) -> None:
+        """Refuse files that are not there: of a table that was deleted and made again, or vacuumed, nobody could read any."""
+        gone = [file.path for file in files if not self.storage.exists(file.path)]
+        if gone:
+            raise ConnectorError(
+                f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, such as "
+                f"{gone[0]}: the table was deleted, or vacuumed. Put the table back, or start the job without its "
+                "checkpoints"
+            )
 
     def _make_durable(self, version: int) -> None:
         """Delta-rs leaves it to the kernel when a commit, and a Delta checkpoint that it makes of it, reach a local disk."""

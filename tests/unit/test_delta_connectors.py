@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import random
+import shutil
 import threading
 from collections import Counter
 from contextlib import closing
@@ -262,6 +263,21 @@ class TestSink:
     def test_sinks_that_cannot_be(self, tmp_path, kind, columns, error, match):
         with pytest.raises(error, match=match):
             DeltaSink.for_row_data(str(tmp_path), kind).with_partition_columns(*columns).build()
+
+    def test_a_table_that_was_deleted_since_the_checkpoint(self, tmp_path):
+        """The next run commits again what its checkpoint names: then nobody could read the new table."""
+        path = str(tmp_path / "t")
+        writer = engine.DeltaSink(path, ROW).committing_writer(CONTEXT)
+        writer.write([(1, 2)])
+        committables = writer.prepare(True).committables
+        engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)
+        engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)  # it finds them there
+        shutil.rmtree(path)
+        with pytest.raises(
+            ConnectorError, match=r"1 files .* are gone, such as part-.*without its checkpoints"
+        ):
+            engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)
+        assert table_rows(path) == []
 
     def test_rules_that_only_a_query_engine_keeps(self, tmp_path):
         for rule in ("delta.generationExpression", "delta.identity.start", "delta.invariants"):
