@@ -240,12 +240,12 @@ class UserTable:
             self._table = _open(self.storage)
 
     def _refuse_gone(self, files: Iterable[NewFile]) -> None:
-        """Refuse files that are not there: of a table that was deleted and made again, or vacuumed, nobody could read any."""
+        """Refuse files that are not there, as of a table that was deleted and made again: nobody could read it."""
         gone = [file.path for file in files if not self.storage.exists(file.path)]
         if gone:
             raise ConnectorError(
-                f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, such as "
-                f"{gone[0]}: the table was deleted, or vacuumed. Put the table back, or start the job without its "
+                f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, such "
+                f"as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or start the job without its "
                 "checkpoints"
             )
 
