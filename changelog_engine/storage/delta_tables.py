@@ -244,8 +244,8 @@ class UserTable:
         gone = [file.path for file in files if not self.storage.exists(file.path)]
         if gone:
             raise ConnectorError(
-                f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, such "
-                f"as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or start the job without its "
+                f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, "
+                f"such as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or start the job without its "
                 "checkpoints"
             )
 
