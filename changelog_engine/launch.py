@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 from changelog_engine.driver import starting
-from changelog_engine.driver.autoscale import Autoscaler, bounds_of
+from changelog_engine.driver.autoscale import Autoscaler, ScalingBounds, bounds_of
 from changelog_engine.driver.coordinator import Coordinator
+from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
@@ -25,7 +26,7 @@ from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.errors import JobExecutionError, JobInterruptedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
-from changelog_engine.graph.plan import plan_job
+from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.graph.rescaling import Parallelism
 from changelog_engine.observing import Observers, WorkersAtStart
 from changelog_engine.spark.cluster import SparkCluster
@@ -33,7 +34,7 @@ from changelog_engine.spark.printed import show_text
 from changelog_engine.spark.shipping import ShippedJob, ship
 from changelog_engine.storage.file_systems import use_options
 from materializer.runner import TaskRunner
-from materializer.schedule import beside_job
+from materializer.schedule import Schedule, beside_job
 
 log = logging.getLogger("changelog_engine")
 
@@ -126,6 +127,7 @@ class RunningJob:
         }
         self._settings = settings
         self._delete_on_cancel = False
+        self._beside: Schedule | None = None  # of snapshots
         self._failure: BaseException | None = None
         self._outcome: JobOutcome | None = None
         self._done = threading.Event()
@@ -158,38 +160,33 @@ class RunningJob:
         )
         runner = cluster.runner(shipped, staged)
         opened.callback(runner.close)
-        monitor, planned = self._observers.monitor, sum(stage.parallelism for stage in plan.stages)
-
-        def workers() -> WorkersAtStart | None:
-            noted = runner.noted(monitor.latest.attempt)
-            return (
-                None if noted is None else WorkersAtStart(noted[0], monitor.subtasks or planned, *noted[1:])
-            )
-
-        self._observers.ask_workers(workers)
+        monitor = self._observers.monitor
+        self._observers.ask_workers(lambda: _workers_at_start(runner, monitor, plan))
         self.coordinator = Coordinator(
             Job(self.job_id, plan, settings, runner, self._journal, self, observer, monitor=monitor)
         )
-        self._beside = None
-        self._helpers: list[_Helper] = []
-        control = self.coordinator.control
-        if self._journal is not None:
-            folder = self._journal.folder
-            self._beside = beside_job(folder, settings, control.fail, runner.background, monitor)
-            self._helpers += [] if self._beside is None else [self._beside]
-            self._helpers.append(RequestInbox(folder, control.rescales))
-        if bounds is not None:
-            self._helpers.append(
-                Autoscaler(bounds.within(plan), control.rescales, monitor, runner.slots, self.name)
-            )
-        sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
+        self._helpers = self._make_helpers(runner, None if bounds is None else bounds.within(plan))
         self._at_the_end: list[Callable[[], None]] = [
             *(helper.stop for helper in reversed(self._helpers)),
             runner.close,
-            *(source.job_ended for source in sources),
+            *(node.function.job_ended for node in graph.nodes if node.kind is NodeKind.SOURCE),
         ]
         if self._journal is not None:
             self._at_the_end.append(self._journal.close)
+
+    def _make_helpers(self, runner: ClosingRunner, bounds: ScalingBounds | None) -> list[_Helper]:
+        """What runs beside the epochs; it is started with the job."""
+        control, monitor = self.coordinator.control, self._observers.monitor
+        helpers: list[_Helper] = []
+        if self._journal is not None:
+            folder = self._journal.folder
+            self._beside = beside_job(folder, self._settings, control.fail, runner.background, monitor)
+            if self._beside is not None:
+                helpers.append(self._beside)
+            helpers.append(RequestInbox(folder, control.rescales))
+        if bounds is not None:
+            helpers.append(Autoscaler(bounds, control.rescales, monitor, runner.slots, self.name))
+        return helpers
 
     def run(self) -> JobOutcome:
         """Run to the end, in this thread.
@@ -371,6 +368,14 @@ class RunningJob:
 
     def collected(self, node: int, elements: list[Any]) -> None:
         self._queues[node].put(elements)
+
+
+def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan) -> WorkersAtStart | None:
+    noted = runner.noted(monitor.latest.attempt)
+    if noted is None:
+        return None
+    up, *restored = noted
+    return WorkersAtStart(up, monitor.subtasks or sum(stage.parallelism for stage in plan.stages), *restored)
 
 
 _launch: list[Launch] = []  # the first one counts
