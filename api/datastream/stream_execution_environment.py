@@ -98,7 +98,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         """A stream of the elements of a collection, in order. Its source has parallelism one.
 
         Args:
-            collection: the elements; they are read now. An empty one is an empty stream.
+            collection: the elements; they are read now. An empty one is an empty stream. Those of a set come in the
+                order of their texts, which is the same in each run of the program.
             type_info: type of the elements, each of which is checked now.
 
         Raises:

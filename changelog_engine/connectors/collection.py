@@ -19,7 +19,7 @@ class CollectionSource(Source):
 
     Args:
         elements: any finite iterable; it is read once, now. Empty means an empty stream. Of a str come its
-            characters, of a dict its keys.
+            characters, of a dict its keys, of a set its elements in the order of their texts.
         output_type: declared type; every element is checked against it, now.
 
     Raises:
@@ -36,6 +36,9 @@ class CollectionSource(Source):
                 f"from_collection needs a list of elements, got {type(elements).__name__}; put a single "
                 "element in a list"
             )
+        if isinstance(elements, (set, frozenset)):
+            # Python has another order in each run: positions in it would be of other elements.
+            elements = sorted(elements, key=lambda element: (type(element).__qualname__, repr(element)))
         self.output_type = output_type
         self._elements = _checked(list(elements), output_type)
 

@@ -63,6 +63,9 @@ class TestCollection:
         check_replay(source, source.splits(1)[0], step=2)
 
     def test_an_empty_collection_ends_at_once(self):
+        words = {f"w{number}" for number in range(20)}
+        assert CollectionSource(words)._elements == sorted(words), "or another order in each run"
+        assert CollectionSource(frozenset([2, "a", 1]))._elements == [1, 2, "a"]
         source = CollectionSource([])
         assert source.reader(source.splits(1)[0]).read(0, 10) == ([], 0, True, None, None)
 

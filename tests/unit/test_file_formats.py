@@ -192,6 +192,21 @@ def test_no_value_is_written_as_another_one(tmp_path, wanted, good, bad):
                 write(tmp_path / "bad", factory, [Row(a=wrapped(good[0])), Row(a=wrapped(value))])
 
 
+def test_a_column_that_files_do_not_have_is_told_once(tmp_path, caplog):
+    for number in range(2):
+        (tmp_path / f"day={number}").mkdir()
+        pq.write_table(pa.table({"a": [number]}), tmp_path / f"day={number}" / "f.parquet")
+    form = ParquetRecords(
+        Types.ROW_NAMED(["a", "day", "other"], [Types.LONG(), Types.STRING(), Types.LONG()])
+    )
+    assert check_source(EngineFileSource([str(tmp_path)], form))[0] == Row(a=0, day=None, other=None)
+    messages = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert [message.split(" has ")[1] for message in messages] == [
+        "no column 'day', which is None in its rows: names of folders are not read as values",
+        "no column 'other', which is None in its rows",
+    ]
+
+
 class TestParquet:
     @pytest.mark.parametrize("zone", [None, "UTC"])
     def test_times_as_spark_and_hive_write_them(self, tmp_path, zone):

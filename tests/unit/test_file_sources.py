@@ -202,6 +202,17 @@ class TestTextFile:
         assert read_all(source) == ["a.txt", "b.txt", "sub/c.txt"]
         assert read_all(FileSource([str(tmp_path / "_meta")])) == ["_meta"]
 
+    @pytest.mark.parametrize("name", ["_delta_log", ".hoodie"])
+    @pytest.mark.parametrize("scheme", ["", "file://"])
+    def test_a_table_is_refused(self, tmp_path, scheme, name):
+        """Of its files some have rows that it no longer has: they came, too."""
+        (tmp_path / "t" / name).mkdir(parents=True)
+        (tmp_path / "t" / name / "0.json").touch()
+        (tmp_path / "t" / "part.txt").write_text("deleted\n")
+        for path in (tmp_path, tmp_path / "t"):
+            with pytest.raises(ConfigurationError, match=r"is a (Delta|Hudi) table: "):
+                FileSource([f"{scheme}{path}"]).splits(1)
+
     @pytest.mark.parametrize("name", ["f.txt", "f.gz"])
     def test_a_file_that_was_cut(self, tmp_path, name):
         opened = gzip.open if name.endswith("gz") else open

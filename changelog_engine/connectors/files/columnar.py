@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -26,6 +27,8 @@ from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.types import RowTypeInfo
 from changelog_engine.types.row import rows_of_columns
+
+log = logging.getLogger("changelog_engine")
 
 BATCH_ROWS = 2048
 _GROUP_ROWS = 64 * 1024
@@ -100,12 +103,15 @@ class ParquetRecords(FileFormat):
         schema: pa.Schema | None = None,
     ) -> None:
         self.output_type = row_type
+        self._told: set[str] | None = None if schema is not None else set()
         self._schema = schema if schema is not None or row_type is None else arrow_schema(row_type)
         self._batch_rows = batch_rows
         self._case_sensitive = case_sensitive
 
     def reader(self, file: InputFile) -> SplitReader:
-        return _ColumnarReader(self._contents, file, self._schema, self._batch_rows, self._case_sensitive)
+        return _ColumnarReader(
+            self._contents, file, self._schema, self._batch_rows, self._case_sensitive, self._told
+        )
 
 
 class OrcRecords(ParquetRecords):
@@ -122,12 +128,14 @@ class _ColumnarReader(SplitReader):
         schema: pa.Schema | None,
         batch_rows: int,
         exact: bool,
+        told: set[str] | None,
     ) -> None:
         self._open = contents
         self._file = file
         self._schema = schema
         self._batch_rows = batch_rows
         self._exact = exact
+        self._told = told  # missing columns that a warning has named; None: columns may be missing
         self._own = [] if schema is None else list(schema.names)
         self._found: dict[str, str] = {}  # column -> what it is called in the file
         self._stream: Any = None
@@ -173,6 +181,7 @@ class _ColumnarReader(SplitReader):
             self._refuse_twice(self._contents.names, "")
             if self._schema is not None:
                 self._found = self._names()
+                self._tell_missing()
         if position > self._contents.total:
             raise StorageError(
                 f"the input file {self._file.name} has {self._contents.total} rows and reading must go on after row "
@@ -211,6 +220,16 @@ class _ColumnarReader(SplitReader):
         if twice:
             raise StorageError(
                 f"the input file {self._file.name} has more than one column {twice[0]!r}{where}: rename them"
+            )
+
+    def _tell_missing(self) -> None:
+        for name in self._own:
+            if self._told is None or name in self._found or name in self._told:
+                continue
+            self._told.add(name)
+            why = "" if f"/{name}=" not in self._file.name else ": names of folders are not read as values"
+            log.warning(
+                "the input file %s has no column %r, which is None in its rows%s", self._file.name, name, why
             )
 
     def _decoded(self, batch: pa.RecordBatch) -> list[Any]:

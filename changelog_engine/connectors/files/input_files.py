@@ -8,7 +8,7 @@ Invariants:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
@@ -21,6 +21,11 @@ from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.storage.file_systems import FileSystems, OpenedPath
 
 _HIDDEN = (".", "_")
+# Folders of tables of which not all files are current, and what reads them.
+_TABLES = {
+    "_delta_log": "a Delta table: read it with DeltaSource",
+    ".hoodie": "a Hudi table: let Spark read it, with env.from_spark()",
+}
 _READ_ERRORS = (OSError, pa.ArrowException)
 
 
@@ -138,7 +143,7 @@ class InputFolder:
         """All files, in the order of their names, folder by folder; None where the path does not exist.
 
         Raises:
-            ConfigurationError: it cannot be listed.
+            ConfigurationError: it cannot be listed, or is a table.
         """
         opened = self._opened
         with self._naming("list"):
@@ -155,6 +160,7 @@ def _find_local(path: str) -> list[Found] | None:
         return None
     files = []
     for folder, subfolders, names in os.walk(path, onerror=_refuse):
+        _refuse_table(folder, subfolders)
         subfolders[:] = sorted(name for name in subfolders if not name.startswith(_HIDDEN))
         for name in sorted(names):
             if not name.startswith(_HIDDEN):
@@ -165,6 +171,15 @@ def _find_local(path: str) -> list[Found] | None:
                     continue  # gone since the listing
                 files.append(Found(full, status.st_size, status.st_mtime_ns // 1000))
     return files
+
+
+def _refuse_table(folder: str, inside: Iterable[str]) -> None:
+    """Refuse a table's folder: it has files with rows that were deleted, or that other files have, too."""
+    for name in inside:
+        if name in _TABLES:
+            raise ConfigurationError(
+                f"the input path {folder} is {_TABLES[name]}. Some of its files have rows of before"
+            )
 
 
 def _refuse(error: OSError) -> None:
@@ -180,6 +195,7 @@ def _find_remote(file_system: pafs.FileSystem, opened: OpenedPath) -> list[Found
     files = []
     for info in file_system.get_file_info(pafs.FileSelector(opened.path, recursive=True)):
         below = info.path[len(opened.path) :].strip("/")
+        _refuse_table(opened.shown, PurePosixPath(below).parts)
         if info.type is pafs.FileType.File and not _is_hidden(below):
             files.append(Found(f"{opened.shown}/{below}", info.size or 0, (info.mtime_ns or 0) // 1000))
     return sorted(files)
