@@ -162,7 +162,7 @@ _MODULES = {
     "common.utils": "wraps Java's objects, and there are none here",
     "datastream.utils": "takes values to Java and back; Types and Row are in common",
     "java_gateway": _JAVA,
-    "util": "has PyFlink's ways into Java, and there is none here",
+    "util": "has PyFlink's ways into Java, and there is none here: set options by env.configure(Configuration())",
 }
 
 

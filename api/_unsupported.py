@@ -24,8 +24,8 @@ refuse_other_names(__name__)
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _JAVAS_OWN = "_j_"  # how PyFlink's attributes begin that hold the Java object behind a Python one
 _INSTEAD_OF_JAVAS = {
-    "_j_stream_execution_environment": "the environment's own methods, and instead of socketTextStream() a generator "
-    "function that reads the socket, in add_source()"
+    "_j_stream_execution_environment": "the environment's own methods: configure() for options, and instead of "
+    "socketTextStream() a generator function that reads the socket, in add_source()"
 }
 
 
