@@ -200,11 +200,11 @@ class RocksMapTable(RocksTable):
     def _write(self, keys: list[KeyIdentity]) -> int:
         writer = BatchWriter(self._store)
         for key in self._replaced:
-            prefix = self._prefix + encode(key)
+            prefix = self._bytes_of(key)
             writer.delete_range(prefix, after(prefix))
         self._replaced.clear()
         for key in keys:
-            entry, prefix = self._changed[key], self._prefix + encode(key)
+            entry, prefix = self._changed[key], self._bytes_of(key)
             if entry is None:
                 writer.delete(prefix)
             elif type(entry) is SpreadMap:
@@ -233,7 +233,7 @@ class RocksMapTable(RocksTable):
     def _decoded(self, key: KeyIdentity, data: bytes) -> Any:
         if data[:1] == _WHOLE:
             return load(data[1:])
-        return SpreadMap(self, self._prefix + encode(key), *_HEAD.unpack(data[1:]))
+        return SpreadMap(self, self._bytes_of(key), *_HEAD.unpack(data[1:]))
 
 
 def in_order(entries: dict[Any, tuple[int, Any]]) -> list[tuple[Any, Any]]:

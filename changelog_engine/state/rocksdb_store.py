@@ -132,12 +132,18 @@ class BatchWriter:
     def put(self, key: bytes, data: bytes) -> None:
         """Set the bytes of a key."""
         self._batch.put(key, data)
-        self._count(len(key) + len(data))
+        self._records += 1
+        self._waiting += len(key) + len(data)
+        if self._waiting > _BATCH_BYTES:
+            self._flush()
 
     def delete(self, key: bytes) -> None:
         """Remove a key, if it is there."""
         self._batch.delete(key)
-        self._count(len(key))
+        self._records += 1
+        self._waiting += len(key)
+        if self._waiting > _BATCH_BYTES:
+            self._flush()
 
     def delete_range(self, begin: bytes, end: bytes) -> None:
         """Remove all keys from one on and before another one."""
@@ -147,12 +153,6 @@ class BatchWriter:
         """Write the rest; returns the average size of a record in bytes."""
         self._flush()
         return self._bytes // max(1, self._records)
-
-    def _count(self, size: int) -> None:
-        self._records += 1
-        self._waiting += size
-        if self._waiting > _BATCH_BYTES:
-            self._flush()
 
     def _flush(self) -> None:
         if not self._batch.is_empty():

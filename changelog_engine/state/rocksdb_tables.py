@@ -16,7 +16,7 @@ from typing import Any
 
 from changelog_engine.state.backend import KeyIdentity
 from changelog_engine.state.entry_bytes import dump, load
-from changelog_engine.state.identity_bytes import after, decode, encode
+from changelog_engine.state.identity_bytes import after, decode, encoder
 from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
 
 FIRST_SIZE = 4096  # bytes of an entry as long as none was seen: the first cache is small
@@ -36,6 +36,7 @@ class RocksTable:
     def __init__(self, store: RocksStore, number: int, room: Callable[[], int]) -> None:
         self._store = store
         self._prefix = number.to_bytes(2, "big")
+        self._bytes_of = encoder(self._prefix)
         self._room = room
         self._changed: dict[KeyIdentity, Any] = {}  # None: removed
         self._cached: dict[KeyIdentity, Any] = {}  # None: not there
@@ -120,17 +121,18 @@ class RocksTable:
             return list(self._changed)
 
     def _write(self, keys: list[KeyIdentity]) -> int:
-        writer = BatchWriter(self._store)
+        writer, changed, bytes_of = BatchWriter(self._store), self._changed, self._bytes_of
+        put = writer.put
         for key in keys:
-            entry = self._changed[key]
+            entry = changed[key]
             if entry is None:
-                writer.delete(self._prefix + encode(key))
+                writer.delete(bytes_of(key))
             else:
-                writer.put(self._prefix + encode(key), dump(entry))
+                put(bytes_of(key), dump(entry))
         return writer.finish()
 
     def _load(self, key: KeyIdentity) -> Any:
-        data = self._store.get(self._prefix + encode(key))
+        data = self._store.get(self._bytes_of(key))
         entry = None if data is None else self._decoded(key, data)
         if len(self._cached) >= self._limit:
             self._cached.clear()

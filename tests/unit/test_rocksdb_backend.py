@@ -32,7 +32,7 @@ from changelog_engine.errors import (
 )
 from changelog_engine.graph.nodes import JobSettings, StateKind
 from changelog_engine.state.backends import ROCKSDB, local_dirs, open_backend
-from changelog_engine.state.identity_bytes import after, decode, encode
+from changelog_engine.state.identity_bytes import after, decode, encode, encoder
 from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.rocksdb_maps import SpreadMap
 from changelog_engine.state.rocksdb_options import rocksdb_options
@@ -58,6 +58,8 @@ def test_key_bytes_are_exact_and_can_follow_each_other(identities: list[Any]) ->
         identity, at = decode(data, at)
         found.append(identity)
     assert repr(found) == repr(identities)
+    behind = encoder(b"\xff\0")
+    assert [behind(identity) for identity in identities] == [b"\xff\0" + encode(each) for each in identities]
     for left in identities:
         for right in identities:
             beginning = encode(right).startswith(encode(left))
