@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from changelog_engine.changelog.logged_keys import key_columns
-from changelog_engine.codec.columns import int_array
+from changelog_engine.codec.columns import constant_texts, int_array, int_words
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, Encoded, codec_for
@@ -166,7 +166,7 @@ class StateLog(MutationLog):
             first = self.operations[0]
             if self.operations.count(first) == len(self.operations):
                 return first
-            return pa.array(self.operations, pa.string()).dictionary_encode()
+            return constant_texts(self.operations)
         if not values.null_count:  # no text is what CLEARED has, and nothing else
             return mutation_log.PUT
         return pa.DictionaryArray.from_arrays(values.is_null().cast(pa.int32()), _put_or_clear())
@@ -181,7 +181,7 @@ class StateLog(MutationLog):
 
 
 def _time_column(times: list[int]) -> pa.Array:
-    found = np.fromiter(times, np.int64, len(times))
+    found = np.frombuffer(int_words(times), np.int64)
     absent = None
     if found.min() < -_MAX_MS or found.max() > _MAX_MS:
         absent = found == _NO_TIME

@@ -14,6 +14,7 @@ import pyarrow as pa
 from changelog_engine.codec.columns import INTS_REPEAT, TEXTS_REPEAT, as_strings, int_array, repeats
 from changelog_engine.codec.identities import KeyCodec
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
+from changelog_engine.types.row_loops import LOOPS
 
 
 class _Numbers(dict[Any, int]):
@@ -50,11 +51,7 @@ def key_columns(
         codes, texts = encoded.indices.to_numpy(), encoded.dictionary.cast(pa.string())
         groups = key_groups_of_ints(encoded.dictionary.to_numpy(), max_parallelism)
     else:
-        known = _Numbers()
-        total = sum(map(len, lists))
-        numbers = map(known.__getitem__, chain.from_iterable(lists))  # drives our own code
-        codes = np.fromiter(numbers, np.int32, total)
-        distinct = list(known)
+        codes, distinct = _numbered(lists)
         texts, groups = as_strings(codec.texts(distinct)), key_groups(distinct, max_parallelism)
     columns = []
     start = 0
@@ -63,6 +60,19 @@ def key_columns(
         start += len(some)
         columns.append((pa.DictionaryArray.from_arrays(pa.array(own), texts), pa.array(groups[own])))
     return columns
+
+
+def _numbered(lists: list[list[Any]]) -> tuple[Any, list[Any]]:
+    """The identities of all lists as numbers by first appearance, and the different ones."""
+    known = _Numbers()
+    if LOOPS is not None:
+        plain: dict[Any, int] = {}
+        words = LOOPS.equal_values(lists, plain)
+        if words is not None:
+            return np.frombuffer(words, np.int32), list(plain)
+    total = sum(map(len, lists))
+    numbers = map(known.__getitem__, chain.from_iterable(lists))  # drives our own code
+    return np.fromiter(numbers, np.int32, total), list(known)
 
 
 def _ints(lists: list[list[Any]]) -> list[pa.Array] | None:

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.codec.arrow_columns import as_array, of_type, without_dictionary
 from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact, non_finite_text
+from changelog_engine.types.row_loops import LOOPS
 
 CHUNK_ROWS = 65_536
 _SAMPLE = 1024
@@ -65,8 +66,13 @@ def int_array(values: list[Any]) -> pa.Array:
         OverflowError: an int has more than 64 bits.
         TypeError: a value is not an int.
     """
-    raw = array.array("q", values)
-    return pa.Array.from_buffers(pa.int64(), len(raw), [None, pa.py_buffer(raw)])
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(int_words(values))])
+
+
+def int_words(values: list[Any]) -> Any:
+    """Ints as words of 64 bits, in a buffer that can be written to; raises as int_array."""
+    words = None if LOOPS is None else LOOPS.words_of(values)
+    return words[1] if isinstance(words, tuple) and words[0] is int else array.array("q", values)
 
 
 def repeats(lists: list[list[Any]], times: int) -> bool:
@@ -211,12 +217,26 @@ def same_objects(values: list[Any]) -> tuple[pa.Array, list[int]]:
     Returns:
         Of each value the number of its object, by first appearance; and where each object appears first.
     """
+    found = None if LOOPS is None else LOOPS.same_objects(values)
+    if found is not None:
+        words, places = found
+        return pa.Array.from_buffers(pa.int32(), len(values), [None, pa.py_buffer(words)]), places
     ids = np.fromiter(map(id, values), np.uint64, len(values))  # drives our own code
     encoded = pa.array(ids).dictionary_encode()
     numbers = encoded.indices.to_numpy()
     seen = np.maximum.accumulate(numbers)
     firsts = np.flatnonzero(np.diff(seen, prepend=np.int32(-1)))
     return encoded.indices, firsts.tolist()
+
+
+def constant_texts(values: list[str]) -> pa.DictionaryArray:
+    """Texts that are mostly the same few objects, as a dictionary in the order of their first appearance."""
+    if LOOPS is not None:
+        numbers, firsts = same_objects(values)
+        texts = [values[index] for index in firsts]
+        if len(set(texts)) == len(texts):  # else two objects have the same text
+            return pa.DictionaryArray.from_arrays(numbers, pa.array(texts, pa.string()))
+    return pa.array(values, pa.string()).dictionary_encode()
 
 
 def object_texts(names: list[str], fields: list[pa.Array]) -> pa.Array | None:

@@ -694,6 +694,131 @@ words_of(PyObject *module, PyObject *values)
     Py_RETURN_TRUE;
 }
 
+/* A place in a table of objects by their addresses; 0 stands for none, and numbers count from 1. */
+typedef struct {
+    PyObject *object; /* borrowed */
+    int32_t number;
+} Numbered;
+
+static inline Numbered *
+place_of(Numbered *table, size_t mask, PyObject *object)
+{
+    size_t at = ((uintptr_t)object >> 4) * 11400714819323198485u >> 32;
+    while (table[at & mask].number != 0 && table[at & mask].object != object) {
+        at++;
+    }
+    return &table[at & mask];
+}
+
+/* Of each value the number of its object by first appearance, as 32-bit words, and where each object comes first; None of
+   what is no list, or longer than the numbers reach. No Python code runs while objects are borrowed. */
+static PyObject *
+same_objects(PyObject *module, PyObject *values)
+{
+    if (!PyList_CheckExact(values) || PyList_GET_SIZE(values) >= INT32_MAX / 4) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t length = PyList_GET_SIZE(values);
+    size_t places = 64;
+    PyObject *found = NULL, *numbers = PyByteArray_FromStringAndSize(NULL, length * 4), *firsts = NULL;
+    Numbered *table = PyMem_Calloc(places, sizeof(Numbered));
+    int32_t *first_of = PyMem_Malloc((length + 1) * sizeof(int32_t));
+    if (table == NULL || first_of == NULL || numbers == NULL) {
+        PyErr_NoMemory();
+        goto end;
+    }
+    int32_t count = 0;
+    for (Py_ssize_t index = 0; index < length; index++) {
+        Numbered *place = place_of(table, places - 1, PyList_GET_ITEM(values, index));
+        if (place->number == 0) {
+            place->object = PyList_GET_ITEM(values, index);
+            first_of[count] = (int32_t)index;
+            place->number = ++count;
+        }
+        int32_t number = place->number - 1;
+        memcpy(PyByteArray_AS_STRING(numbers) + index * 4, &number, 4);
+        if ((size_t)count * 2 > places) {
+            PyMem_Free(table);
+            places *= 8;
+            if ((table = PyMem_Calloc(places, sizeof(Numbered))) == NULL) {
+                PyErr_NoMemory();
+                goto end;
+            }
+            for (number = 0; number < count; number++) {
+                place = place_of(table, places - 1, PyList_GET_ITEM(values, first_of[number]));
+                place->object = PyList_GET_ITEM(values, first_of[number]);
+                place->number = number + 1;
+            }
+        }
+    }
+    firsts = PyList_New(count);
+    for (int32_t number = 0; firsts != NULL && number < count; number++) {
+        PyObject *first = PyLong_FromLong(first_of[number]);
+        if (first == NULL) {
+            Py_CLEAR(firsts);
+        }
+        else {
+            PyList_SET_ITEM(firsts, number, first);
+        }
+    }
+    found = firsts == NULL ? NULL : PyTuple_Pack(2, numbers, firsts);
+end:
+    PyMem_Free(table);
+    PyMem_Free(first_of);
+    Py_XDECREF(numbers);
+    Py_XDECREF(firsts);
+    return found;
+}
+
+/* Of each value in some lists the number that a dict has for it, as 32-bit words; values that it has not get the next ones. */
+static PyObject *
+equal_values(PyObject *module, PyObject *arguments)
+{
+    PyObject *lists, *known;
+    Py_ssize_t total = 0, at = 0;
+    if (!PyArg_ParseTuple(arguments, "O!O!", &PyList_Type, &lists, &PyDict_Type, &known)) {
+        return NULL;
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(lists); index++) {
+        if (!PyList_CheckExact(PyList_GET_ITEM(lists, index))) {
+            Py_RETURN_NONE;
+        }
+        total += PyList_GET_SIZE(PyList_GET_ITEM(lists, index));
+    }
+    PyObject *words = total >= INT32_MAX / 4 ? NULL : PyByteArray_FromStringAndSize(NULL, total * 4);
+    if (words == NULL) {
+        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(lists); index++) {
+        PyObject *values = Py_NewRef(PyList_GET_ITEM(lists, index));
+        for (Py_ssize_t row = 0; row < PyList_GET_SIZE(values) && at < total; row++, at++) {
+            PyObject *value = Py_NewRef(PyList_GET_ITEM(values, row));
+            PyObject *number = PyDict_GetItemWithError(known, value);
+            Py_XINCREF(number);
+            if (number == NULL && !PyErr_Occurred() && (number = PyLong_FromSsize_t(PyDict_GET_SIZE(known))) != NULL
+                && PyDict_SetItem(known, value, number) < 0) {
+                Py_CLEAR(number);
+            }
+            Py_DECREF(value);
+            int32_t word = number == NULL ? -1 : (int32_t)PyLong_AsLong(number);
+            Py_XDECREF(number);
+            if (PyErr_Occurred()) {
+                Py_DECREF(values);
+                Py_DECREF(words);
+                return NULL;
+            }
+            memcpy(PyByteArray_AS_STRING(words) + at * 4, &word, 4);
+        }
+        Py_DECREF(values);
+    }
+    if (at != total) {
+        Py_DECREF(words);
+        PyErr_SetString(PyExc_RuntimeError, "lists changed while their values were numbered");
+        return NULL;
+    }
+    return words;
+}
+
 /* Names of fields that a Row was made of lately, and a dict of them: calls in one place of a program have the same. */
 typedef struct {
     PyObject *names; /* a tuple */
@@ -705,7 +830,7 @@ static Made made_of[MADE];
 static PyObject *taken_names; /* a frozenset of those that a field in a Row's __dict__ must not have */
 
 static int
-same_objects(PyObject *one, PyObject *other)
+same_names(PyObject *one, PyObject *other)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(one);
     if (one == other) {
@@ -732,7 +857,7 @@ fields_of(PyObject *names)
     }
     uintptr_t place = (uintptr_t)PyTuple_GET_ITEM(names, 0) * 3 + (uintptr_t)PyTuple_GET_ITEM(names, count - 1);
     Made *made = &made_of[(place >> 4) % MADE];
-    if (made->names != NULL && same_objects(made->names, names)) {
+    if (made->names != NULL && same_names(made->names, names)) {
         PyObject *held = Py_NewRef(made->template); /* the copy may run Python code, which makes other rows */
         PyObject *copy = PyDict_Copy(held);
         Py_DECREF(held);
@@ -898,6 +1023,8 @@ static PyMethodDef functions[] = {
     {"dicts_of", dicts_of, METH_VARARGS, "Compact rows as dicts."},
     {"is_flat", is_flat, METH_O, "Whether a value is a Row with nothing in it that can be changed; False is no answer."},
     {"words_of", words_of, METH_O, "Numbers as machine words."},
+    {"same_objects", same_objects, METH_O, "Numbers of values by their object."},
+    {"equal_values", equal_values, METH_VARARGS, "Numbers of values by what they equal."},
     {"copies_of", copies_of, METH_O, "Spread copies of spread rows with nothing in them that can be changed."},
     {NULL},
 };

@@ -20,6 +20,8 @@ from hypothesis import strategies as st
 from support.extensions import built
 from support.same import same
 
+from changelog_engine.changelog import logged_keys
+from changelog_engine.codec import columns
 from changelog_engine.extension import why_not
 from changelog_engine.operators import blocks
 from changelog_engine.types import Row, RowKind, Types, composite, copies, row, row_loops
@@ -489,6 +491,74 @@ def test_values_are_held_as_often_as_they_are_copied(loops: ModuleType, collecti
         assert loops.words_of(mixed[:2]) is True
     del spread
     assert (sys.getrefcount(value), sys.getrefcount(number), sys.getrefcount(int)) == before
+
+
+_SOME = [10**15 + 1, "ab", "a" + "b" * 2, "".join(["a", "bb"]), 1, True, 1.0, None, (1, 2), b"x"]
+
+
+@given(st.lists(st.sampled_from(_SOME), max_size=200), st.integers(0, 400))
+def test_values_are_numbered_by_their_object(loops: ModuleType, values: list[Any], more: int) -> None:
+    values = [*values, *(object() for _ in range(more)), *values]
+    with mock.patch.object(columns, "LOOPS", loops):
+        numbers, firsts = columns.same_objects(values)
+    with mock.patch.object(columns, "LOOPS", None):
+        expected, expected_firsts = columns.same_objects(values)
+    assert firsts == expected_firsts
+    assert numbers.to_pylist() == expected.to_pylist()
+    assert loops.same_objects(tuple(values)) is None
+
+
+@given(st.lists(st.lists(st.sampled_from(_SOME), max_size=50), min_size=1, max_size=3))
+def test_keys_are_numbered_by_what_they_equal(loops: ModuleType, lists: list[list[Any]]) -> None:
+    with mock.patch.object(logged_keys, "LOOPS", loops):
+        codes, distinct = logged_keys._numbered(lists)
+    with mock.patch.object(logged_keys, "LOOPS", None):
+        expected, expected_distinct = logged_keys._numbered(lists)
+    assert list(codes) == list(expected)
+    assert repr(distinct) == repr(expected_distinct)
+    assert loops.equal_values([()], {}) is None
+
+
+def test_keys_that_cannot_be_numbered_are_an_error(loops: ModuleType) -> None:
+    with pytest.raises(TypeError, match="unhashable"):
+        loops.equal_values([[1], [[]]], {})
+    with pytest.raises(TypeError):
+        loops.equal_values([[1]], {1: "x"})
+
+
+@given(st.lists(st.sampled_from(["put", "clear", "".join(["pu", "t"])]), max_size=20))
+def test_constant_texts_are_as_arrow_makes_them(loops: ModuleType, texts: list[str]) -> None:
+    with mock.patch.object(columns, "LOOPS", loops):
+        found = columns.constant_texts(texts)
+    with mock.patch.object(columns, "LOOPS", None):
+        assert found.equals(columns.constant_texts(texts))
+
+
+@given(
+    st.lists(st.one_of(st.integers(-(2**63), 2**63 - 1), st.sampled_from([2**63, 0.5, True, "x", _Int(5)])))
+)
+def test_ints_are_the_same_words(loops: ModuleType, values: list[Any]) -> None:
+    found = []
+    for way in (loops, None):
+        with mock.patch.object(columns, "LOOPS", way):
+            try:
+                found.append(columns.int_array(values).to_pylist())
+                np.frombuffer(columns.int_words(values), np.int64)[:1] = 7  # it can be written to
+            except (TypeError, OverflowError) as error:
+                found.append([type(error), str(error)])
+    assert found[0] == found[1]
+
+
+def test_numbered_values_are_held_as_often_as_before(loops: ModuleType, collecting: None) -> None:
+    values = [10**15 + number for number in range(300)] * 2
+    before = list(map(sys.getrefcount, values))
+    for _ in range(20):
+        numbers, firsts = loops.same_objects(values)
+        assert (len(numbers), firsts) == (2400, list(range(300)))
+        assert len(loops.equal_values([values, values[:5]], {})) == 2420
+        with pytest.raises(TypeError):
+            loops.equal_values([values, [[]]], {})
+    assert list(map(sys.getrefcount, values)) == before
 
 
 def test_more_fields_than_there_is_room_for(loops: ModuleType) -> None:
