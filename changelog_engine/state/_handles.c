@@ -656,6 +656,43 @@ timer_set(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *na
     return overflow ? left_to_reference(call, arguments, flags, names) : none_of(set_timer(call, arguments[0]));
 }
 
+/* Set a part of a cursor. */
+static int
+set_slot(PyObject *cursor, Py_ssize_t offset, PyObject *name, PyObject *value)
+{
+    if (!Py_IS_TYPE(cursor, cursor_type)) {
+        return PyObject_SetAttr(cursor, name, value);
+    }
+    Py_XSETREF(SLOT(cursor, offset), Py_NewRef(value));
+    return 0;
+}
+
+/* take(timer) while timers fire: whether it is still to fire, which is logged and removed from the table then. */
+static PyObject *
+timer_take(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    PyObject *timer = arguments[0], *table = call->parts[TABLE], *cursor = call->parts[CURSOR];
+    if (!are_given(flags, names, 1) || !PyTuple_CheckExact(timer) || PyTuple_GET_SIZE(timer) != 2) {
+        return left_to_reference(call, arguments, flags, names);
+    }
+    PyObject *number = PyDict_GetItemWithError(table, timer);
+    if (number != zero) {
+        if (number == NULL) {
+            return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
+        }
+        return left_to_reference(call, arguments, flags, names);
+    }
+    PyObject *timestamp = PyTuple_GET_ITEM(timer, 0), *key = PyTuple_GET_ITEM(timer, 1); /* the caller holds the timer */
+    if (set_slot(cursor, timestamp_offset, timestamp_name, timestamp) < 0
+        || set_slot(cursor, key_offset, key_name, key) < 0
+        || log_mutation(call, key, NULL, timestamp, call->parts[FIRST_OPERATION]) < 0
+        || PyDict_DelItem(table, timer) < 0) {
+        return NULL;
+    }
+    Py_RETURN_TRUE;
+}
+
 static int
 call_traverse(PyObject *self, visitproc visit, void *arg)
 {
@@ -741,8 +778,15 @@ static const Kind kinds[] = {
     {"map_contains", map_contains, {EXACT_KEY, -1}},
     {"map_put", map_put, {EXACT_KEY, FITS, -1}},
     {"timer_set", timer_set, {ADDED, ADD, FIRST_OPERATION, -1}},
+    {"timer_take", timer_take, {FIRST_OPERATION, -1}},
     {NULL},
 };
+
+static inline int
+of_timers(const Kind *kind)
+{
+    return kind->function == timer_set || kind->function == timer_take;
+}
 
 static int
 take_test(Call *call, PyObject *test)
@@ -770,7 +814,7 @@ take_test(Call *call, PyObject *test)
 static int
 are_complete(const Call *call, const Kind *kind)
 {
-    int timers = kind->function == timer_set;
+    int timers = of_timers(kind);
     if (!HAS(call, TABLE) || !HAS(call, CURSOR)
         || !(timers ? Py_IS_TYPE(call->parts[TABLE], timers_type) : PyDict_CheckExact(call->parts[TABLE]))) {
         return 0;
@@ -808,7 +852,7 @@ call_of(PyObject *module, PyObject *arguments)
         PyErr_Format(PyExc_ValueError, "no call is named %s, or bind() was not called", name);
         return NULL;
     }
-    PyTypeObject *class = kind->function == timer_set ? &call_type : &method_type;
+    PyTypeObject *class = of_timers(kind) ? &call_type : &method_type;
     Call *call = PyObject_GC_New(Call, class);
     if (call == NULL) {
         return NULL;

@@ -51,6 +51,47 @@ def of_whole_ms(action: Callable[[int], None], whole_ms: Callable[[Any], int]) -
     return act
 
 
+def _in_c(
+    kind: str,
+    operation: str,
+    reference: Callable[[Any], Any],
+    table: HeapTimers,
+    cursor: Cursor,
+    log: MutationLog | None,
+) -> Callable[[Any], Any]:
+    """A function in C for one in Python, where there is one."""
+    if CALLS is None:
+        return reference
+    names: dict[str, Any] = {"table": table, "cursor": cursor, "add": table.add, "added": table.added}
+    names |= {"first_operation": operation, "next_operation": operation}
+    if log is not None:
+        names |= {"log_keys": log.keys, "log_values": log.values}
+        names |= {"log_operations": log.operations, "log_times": log.times}
+    found: Callable[[Any], Any] = CALLS.call_of(kind, reference, names, None)
+    return found
+
+
+def _taker(table: HeapTimers, cursor: Cursor, log: MutationLog | None) -> Callable[[Timer], bool]:
+    """Takes a timer of those that fire off the table, and moves the cursor to it; False if it was deleted meanwhile."""
+    get = table.get
+
+    def take(timer: Timer) -> bool:
+        if get(timer) != 0:
+            return False
+        cursor.timestamp, cursor.key = timestamp, key = timer
+        if log is not None:
+            log.keys.append(key)
+            log.values.append(timestamp)
+            if log.operations is not None:
+                log.operations.append(DELETE_TIMER)
+            if log.times is not None:
+                log.times.append(timestamp)
+        del table[timer]
+        return True
+
+    return _in_c("timer_take", DELETE_TIMER, take, table, cursor, log)
+
+
 class TimerQueue:
     """Pending timers.
 
@@ -71,6 +112,7 @@ class TimerQueue:
             self._log_key, self._log_value = log.keys.append, log.values.append
             self._log_operation = log.operations.append
             self._log_time = None if log.times is None else log.times.append
+        self._take_fired = _taker(table, cursor, log) if type(table) is HeapTimers else None
 
     def register(self, timestamp: int) -> None:
         """Set a timer for the current key."""
@@ -119,25 +161,7 @@ class TimerQueue:
             else:
                 add(timer)
 
-        if CALLS is None:
-            return register_here
-        names = {
-            "table": table,
-            "cursor": cursor,
-            "add": add,
-            "added": added,
-            "first_operation": REGISTER_TIMER,
-            "next_operation": REGISTER_TIMER,
-        }
-        if log is not None:
-            names |= {
-                "log_keys": keys,
-                "log_values": values,
-                "log_operations": operations,
-                "log_times": times,
-            }
-        set_timer: Callable[[Any], None] = CALLS.call_of("timer_set", register_here, names, None)
-        return set_timer
+        return _in_c("timer_set", REGISTER_TIMER, register_here, table, cursor, log)
 
     def delete(self, timestamp: int) -> None:
         """Remove the current key's timer, if it is set."""
@@ -186,11 +210,8 @@ class TimerQueue:
         return iter(partial(self.pop_due, until), None)  # drives our own code
 
     def _firing(self, table: HeapTimers, until: int) -> Iterator[Timer]:
-        cursor, get, soon = self._cursor, table.get, table.soon
-        logged = self._log is not None
-        if logged:
-            log_key, log_value, log_operation = self._log_key, self._log_value, self._log_operation
-        log_time = self._log_time if logged else None
+        get, soon, take = table.get, table.soon, self._take_fired
+        assert take is not None
         rest = table.begin_firing(until)
         try:
             for timer in rest:
@@ -202,17 +223,8 @@ class TimerQueue:
                             self._take(early)
                             yield early
                     table.waiting = None
-                if get(timer) != 0:
-                    continue  # it was deleted meanwhile
-                cursor.timestamp, cursor.key = timestamp, key = timer
-                if logged:
-                    log_key(key)
-                    log_value(timestamp)
-                    log_operation(DELETE_TIMER)
-                    if log_time is not None:
-                        log_time(timestamp)
-                del table[timer]
-                yield timer
+                if take(timer):
+                    yield timer
             while soon:
                 _, number, timer = heappop(soon)
                 if get(timer) == number:

@@ -10,6 +10,7 @@ import enum
 import gc
 import inspect
 import linecache
+import random
 import sys
 import traceback
 import weakref
@@ -28,7 +29,8 @@ from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import NoCurrentKeyError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.failures import user_traceback
-from changelog_engine.state import compiled_handles, factory
+from changelog_engine.state import compiled_handles, factory, timers
+from changelog_engine.state.backend import EVENT_TIMERS
 from changelog_engine.state.compiled_handles import compiled, general
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.handles import ReducingHandle
@@ -354,6 +356,65 @@ def test_class_or_bounds_are_all_of_the_quick_test(type_info: Any, value: Any) -
         assert quick(value) == (type(value) is int and test[0] <= value <= test[1])
     elif test is not None:
         assert quick(value) == (type(value) is test)
+
+
+def _timers_driven(calls: Any, seed: int, logged: bool, timed: bool) -> list[Any]:
+    """What timers do that are set, removed and fired at random, some of them while others fire."""
+    chance, cursor = random.Random(seed), Cursor()
+    log = ChangelogBuffer(Types.LONG(), timed, 128).timer_log("op", EVENT_TIMERS) if logged else None
+    with mock.patch.object(timers, "CALLS", calls):
+        queue = timers.TimerQueue(HeapTimers(), cursor, log)
+        set_timer = queue.setter(int)
+    found: list[Any] = []
+    for _ in range(chance.randrange(50)):
+        cursor.key, cursor.timestamp = chance.randrange(3), chance.randrange(100)
+        if chance.randrange(8) == 0:
+            cursor.leave()
+        timestamp: Any = chance.choice([*range(8), 2.0, True, -(2**63), "x", None])
+        act = chance.choice([set_timer, set_timer, set_timer, queue.delete, None])
+        try:
+            if act is not None:
+                found.append(act(timestamp))
+                continue
+            for timer in queue.firing(chance.randrange(8)):
+                found.append((timer, cursor.placed, cursor.timestamp, cursor.key))
+                cursor.key = chance.randrange(3)
+                chance.choice([set_timer, queue.delete])(chance.randrange(9))
+                if chance.randrange(6) == 0:
+                    cursor.leave()
+                if chance.randrange(20) == 0:
+                    break
+        except Exception as error:
+            found.append((type(error), str(error)))
+        found += [queue.next_timestamp(), sorted(queue.table.items(), key=repr)]  # type: ignore[attr-defined]
+    return [found, None if log is None else [log.keys, log.values, log.operations, log.times]]
+
+
+@pytest.mark.parametrize("logged", [True, False], ids=["log", "no log"])
+@given(seed=st.integers(0, 2**32), timed=st.booleans())
+def test_timers_in_c_do_what_those_in_python_do(
+    calls: ModuleType, logged: bool, seed: int, timed: bool
+) -> None:
+    assert _timers_driven(calls, seed, logged, timed) == _timers_driven(None, seed, logged, timed)
+
+
+def test_ordinary_timers_are_not_left_to_the_reference_and_nothing_is_held(calls: ModuleType) -> None:
+    cursor, log = Cursor(), ChangelogBuffer(Types.LONG(), True, 128).timer_log("op", EVENT_TIMERS)
+    with mock.patch.object(timers, "CALLS", _NoReference(calls)):
+        queue = timers.TimerQueue(HeapTimers(), cursor, log)
+        set_timer = queue.setter(int)
+    times, key = [10**15 + number for number in range(5)], "a key of its own"
+    before = list(map(sys.getrefcount, [*times, key]))
+    for _ in range(30):
+        cursor.key, cursor.timestamp = key, 5
+        list(map(set_timer, [*times, *times]))
+        assert [time for time, _ in queue.firing(10**16)] == times
+        log.clear()
+        cursor.key, cursor.timestamp = 7, 5
+    assert list(map(sys.getrefcount, [*times, key])) == before
+    gone = weakref.ref(queue)
+    del queue
+    assert gone() is None  # at once: its table may be large
 
 
 def test_a_call_is_made_of_what_it_needs_alone(calls: ModuleType) -> None:
