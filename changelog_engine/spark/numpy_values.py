@@ -18,7 +18,7 @@ class _Converter:
     """One of PySpark's converters, which is asked only to convert.
 
     Args:
-        own: PySpark's.
+        own: the converter that PySpark registers.
         is_meant: whether it converts a value.
     """
 
