@@ -53,26 +53,9 @@ class SnapshotStore:
             StorageError: it could not be committed.
         """
         shared = {path for path, *_ in (extra or {}).get("files", ())} - {part.path for part in parts}
-        document = {
-            "format": FORMAT_VERSION,
-            "checkpoint": checkpoint.id,
-            "attempt": checkpoint.attempt,
-            "parts": len(parts) + len(shared),
-            "rows": sum(part.rows for part in parts),
-            "bytes": sum(part.size for part in parts),
-            **(extra or {}),
-        }
-        marker = write_row(
-            self.log.storage,
-            SNAPSHOT,
-            checkpoint.id,
-            checkpoint.attempt,
-            json.dumps(document),
-            checkpoint.time_ms,
-        )
-        files = [*adds, marker]
+        files = [*adds, self._write_marker(checkpoint, parts, len(shared), extra or {})]
+        marker = files[-1].path
         fresh = {add.path for add in files}
-        self._files[marker.path] = _files_of(marker.path, document)
         for _ in range(_COMMIT_TRIES):
             self.log.refresh()
             seen = self.log.version
@@ -93,11 +76,31 @@ class SnapshotStore:
                 continue
             except StorageError:
                 self.log.refresh()
-                if marker.path in self.log.added_since(seen):
+                if marker in self.log.added_since(seen):
                     self.log.make_durable()
                     return
                 raise
         raise self._overtaken()
+
+    def _write_marker(
+        self, checkpoint: Checkpoint, parts: Sequence[Part], shared: int, extra: dict[str, Any]
+    ) -> AddFile:
+        """Write the row that says what the snapshot is made of; nothing refers to it yet."""
+        document = {
+            "format": FORMAT_VERSION,
+            "checkpoint": checkpoint.id,
+            "attempt": checkpoint.attempt,
+            "parts": len(parts) + shared,
+            "rows": sum(part.rows for part in parts),
+            "bytes": sum(part.size for part in parts),
+            **extra,
+        }
+        text = json.dumps(document)
+        marker = write_row(
+            self.log.storage, SNAPSHOT, checkpoint.id, checkpoint.attempt, text, checkpoint.time_ms
+        )
+        self._files[marker.path] = _files_of(marker.path, document)
+        return marker
 
     def retire(self, keep: set[int]) -> list[str]:
         """Remove the snapshots older than the newest kept one that aren't kept.
