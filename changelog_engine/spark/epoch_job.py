@@ -95,11 +95,7 @@ class SparkEpochRunner:
         # Spark's choice for byte arrays is Kryo, of which each task makes a new one for each partition that it writes.
         self._serializer: Any = jvm.org.apache.spark.serializer.JavaSerializer(self._scala_context.conf())
         self._streams_are_plain = streams_are_plain(context.getConf().get)
-        names = {node.id: node.label for node in self.plan.graph.nodes}
-        self._stage_names = {
-            stage.id: f"stage {stage.id}: {', '.join(names[node] for node in stage.nodes)}"[:_LONGEST_NAME]
-            for stage in self.plan.stages
-        }
+        self._stage_names = _stage_names(self.plan)
         self._placement: Placement | None = None
         if not context.master.startswith("local") or context.master.startswith("local-cluster"):
             self._placement = Placement(context, _widest(self.plan), lambda: self._cancelled)
@@ -308,14 +304,26 @@ class SparkEpochRunner:
 
     def background(self) -> list[BackgroundTasks]:
         """What may run tasks beside the epochs, the best first; each is always the same. Nothing where there is no room."""
-        found = []
-        if self._placement is not None and OwnExecutors.may_come(self.context, self._executors):
-            if not self._placement.executors:
-                return []  # what the cluster has is for the epochs first
-            if self._elsewhere is None:
-                own = OwnExecutors(self.context, self._executors, self._upkeep)
-                self._elsewhere = self._tasks(own)
-            found.append(self._elsewhere)
+        elsewhere = self._placement is not None and OwnExecutors.may_come(self.context, self._executors)
+        waits = self._placement is not None and not self._placement.executors
+        if elsewhere and waits:
+            return []  # what the cluster has is for the epochs first
+        found = [self._tasks_elsewhere()] if elsewhere else []
+        here = self._tasks_here()
+        if here is not None:
+            found.append(here)
+        if not found and not waits:
+            self._tell_no_room()
+        return found
+
+    def _tasks_elsewhere(self) -> BackgroundTasks:
+        """Tasks in executors of their own."""
+        if self._elsewhere is None:
+            self._elsewhere = self._tasks(OwnExecutors(self.context, self._executors, self._upkeep))
+        return self._elsewhere
+
+    def _tasks_here(self) -> BackgroundTasks | None:
+        """Tasks in a slot that the epochs leave free; None where they leave none."""
         locations: list[str] = []
         if self._placement is None:
             ahead = stages_ahead(self.plan, self._shipped.settings) if self._reads_ahead else ()
@@ -323,19 +331,21 @@ class SparkEpochRunner:
         else:
             spare = spare_location(self._placement, self.plan)
             locations, room = [] if spare is None else [spare], spare is not None
-        if room:
-            self._background = self._background or self._tasks()
-            self._background.locations = locations
-            found.append(self._background)
-        waits = self._placement is not None and not self._placement.executors
-        if not found and not self._told_no_room and not waits:
+        if not room:
+            return None
+        if self._background is None:
+            self._background = self._tasks()
+        self._background.locations = locations
+        return self._background
+
+    def _tell_no_room(self) -> None:
+        if not self._told_no_room:
             self._told_no_room = True
             log.info(
                 "Spark (%s) has no slot that epochs of %r leave free: a process on this machine makes its snapshots",
                 self.context.master,
                 self.plan.graph.name,
             )
-        return found
 
     def _tasks(self, executors: OwnExecutors | None = None) -> BackgroundTasks:
         return BackgroundTasks(self.context, self._upkeep, files=self._files, executors=executors)
@@ -563,6 +573,15 @@ def streams_are_plain(setting: Setting) -> bool:
 
 def _lost_words(lost: list[str]) -> str:
     return f"executors were lost: {', '.join(lost)}"
+
+
+def _stage_names(plan: JobPlan) -> dict[int, str]:
+    """What Spark's interface calls each stage."""
+    labels = {node.id: node.label for node in plan.graph.nodes}
+    return {
+        stage.id: f"stage {stage.id}: {', '.join(labels[node] for node in stage.nodes)}"[:_LONGEST_NAME]
+        for stage in plan.stages
+    }
 
 
 def _widest(plan: JobPlan) -> int:
