@@ -8,6 +8,7 @@ import random
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -193,6 +194,21 @@ def test_a_zombie_is_fenced(kafka: KafkaServer) -> None:
         successor.write(["2"])
         successor.commit(successor.prepare(True).committables)
     assert visible(kafka, topic) == Counter(["1", "2"])
+
+
+def test_a_commit_that_outlives_its_job(kafka: KafkaServer) -> None:
+    """While the old writer commits, its successor takes over and commits the same: the old one may fail, it does not."""
+    topic = kafka.create_topic()
+    with driven(sink_into(kafka, topic)) as one, ThreadPoolExecutor(1) as pool:
+        writer = one.start()
+        for number in range(2):
+            writer.write([str(number)])
+            kept = writer.prepare(False)
+            late = pool.submit(writer.commit, kept.committables)
+            writer = one.start(kept)
+            failed = late.exception()
+            assert failed is None or isinstance(failed, ConnectorError)
+            assert visible(kafka, topic) == Counter(str(each) for each in range(number + 1))
 
 
 def test_what_follows_a_barrier_is_in_another_transaction(kafka: KafkaServer) -> None:
