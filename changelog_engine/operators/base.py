@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import itemgetter
+from sys import getrefcount
 from types import NoneType
 from typing import Any, Protocol
 
@@ -120,6 +121,7 @@ class OutputType:
         self.declared = declared
         self.exact = declared.exact if declared is not None else None
         self.flat = declared is not None and declared.flat
+        self.frozen: type | None = None  # what elements are that are not copied, though the type takes others
         self.pickled = declared is None or declared.spec().get("type") == "PICKLED_BYTE_ARRAY"
 
     def check(self, values: Sequence[Any]) -> Sequence[Any]:
@@ -148,13 +150,24 @@ class OutputType:
                     f"None is not a {declared.name}, as an element. Leave it out before it gets here, with "
                     "filter(lambda value: value is not None), or give a value that stands for none"
                 )
+            if self.frozen is not None:
+                self._refuse_held(values)
             return [declared.check(value) for value in values]
         except TypeMismatchError as error:
             raise TypeMismatchError(
                 f"output of operator {self.name!r}: {error}. Declare the type it has in output_type, or convert the value"
             ) from None
 
+    def _refuse_held(self, values: list[Any]) -> None:
+        for value in values:
+            if type(value) is not self.frozen and value is not None and getrefcount(value) > _HELD_HERE:
+                raise TypeMismatchError(
+                    f"{shown(value)} is a {type(value).__name__}, which something else holds and may have changed since, "
+                    f"among elements that are a {self.frozen.__name__}. Give a copy"  # type: ignore[union-attr]
+                )
 
+
+_HELD_HERE = 3  # by the list of elements, a variable, and the call that counts
 UNCHECKED = OutputType("", None)  # of elements that have their type already
 
 
@@ -179,15 +192,23 @@ class Operator:
         self._listeners: list[Receiver] = []  # all of them
         self.output_type = OutputType(name, output)
         self.current_watermark = MIN_WATERMARK
-        self.copies = (
-            output is None or not output.immutable
-        )  # elements can be changed, and objects are not reused
+        # Elements can be changed, and objects are not reused.
+        self.copies = output is None or not (output.immutable and output.firm)
+        self._frozen = None if output is None or not output.immutable else output.frozen
+        self._reuses = False
         self.own = self._own()
         self.passive = False
         self.typed = self.as_given = False
 
+    def reuse_objects(self) -> None:
+        """Copy nothing: the user has promised to change nothing that was given."""
+        self._reuses, self.copies = True, False
+        self.own = None
+
     def link(self, receiver: Receiver, tag: str | None = None) -> None:
         """Add a receiver of the output, or of a side output."""
+        if tag is not None and not self._reuses:
+            self.copies, self._frozen = True, None  # what goes aside is of another type
         (self.receivers if tag is None else self.side_outputs.setdefault(tag, [])).append(receiver)
         self._listeners.append(receiver)
         self.own = self._own()
@@ -264,6 +285,7 @@ class Operator:
 
     def push(self, receivers: Sequence[Receiver], values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Give elements to receivers; of several, those that may change them get their own."""
+        self.trust(values)
         if len(receivers) == 1:
             receiver = receivers[0]
             if receiver.typed:
@@ -283,6 +305,20 @@ class Operator:
                 left -= 1
                 given = separate(given)
             receiver.process(given, times)
+
+    def trust(self, values: Sequence[Any]) -> None:
+        """Look no longer into what the function gives, if it gives what the type has: there is nothing that can be changed.
+
+        A function that gives lists where tuples are declared may fill the same list each time.
+        """
+        if (
+            self._frozen is not None
+            and self.copies
+            and values
+            and {self._frozen}.issuperset(map(type, values))
+        ):
+            self.copies, self.own = False, None
+            self.output_type.frozen = self._frozen
 
     def _without_tagged(
         self, values: list[Any], times: Sequence[int] | None

@@ -119,7 +119,8 @@ class StageBuilder:
         operators: dict[int, Operator] = {}
         for node in stage.nodes:
             operators[node] = operator = self._operator(self.nodes[node])
-            operator.copies = operator.copies and not self.settings.object_reuse
+            if self.settings.object_reuse:
+                operator.reuse_objects()
             operator.as_given = operator.as_given and self._gets_what_was_given(node)
         exchanges = [
             Exchange(

@@ -57,6 +57,7 @@ class FilterOperator(FunctionOperator):
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         call, rest = self.function.filter, iter(values)
+        self.trust(values)
         kept: list[Any] = []
         mask: list[bool] = []  # of bools, made here: a result's own test may raise
         try:

@@ -127,7 +127,7 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
         super().__init__(elem_type)
         self.of_bytes = elem_type == BYTE
         if self.of_bytes:
-            self.exact = self.sure = bytes
+            self.exact = self.sure = self.frozen = bytes
             self.immutable = True
 
     def fit(self, value: Any) -> Any:

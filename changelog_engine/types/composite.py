@@ -220,6 +220,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
         super().__init__(field_types, _default_names(len(field_types)))
         self.name = f"TUPLE<{', '.join(t.name for t in field_types)}>"
         self.immutable = self._of_immutable
+        self.frozen = tuple if all(each.firm for each in field_types) else None
 
     def parameters(self) -> tuple[Any, ...]:
         return tuple(self._types)

@@ -87,6 +87,7 @@ class TypeInformation(JavaMembers, ABC):
         immutable: every valid value is deeply immutable.
         copied_whole: a copy shares nothing with the value that can be changed.
         firm: it takes nothing that can be changed, to convert it neither.
+        frozen: the class of values in which nothing can be changed, where it takes others, too, such as a list for a tuple.
         flat: a value can be changed, and nothing in it that the type takes.
     """
 
@@ -96,6 +97,7 @@ class TypeInformation(JavaMembers, ABC):
     immutable: bool = True
     copied_whole: bool = True
     firm: bool = False
+    frozen: type | None = None
     flat: bool = False
     kind: str
 

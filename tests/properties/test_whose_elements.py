@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
+from types import SimpleNamespace
 
 import pytest
 from support.jobs import NO_RESTART, TestJob
@@ -17,7 +18,8 @@ from api.datastream.functions import (
     MapFunction,
     ProcessFunction,
 )
-from changelog_engine.errors import JobExecutionError
+from changelog_engine.errors import JobExecutionError, TypeMismatchError
+from changelog_engine.operators.stateless import MapOperator
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 
 COUNT = 6
@@ -39,6 +41,107 @@ def results(tmp_path, *streams, **settings):
         number, _, text = line.partition("> ")
         found[int(number)].append(text)
     return found
+
+
+def _buffer(kept, number):
+    buffer = kept.setdefault("buffer", bytearray(1))
+    buffer[0] = number
+    return buffer
+
+
+def _list(kept, number):
+    total = kept.setdefault("total", [0, "a"])
+    total[0] = number
+    return total
+
+
+PAIR = Types.TUPLE([Types.LONG(), Types.STRING()])
+CHANGED = {  # what is filled again each time, though nobody can change what the type makes of it
+    "bytes": (Types.PRIMITIVE_ARRAY(Types.BYTE()), _buffer, lambda number: repr(bytes([number]))),
+    "a list as a tuple": (PAIR, _list, lambda number: repr((number, "a"))),
+    "bytes in a tuple": (
+        Types.TUPLE([Types.PRIMITIVE_ARRAY(Types.BYTE())]),
+        lambda kept, number: (_buffer(kept, number),),
+        lambda number: repr((bytes([number]),)),
+    ),
+    "a list in a tuple": (
+        Types.TUPLE([PAIR]),
+        lambda kept, number: (_list(kept, number),),
+        lambda number: repr(((number, "a"),)),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGED)
+@pytest.mark.parametrize("call", ["map", "flat_map", "keyed", "chained"])
+def test_case_49_what_the_type_makes_of_it_cannot_be_changed(tmp_path, call, case):
+    """All elements of a batch were the last one."""
+    kind, made, expected = CHANGED[case]
+    kept = {}
+    stream = environment().from_collection([*range(COUNT)], Types.LONG())
+    if call == "keyed":
+        stream = stream.key_by(lambda number: 0, Types.LONG())
+    if call == "flat_map":
+        given = stream.flat_map(lambda number: [made(kept, number)], kind)
+    else:
+        given = stream.map(lambda number: made(kept, number), kind)
+    if call == "chained":
+        seen = given.map(lambda value: bytes(value[0] if type(value) is tuple else value).hex()
+                         if "bytes" in case else str(value), Types.STRING())  # fmt: skip
+        (found,) = results(tmp_path, seen)
+        assert len(set(found)) == COUNT
+        return
+    (found,) = results(tmp_path, given.key_by(lambda value: 0, Types.LONG()).map(repr, Types.STRING()))
+    assert found == [expected(number) for number in range(COUNT)]
+
+
+class Received:
+    """Takes elements as their type wants them."""
+
+    typed, as_given, passive = True, False, True
+
+    def __init__(self):
+        self.values = []
+
+    def process(self, values, times):
+        self.values += values
+
+
+def test_case_49_a_list_among_tuples_that_something_holds_is_refused():
+    """Where a function gave tuples, lists are no longer copied."""
+    held = [2, "held"]
+    give = {0: lambda: (0, "a"), 1: lambda: [1, "fresh"], 2: lambda: held}
+    operator = MapOperator("name", PAIR, SimpleNamespace(map=lambda number: give[number]()), None)
+    received = Received()
+    operator.link(received)
+    operator.process([2, 0], None)
+    assert operator.copies
+    operator.process([0, 0], None)
+    assert not operator.copies
+    operator.process([0, 1, 1], None)
+    with pytest.raises(TypeMismatchError, match=r"'held'.* is a list, which something else holds"):
+        operator.process([0, 2], None)
+    assert received.values == [(2, "held"), *[(0, "a")] * 4, (1, "fresh"), (1, "fresh")]
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize("main", [Types.LONG(), Types.STRING(), PAIR], ids=str)
+def test_case_49_what_goes_aside_beside_elements_that_cannot_be_changed(tmp_path, main, keyed):
+    """It was the last one each time."""
+
+    class Aside(KeyedProcessFunction if keyed else ProcessFunction):
+        def open(self, runtime_context):
+            self.kept = {}
+
+        def process_element(self, value, ctx):
+            self.kept["x"] = value
+            yield TAG, self.kept
+            yield {"Long": value, "String": str(value)}.get(str(main), (value, "a"))
+
+    stream = environment().from_collection([*range(COUNT)], Types.LONG())
+    given = (stream.key_by(lambda value: 0, Types.LONG()) if keyed else stream).process(Aside(), main)
+    aside, _ = results(tmp_path, given.get_side_output(TAG), given)
+    assert aside == [str({"x": number}) for number in range(COUNT)]
 
 
 MADE = {
@@ -289,7 +392,10 @@ def test_declared_immutable_types_are_never_looked_at(kind):
         "filter": stateless.FilterOperator,
     }[kind]
     assert not operator("name", Types.LONG(), None, None).copies
-    assert not operator("name", Types.TUPLE([Types.LONG(), Types.STRING()]), None, None).copies
+    pairs = operator("name", PAIR, None, None)
+    assert pairs.copies, "a function may give lists"
+    pairs.trust([(1, "a"), (2, "b")])
+    assert not pairs.copies
     assert operator("name", Types.ROW([Types.LONG()]), None, None).copies
     assert operator("name", None, None, None).copies
 
