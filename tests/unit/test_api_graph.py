@@ -540,7 +540,7 @@ class TestNotHere:
             ExecutionConfig.get_closure_cleaner_level  # noqa: B018
 
     def test_names_of_modules(self):
-        missing = r"api\.datastream\.data_stream\.CachedDataStream is what cache\(\) would give"
+        missing = r"pyflink\.datastream\.data_stream\.CachedDataStream is what cache\(\) would give"
         with pytest.raises(ImportError, match=missing):
             from api.datastream.data_stream import CachedDataStream  # noqa: F401
         with pytest.raises(NotSupportedError, match=missing):
