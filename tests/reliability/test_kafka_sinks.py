@@ -23,6 +23,7 @@ from api.datastream.connectors.kafka import (
     Semantic,
 )
 from changelog_engine.connectors import SinkContext
+from changelog_engine.connectors.kafka import producing
 from changelog_engine.errors import ConnectorError, JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 
@@ -61,6 +62,18 @@ def job_into(sink: Any, elements: list[Any], parallelism: int = 1) -> JobGraph:
 
 def values(kafka: KafkaServer, topic: str) -> list[str]:
     return [record.value.decode() for record in kafka.consume_committed(topic) if record.value]
+
+
+def test_a_missing_topic_is_named_while_it_is_waited_for(
+    kafka: KafkaServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(producing, "_SILENT_S", 0.0)
+    topic = f"missing-{uuid.uuid4().hex[:8]}"
+    writer = sink_into(kafka, topic, topic_metadata_propagation_max_ms="2500").writer(0, 1)
+    writer.write(["a"])
+    with pytest.raises(ConnectorError, match=f"writing to topic '{topic}' failed"):
+        writer.flush()
+    assert f"1 records are not delivered yet; topic '{topic}' does not exist; trying again" in caplog.text
 
 
 def test_keys_timestamps_and_topics(kafka: KafkaServer) -> None:

@@ -455,4 +455,5 @@ def test_a_sink_says_that_kafka_is_silent(
     monkeypatch.setattr(producing, "_SILENT_S", 0.0)
     error = asked(lambda at: kafka_sink(at, DeliveryGuarantee.AT_LEAST_ONCE, 4_000), port)
     assert isinstance(error, ConnectorError)
-    assert re.search(f"Kafka .127.0.0.1:{port}.*1 records are not delivered yet.*; trying again", caplog.text)
+    said = f"Kafka .127.0.0.1:{port}.*writing to topic 't'.*1 records are not delivered yet.*; trying again"
+    assert re.search(said, caplog.text)

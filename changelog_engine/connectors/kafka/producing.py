@@ -30,6 +30,8 @@ _ANY_PARTITION = -1
 _POLL_S = 0.1
 _FLUSH_STEP_S = 1.0
 _SILENT_S = 10.0  # after which the log says that nothing is delivered
+_LOOK_S = 2.0  # for a look whether a topic is there
+_NAMED = 3  # topics, in a message
 
 
 @dataclass(eq=False)
@@ -84,6 +86,7 @@ class RecordProducer:
         self._only_log = only_log
         self._troubles = Troubles()
         self._failed: Any = None
+        self._topics: set[str] = set()
         self._trouble = Trouble(f"{named(properties)}: writing")
         self._kafka = KAFKA.load()
         given = properties.settings
@@ -124,6 +127,7 @@ class RecordProducer:
             ConnectorError: one before was not delivered.
         """
         topics, values, keys = schema.records_of(elements)
+        self._topics.update(topics if schema.topic is None else topics[:1])
         where = _ANY_PARTITION if partition is None else partition
         # To librdkafka 0 is now.
         times = [0] * len(values)
@@ -195,9 +199,26 @@ class RecordProducer:
     def _say_if(self, silent: Deadline) -> None:
         """Say that the brokers take nothing, when it has been so for a while: librdkafka waits for minutes."""
         if silent.passed:
+            what = f"{len(self._client)} records are not delivered yet"
             self._trouble.again(
-                str(self.failure("writing", f"{len(self._client)} records are not delivered yet"))
+                f"{self.failure(f'writing to {self._named_topics()}', what)}{self._missing()}"
             )
+
+    def _named_topics(self) -> str:
+        names = [repr(topic) for topic in sorted(self._topics)]
+        more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+        return f"topic {', '.join(names[:_NAMED])}{more}"
+
+    def _missing(self) -> str:
+        """What to add where the cluster answers that it has not one of the topics: librdkafka waits for it to come up."""
+        for topic in sorted(self._topics)[:_NAMED]:
+            try:
+                found = topics_of(self._client, topic, timeout_s=_LOOK_S).topics[topic]
+            except self._kafka.KafkaException:  # it does not answer, which the message says
+                return ""
+            if not found.partitions:
+                return f"; topic {topic!r} does not exist"
+        return ""
 
     def check(self) -> None:
         """Raise when something was not delivered."""
