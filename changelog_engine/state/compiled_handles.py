@@ -72,7 +72,7 @@ def compiled(handle: _Handle) -> _Handle:
         methods = {name: names[name] for name in _METHODS if name in names}
         methods |= _in_c(general, methods, written)
         about = {"__module__": general.__module__, "__doc__": general.__doc__}
-        made: Any = object.__new__(type(general.__name__, (general,), {**about, **methods}))
+        made: Any = object.__new__(type(_SHOWN[general], (general,), {**about, **methods}))
         # One by one: Python finds a method 17 ns sooner on an object that has no dict of its own, as one has whose
         # __dict__ was asked for, or whose class was set.
         for name, part in vars(handle).items():
@@ -438,6 +438,16 @@ def _map_calls(handle: MapHandle) -> _Calls:
     return calls
 
 
+# What Python's own errors call a handle: "'ValueState' object has no attribute 'get'".
+_SHOWN: dict[type, str] = {
+    CellHandle: "ValueState",
+    LoggingCell: "ValueState",
+    CopyingCell: "ValueState",
+    ReducingHandle: "ReducingState",
+    AggregatingHandle: "AggregatingState",
+    ListHandle: "ListState",
+    MapHandle: "MapState",
+}
 _WRITERS: dict[type, Callable[[Any], _Written]] = {
     CellHandle: _cell,
     LoggingCell: _cell,

@@ -246,3 +246,16 @@ def test_importing_the_tools_imports_neither_spark_nor_pytest() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_errors_of_python_name_the_state_as_the_api_does() -> None:
+    class Misspelt(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+        def process_element(self, value: Any, ctx: Any) -> Any:
+            self.count.get()
+
+    refused = pytest.raises(UserFunctionError, match="'ValueState' object has no attribute 'get'")
+    with KeyedHarness(Misspelt(), lambda word: word, Types.STRING()) as harness, refused:
+        harness.process_element("a", 1)
