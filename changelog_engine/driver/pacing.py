@@ -20,7 +20,6 @@ OVERLAPPING = 3  # epochs that overlap, which count together
 _GROWTH = 8
 _REMEMBERED = 16  # epochs
 _FEW = 10  # records that an epoch may read where they are rare
-_SHORT_IN_AN_INTERVAL = 10  # epochs of which so many fit between two checkpoints are short
 _ALONE = 3  # so many epochs that read something, each with one behind it that found nothing: records are rare
 
 
@@ -91,11 +90,7 @@ class EpochSizer:
 
 
 class BarrierClock:
-    """Decides which epochs end with a checkpoint: the one whose end is nearest to when that is due.
-
-    Where epochs are short beside the interval it is the last one that does not end later, should it take half as long again
-    as expected: results that are shown with a checkpoint wait no longer than an interval for it. With long ones that would
-    be many more checkpoints. All times are the monotonic clock's.
+    """Decides which epochs end with a checkpoint. All times are the monotonic clock's.
 
     Args:
         interval_ms: between the starts of two checkpoints; None for never.
@@ -114,8 +109,7 @@ class BarrierClock:
         if self.interval_ms is None:
             return False
         at = now_ms + expected_ms
-        early_ms = self._early_ms(expected_ms)
-        return at + early_ms >= self._due_ms and at - self._ended_ms >= self.min_pause_ms
+        return at + expected_ms / 2 >= self._due_ms and at - self._ended_ms >= self.min_pause_ms
 
     def due_behind(self, now_ms: MonotonicMs, expected_ms: float, barrier: bool) -> bool:
         """Whether the epoch behind the one that runs shall end with a barrier, when both end as expected.
@@ -129,18 +123,10 @@ class BarrierClock:
         due_ms = ends_ms + self.interval_ms if barrier else self._due_ms
         paused_ms = ends_ms if barrier else self._ended_ms
         at = ends_ms + expected_ms
-        return at + self._early_ms(expected_ms) >= due_ms and at - paused_ms >= self.min_pause_ms
-
-    def _early_ms(self, expected_ms: float) -> float:
-        """How much earlier than it is due a checkpoint may be, rather than an epoch that takes about this long later."""
-        short = expected_ms * _SHORT_IN_AN_INTERVAL <= (self.interval_ms or 0)
-        return expected_ms * 1.5 if short else expected_ms / 2
+        return at + expected_ms / 2 >= due_ms and at - paused_ms >= self.min_pause_ms
 
     def left_ms(self, now_ms: MonotonicMs, expected_ms: float) -> float:
-        """How long to rest at most before an epoch that takes about this long: one is due then, and ends half of it before.
-
-        Infinite without checkpoints.
-        """
+        """How long until an epoch that then starts and takes about this long is due; infinite without checkpoints."""
         if self.interval_ms is None:
             return math.inf
         begins_ms = max(self._due_ms - 1.5 * expected_ms, self._ended_ms + self.min_pause_ms - expected_ms)
