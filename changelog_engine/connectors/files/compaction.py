@@ -307,9 +307,11 @@ class HeldFiles:
             with self._store.naming(marker):
                 stream.write(json.dumps(text).encode())
             self._store.persist(stream, marker, closing=True)
-        except StorageError:
-            # A driver that was replaced may be about to show the same file.
-            if self._store.exists(temporary) and not self._store.exists(marker):
+        except StorageError as error:
+            # A driver that was replaced may be about to show the same file. Of the marker that was there a moment ago
+            # a third may have taken itself for the one to write it again, so that it need not be there now.
+            written = isinstance(error.__cause__, FileExistsError) or self._store.exists(marker)
+            if self._store.exists(temporary) and not written:
                 raise
 
 
