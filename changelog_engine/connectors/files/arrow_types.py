@@ -193,14 +193,14 @@ def _narrow(value: Any) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """Arrow takes bytes for a text."""
+    """Arrow would take bytes as a str."""
     if not isinstance(value, str):
         raise TypeError(f"{shown(value)} is not a str")
     return value
 
 
 def _bytes(value: Any) -> Any:
-    """Arrow takes a text for bytes."""
+    """Arrow would take a str as bytes."""
     if isinstance(value, str):
         raise TypeError(f"{shown(value)} is not bytes")
     return value
