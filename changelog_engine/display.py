@@ -11,7 +11,6 @@ from __future__ import annotations
 import html
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from changelog_engine.types.typeinfo import shown
@@ -85,31 +84,6 @@ class Displayed(ABC):
 
     def _repr_html_(self) -> str:
         return html_of(self.display())
-
-
-def iso(time_ms: float) -> str:
-    """A time for messages and tables: UTC, to the millisecond. Times that a calendar doesn't have are their numbers."""
-    try:
-        when = datetime.fromtimestamp(time_ms / 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return f"{time_ms} ms" if isinstance(time_ms, int) else f"{time_ms:.0f} ms"
-    return when.isoformat(sep=" ", timespec="milliseconds").removesuffix("+00:00")
-
-
-def size_text(count: float) -> str:
-    """A number of bytes.
-
-    Example:
-        >>> size_text(900), size_text(34_791), size_text(5_000_000)
-        ('900 B', '34.8 kB', '5.0 MB')
-    """
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("kB", "MB", "GB", "TB"):
-        count /= 1000
-        if count < 999.95:
-            return f"{count:.1f} {unit}"
-    return f"{count:,.1f} TB"
 
 
 def printable(text: str) -> str:

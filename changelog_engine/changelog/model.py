@@ -15,8 +15,9 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
-from changelog_engine.display import Displayed, Document, Grid, iso, text_of
+from changelog_engine.display import Displayed, Document, Grid, text_of
 from changelog_engine.errors import FormatVersionError
+from changelog_engine.readable import iso
 
 FORMAT_VERSION = 1
 _INPUTS = "inputs"  # of a subtask's small state

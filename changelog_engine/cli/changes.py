@@ -23,16 +23,15 @@ from changelog_engine.cli.shown import (
     TakesPoints,
     Value,
     When,
-    counted,
     identified,
     missed_lines,
     shows,
     withheld_lines,
 )
-from changelog_engine.display import iso
 from changelog_engine.inspection.differences import Differences, EntryDifference, StateDifference, differences
 from changelog_engine.inspection.key_history import TIME_TO_LIVE, KeyChange, key_history
 from changelog_engine.inspection.states import entries_at
+from changelog_engine.readable import counted, iso
 
 
 @click.command()

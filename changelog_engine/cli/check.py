@@ -11,8 +11,8 @@ import click
 from rich.text import Text
 
 from changelog_engine.cli.console import console
-from changelog_engine.cli.shown import counted
 from changelog_engine.display import printable
+from changelog_engine.readable import counted
 from changelog_engine.static_check import Finding, Level, NotReadableError, Report, check_program
 
 ERRORS = 1

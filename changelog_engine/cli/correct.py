@@ -17,11 +17,12 @@ from changelog_engine.cli.given_corrections import (
     values_of_text,
 )
 from changelog_engine.cli.options import PATH, at_option, pickle_option
-from changelog_engine.cli.shown import Answer, Sheet, Value, counted, shows
+from changelog_engine.cli.shown import Answer, Sheet, Value, shows
 from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import repair
 from changelog_engine.inspection.points import open_point
 from changelog_engine.ledger.described import check_names, described_state
+from changelog_engine.readable import counted
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_of
 

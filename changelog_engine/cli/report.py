@@ -9,8 +9,9 @@ import click
 
 from changelog_engine.cli.options import PATH, at_option, most_option
 from changelog_engine.connectors.packages import Package
-from changelog_engine.display import printable, size_text
+from changelog_engine.display import printable
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.readable import size_text
 
 _PACKAGE = Package("the report needs", "jinja2", "ui", "jinja2")
 

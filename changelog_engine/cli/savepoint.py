@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
 
 import click
 from rich.text import Text
@@ -16,6 +15,7 @@ from changelog_engine.errors import ForeignPathError, FormatVersionError, Restor
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.readable import iso
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.savepoints.writer import create_savepoint
 
@@ -90,12 +90,11 @@ def dispose(paths: tuple[str, ...], yes: bool) -> None:
 
 
 def _cells(made: Savepoint) -> tuple[Text, ...]:
-    when = datetime.fromtimestamp(made.checkpoint.time_ms / 1000, UTC).isoformat(" ", timespec="milliseconds")
     cells = (
         f"{made.rows:,}",
         f"{made.bytes:,}",
         str(made.checkpoint.id),
-        when.removesuffix("+00:00"),
+        iso(made.checkpoint.time_ms),
         made.folder.name,
     )
     return tuple(Text(printable(cell)) for cell in cells)

@@ -20,9 +20,10 @@ from rich.text import Text
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.console import console, table_of, width_of
-from changelog_engine.display import iso, printable, size_text
+from changelog_engine.display import printable
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
+from changelog_engine.readable import iso, size_text
 
 _CUT = 300  # characters of a value in a table; JSON and CSV have all of it
 
@@ -120,16 +121,6 @@ def shows(command: Callable[..., Answer]) -> Callable[..., None]:
         sys.exit(answer.status)
 
     return shown
-
-
-def counted(number: int, what: str) -> str:
-    """A number and what it counts.
-
-    Example:
-        >>> counted(1, "job"), counted(1200, "checkpoint")
-        ('1 job', '1,200 checkpoints')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def identified(checkpoint: Checkpoint) -> dict[str, object]:

@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from changelog_engine.cli.options import PATH, at_option
-from changelog_engine.cli.shown import Answer, Sheet, counted, shows
+from changelog_engine.cli.shown import Answer, Sheet, shows
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql import QueryResult, query
+from changelog_engine.readable import counted
 
 
 @click.command()

@@ -8,13 +8,13 @@ import click
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import PATH, most_option
-from changelog_engine.cli.shown import Answer, Sheet, Size, When, counted, shows
-from changelog_engine.display import iso, size_text
+from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.jobs import FailedAttempt, JobStatus, job_status, list_jobs, metrics_of
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.lineage import RestoreDecision
+from changelog_engine.readable import counted, iso, size_text
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types.typeinfo import cut
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from changelog_engine.cli.options import PATH, most_option, point_option
-from changelog_engine.cli.shown import Answer, Sheet, Size, When, counted, shows
+from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
 from changelog_engine.inspection.timeline import (
     IMPORTED,
     REWOUND,
@@ -17,6 +17,7 @@ from changelog_engine.inspection.timeline import (
     Timeline,
     left_out,
 )
+from changelog_engine.readable import counted
 from changelog_engine.types.typeinfo import cut
 
 _MOST_LANES = 12  # of branches upon branches

@@ -26,6 +26,7 @@ from changelog_engine.demo.verdict import Verdict, accounts_of, compare
 from changelog_engine.demo.watching import JobSeen, counters, look
 from changelog_engine.display import printable
 from changelog_engine.errors import JobExecutionError
+from changelog_engine.readable import size_text
 
 _WATCHED = 4
 _POLL_S = 0.2
@@ -198,7 +199,7 @@ class Demo:
         lines = [
             f"[{sound}]{verdict.lost:,} lost, {verdict.doubled:,} doubled[/] of {self.extent.payments:,} payments",
             f"accounts   {verdict.accounts:,} compared, {len(verdict.wrong):,} differ",
-            f"changelog  {finished.mutations:,} mutations, {finished.bytes / 1e6:.1f} MB, {finished.checkpoint} checkpoints",
+            f"changelog  {finished.mutations:,} mutations, {size_text(finished.bytes)}, {finished.checkpoint} checkpoints",
             f"time       {seconds:.0f} s",
             *verdict.wrong[:5],
         ]

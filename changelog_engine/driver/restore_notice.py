@@ -15,6 +15,7 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.reading import RestoreSize, restore_size
+from changelog_engine.readable import size_text
 
 log = logging.getLogger("changelog_engine")
 
@@ -86,10 +87,10 @@ class RestoreNotice:
 
 def in_words(size: RestoreSize) -> str:
     """Such as "1,000,000 rows (12.0 MB) of the snapshot of checkpoint 7, and 4,096 (0.1 MB) of the log"."""
-    log_rows = f"{size.log_rows:,} {{}}({size.log_bytes / 1e6:.1f} MB) of the log"
+    log_rows = f"{size.log_rows:,} {{}}({size_text(size.log_bytes)}) of the log"
     if size.snapshot is None:
         return log_rows.format("rows ")
     return (
-        f"{size.snapshot_rows:,} rows ({size.snapshot_bytes / 1e6:.1f} MB) of the snapshot of checkpoint {size.snapshot}, "
+        f"{size.snapshot_rows:,} rows ({size_text(size.snapshot_bytes)}) of the snapshot of checkpoint {size.snapshot}, "
         f"and {log_rows.format('')}"
     )

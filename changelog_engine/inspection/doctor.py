@@ -17,6 +17,7 @@ from changelog_engine.api_names import Short, names_here
 from changelog_engine.errors import ChangelogEngineError, EnvironmentNotReadyError
 from changelog_engine.inspection.jobs import list_jobs
 from changelog_engine.java import check_java, find_java
+from changelog_engine.readable import size_text
 from changelog_engine.state import handles_in_c
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import row_loops
@@ -189,11 +190,7 @@ def _disk(what: str, folder: str) -> Check:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         return Check(what, WRONG, f"{folder}: {error}", "Make the folder, or set TMPDIR to another")
-    said = (
-        f"{folder}: {free / 1e9:,.1f} GB free"
-        if free >= _LITTLE_DISK
-        else f"{folder}: {free / 1e6:,.0f} MB free"
-    )
+    said = f"{folder}: {size_text(free)} free"
     if not os.access(folder, os.W_OK | os.X_OK):
         return Check(
             what, WRONG, f"{folder} is not writable", "Change its permissions, or use another folder"

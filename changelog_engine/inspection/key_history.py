@@ -18,7 +18,7 @@ from changelog_engine.changelog.part_reader import read_rows
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
-from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, iso
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
@@ -30,6 +30,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at, time_of
 from changelog_engine.ledger.reading import lineage_rows
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
+from changelog_engine.readable import iso
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.protocol import Storage

@@ -17,7 +17,7 @@ from changelog_engine.changelog.log_files import parse_row
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
-from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, iso
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.points import open_ledger
@@ -33,6 +33,7 @@ from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
 from changelog_engine.ledger.points import At, checkpoint_at, time_of
+from changelog_engine.readable import iso
 from changelog_engine.storage.protocol import Storage
 
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"

@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
-from changelog_engine.display import iso
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.readable import iso
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.protocol import Storage
 

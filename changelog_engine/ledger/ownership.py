@@ -13,7 +13,6 @@ import os
 import socket
 import uuid
 from collections.abc import Callable
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from changelog_engine.errors import FencedError, RestoreError, StorageError
 from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import newest_attempt_named
+from changelog_engine.readable import iso
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
 from changelog_engine.storage.locks import Lock, LockTakenError, is_locked
 from changelog_engine.storage.protocol import Storage
@@ -266,11 +266,7 @@ def _takeover(storage: Storage, strangers: list[str]) -> str:
             return f"another driver ({attempts[-1]})"
         return (
             f"another driver (attempt {attempt.id}, host {attempt.host}, pid {attempt.pid}, since "
-            f"{_iso(attempt.time_ms / 1000)})"
+            f"{iso(attempt.time_ms)})"
         )
     name = parse_row(strangers[-1])
     return f"another driver (attempt {name.attempt if name else '?'}, checkpoint {name.checkpoint if name else '?'})"
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

@@ -20,8 +20,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.display import iso
 from changelog_engine.errors import RestoreError
+from changelog_engine.readable import iso
 
 if TYPE_CHECKING:
     from changelog_engine.ledger.lineage import Lineage

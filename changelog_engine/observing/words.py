@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from changelog_engine.clock import WallMs
-from changelog_engine.display import size_text
 from changelog_engine.driver.figures import JobFigures, SourceFigures
 from changelog_engine.ledger.reading import RestoreSize
 from changelog_engine.operators.messages import MAX_WATERMARK
+from changelog_engine.readable import amount, counted, iso, size_text
 
 _LONG_MS = 86_400_000
 _LONG_EPOCH_MS = 5_000
 _RATE_MS = 500  # over less time a rate says nothing
-_STEPS = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
 class WorkersAtStart(NamedTuple):
@@ -62,7 +60,7 @@ def starting_words(
     text = f"restoring checkpoint {now.restored_from}"
     if size is not None:
         rows, total_bytes = size.snapshot_rows + size.log_rows, size.snapshot_bytes + size.log_bytes
-        text += f": {short(rows)} rows ({size_text(total_bytes)})"
+        text += f": {amount(rows)} rows ({size_text(total_bytes)})"
         if workers is not None and rows and workers.rows:
             text += f", {100 * min(workers.rows, rows) // rows} % read"
             if workers.reading_ms >= _RATE_MS:
@@ -86,11 +84,11 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         )
     elif seconds > 0:
         parts += [
-            f"{short((now.records_in - before.records_in) / seconds)} records/s in",
-            f"{short((now.records_out - before.records_out) / seconds)} out",
+            f"{amount((now.records_in - before.records_in) / seconds)} records/s in",
+            f"{amount((now.records_out - before.records_out) / seconds)} out",
         ]
         if now.all_mutations is not None and before.all_mutations is not None:
-            parts.append(f"{short((now.all_mutations - before.all_mutations) / seconds)} mutations/s")
+            parts.append(f"{amount((now.all_mutations - before.all_mutations) / seconds)} mutations/s")
     checkpoint = now.checkpoint
     if checkpoint is not None:
         parts.append(
@@ -103,9 +101,9 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         entries = sum(size.entries or 0 for size in states.values())
         size_bytes = sum(size.bytes or 0 for size in states.values())
         if entries:
-            parts.append(f"state {uid} {short(entries)} entries ({size_text(size_bytes)})")
+            parts.append(f"state {uid} {amount(entries)} entries ({size_text(size_bytes)})")
     if now.restarts:
-        parts.append(f"{now.restarts} {'restart' if now.restarts == 1 else 'restarts'}")
+        parts.append(counted(now.restarts, "restart"))
     if now.rescaled is not None:
         parts.append(now.rescaled.at)
     failed = now.upkeep.failed_in_a_row
@@ -121,9 +119,9 @@ def last_words(now: JobFigures) -> str:
     text = f"job {now.job!r} {how} after {seconds:.0f} s: {now.records_in:,} records"
     if now.folder is None:
         return text
-    text += f", {now.checkpoints:,} {'checkpoint' if now.checkpoints == 1 else 'checkpoints'}"
+    text += f", {counted(now.checkpoints, 'checkpoint')}"
     if now.restarts:
-        text += f", {now.restarts:,} {'restart' if now.restarts == 1 else 'restarts'}"
+        text += f", {counted(now.restarts, 'restart')}"
     if now.status == "FAILED":
         if now.uncovered:
             text += f"; at least {now.uncovered:,} records since the last checkpoint are read again by the next run"
@@ -136,28 +134,12 @@ def _lag(source: SourceFigures, wall_ms: WallMs) -> str:
     """How far a source is behind; "" when nothing is known."""
     parts = []
     if source.behind is not None:
-        parts.append(f"{short(source.behind)} records behind")
+        parts.append(f"{amount(source.behind)} records behind")
     watermark = source.watermark
     if watermark is not None and watermark < MAX_WATERMARK:
         late_ms = wall_ms - watermark
         if 0 <= late_ms < _LONG_MS:
             parts.append(f"event time {late_ms / 1000:.1f} s behind")
         else:
-            parts.append(f"event time {time_of(watermark)}")
+            parts.append(f"event time {iso(watermark, 'seconds')}")
     return f"{source.name}: {', '.join(parts)}" if parts else ""
-
-
-def time_of(ms: int) -> str:
-    """A moment for people; the number where it is out of range."""
-    try:
-        return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    except (ValueError, OverflowError, OSError):
-        return str(ms)
-
-
-def short(number: float) -> str:
-    """Such as 950, 12.3 k or 1.2 M."""
-    for least, unit in _STEPS:
-        if number >= least:
-            return f"{number / least:.1f} {unit}"
-    return f"{number:.0f}"

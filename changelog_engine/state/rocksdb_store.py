@@ -14,6 +14,7 @@ from rocksdict import Options, Rdict, WriteBatch, WriteOptions
 
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import DiskFullError, StorageError
+from changelog_engine.readable import size_text
 from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.sizes import TableSize
 
@@ -90,13 +91,16 @@ def _failure(path: str, what: str, error: Exception, needed_bytes: int) -> Stora
     except OSError:
         free = None
     held = _size_of(path)
-    needed = f"the {_mb(needed_bytes)} that it has to write now" if needed_bytes else "what it has to write"
-    left = "" if free is None else f", where {_mb(free)} are left"
+    needed = (
+        f"the {size_text(needed_bytes)} that it has to write now" if needed_bytes else "what it has to write"
+    )
+    left = "" if free is None else f", where {size_text(free)} are left"
     return DiskFullError(
-        f"disk full: RocksDB cannot {what} in {path}: there is no room for {needed}{left}. The folder holds {_mb(held)} of "
-        "state, and merging its files takes up to as much again for a while. Nothing that was acknowledged is lost: free "
-        f"space on that file system, raise the quota, or name folders on a larger disk by {keys.LOCAL_DIR.key}, and run "
-        "the job again: it goes on from its last checkpoint. More subtasks on more machines make each folder smaller",
+        f"disk full: RocksDB cannot {what} in {path}: there is no room for {needed}{left}. The folder holds "
+        f"{size_text(held)} of state, and merging its files takes up to as much again for a while. Nothing that was "
+        "acknowledged is lost: free space on that file system, raise the quota, or name folders on a larger disk by "
+        f"{keys.LOCAL_DIR.key}, and run the job again: it goes on from its last checkpoint. More subtasks on more machines "
+        "make each folder smaller",
         path,
         needed_bytes,
         free,
@@ -113,10 +117,6 @@ def _size_of(path: str) -> int:
             except OSError:  # RocksDB removes files as it merges them
                 continue
     return total
-
-
-def _mb(size: int) -> str:
-    return f"{size / (1 << 20):,.1f} MB"
 
 
 class BatchWriter:

@@ -22,7 +22,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from changelog_engine.display import iso
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import JobSummary, job_status, list_jobs
@@ -30,6 +29,7 @@ from changelog_engine.inspection.key_history import KeyChange, key_history
 from changelog_engine.inspection.states import StateSummary, states_at
 from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.job_path import open_job
+from changelog_engine.readable import iso
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.ui.commands import commands_at, explain_command, explained_state
 from changelog_engine.ui.drawing import draw_life, timeline_values

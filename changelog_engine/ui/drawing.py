@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from changelog_engine.display import iso, size_text
 from changelog_engine.inspection.key_history import KeyChange
 from changelog_engine.inspection.timeline import (
     CANCELLED,
@@ -28,9 +27,9 @@ from changelog_engine.inspection.timeline import (
     left_out,
 )
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
+from changelog_engine.readable import amount, duration, iso, size_text
 from changelog_engine.ui.opened_job import Detail, OpenedJob
 from changelog_engine.ui.tree import Run, Tree
-from changelog_engine.ui.values import amount, duration
 
 EDGE = 14  # left and right of the plot
 _COLUMN = 4  # least width of a column, pixels

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.readable import size_text
 
 _TIMEOUT_S = 300.0
 _PATIENCE_S = 3.0  # for a question before this one, whose asker has just gone
@@ -177,7 +178,7 @@ def _answer_in(answer: Path, status: int | None, said: str) -> dict[str, Any]:
         raise CannotExplainError(f"explain {how} without an answer", said) from None
     if len(data) > _MOST_ANSWER_BYTES:
         raise CannotExplainError(
-            f"the explanation has over {_MOST_ANSWER_BYTES / 1_000_000:g} MB: use the command", said
+            f"the explanation has over {size_text(_MOST_ANSWER_BYTES)}: use the command", said
         )
     try:
         found = json.loads(data)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.display import iso, size_text
 from changelog_engine.inspection.jobs import JobStatus
 from changelog_engine.inspection.timeline import AttemptRow
+from changelog_engine.readable import iso, size_text
 from changelog_engine.ui.opened_job import OpenedJob
 from changelog_engine.ui.operator_graph import GraphPicture, draw_graph
 

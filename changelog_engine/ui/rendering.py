@@ -9,9 +9,9 @@ from pathlib import Path
 
 import jinja2
 
-from changelog_engine.display import iso, size_text
+from changelog_engine.readable import amount, duration, iso, size_text
 from changelog_engine.types.typeinfo import cut
-from changelog_engine.ui.values import amount, duration, shown, type_name
+from changelog_engine.ui.values import shown, type_name
 
 HERE = Path(__file__).parent
 

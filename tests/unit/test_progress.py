@@ -64,8 +64,8 @@ NOTHING = JobFigures(job="words", at_ms=1_000)
 class TestWords:
     def test_a_running_job(self) -> None:
         assert running_words(SOME, NOTHING, WallMs(8_200)) == (
-            "15.0 k records/s in, 300 out, 4.0 k mutations/s, checkpoint 12 (41 ms, 1.2 MB), "
-            "numbers: 1.2 k records behind, event time 3.2 s behind, slowest count (75% of the work), "
+            "15.0 k records/s in, 300 out, 4,000 mutations/s, checkpoint 12 (41 ms, 1.2 MB), "
+            "numbers: 1,234 records behind, event time 3.2 s behind, slowest count (75% of the work), "
             "state count 1.2 M entries (80.0 MB)"
         )
 
@@ -104,7 +104,7 @@ class TestWords:
             ("STARTING", "starting Spark (2 s)"),
             ("RESTARTING", "waiting to restart, restart 2 (2 s)"),
             ("RUNNING", "workers 3 of 8 (2 s)"),
-            ("RESTORING", "restoring checkpoint 7: 1.0 k rows (3.0 MB), 25 % read, 500.0 kB/s, workers 3 of 8 (2 s)"),
+            ("RESTORING", "restoring checkpoint 7: 1,000 rows (3.0 MB), 25 % read, 500.0 kB/s, workers 3 of 8 (2 s)"),
         ],
     )  # fmt: skip
     def test_a_start(self, status: str, expected: str) -> None:
@@ -116,7 +116,7 @@ class TestWords:
         now = replace(NOTHING, status="RESTORING", status_ms=1_000, restored_from=7)
         size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
         assert starting_words(now, 3_000, WorkersAtStart(0, 8, 0, 0), size) == (
-            "restoring checkpoint 7: 1.0 k rows (3.0 MB), workers 0 of 8 (2 s)"
+            "restoring checkpoint 7: 1,000 rows (3.0 MB), workers 0 of 8 (2 s)"
         )
 
     def test_first_and_last(self) -> None:

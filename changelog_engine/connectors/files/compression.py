@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.errors import NotSupportedError
+from changelog_engine.readable import counted
 
 BROKEN_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, pa.ArrowException)
 _OPENERS: dict[str, Callable[[Any], Any]] = {
@@ -123,7 +124,7 @@ class _Pieces(io.RawIOBase):
     def _place(self) -> str:
         if not self._pieces_read:
             return ""
-        return f" behind {self._pieces_read} whole part{'s' if self._pieces_read > 1 else ''}"
+        return f" behind {counted(self._pieces_read, 'whole part')}"
 
 
 def decompressor(name: str) -> Callable[[Any], Any] | None:
