@@ -15,7 +15,8 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from changelog_engine.config.names import writable
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.config.numbers import whole_number as whole_number
+from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.typeinfo import a_class
@@ -25,16 +26,6 @@ T = TypeVar("T")
 MAX_PARALLELISM_LIMIT = 1 << 15
 PARALLELISM_DEFAULT = -1  # what ExecutionConfig has under these names
 PARALLELISM_UNKNOWN = -2
-
-
-def whole_number(value: Any, what: str, least: int, most: int | None = None) -> int:
-    """The value if it is an int within the bounds."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ArgumentTypeError(f"{what} must be a whole number, got {value!r}")
-    if value < least or (most is not None and value > most):
-        bounds = f"at least {least}" if most is None else f"between {least} and {most}"
-        raise ConfigurationError(f"{what} must be {bounds}, got {value}")
-    return value
 
 
 def parallelism(value: Any, what: str) -> int:

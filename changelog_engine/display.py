@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from changelog_engine.config.numbers import is_number
 from changelog_engine.types.typeinfo import shown
 
 MOST_ROWS = 20
@@ -119,7 +120,7 @@ def _html_table(grid: Grid) -> Iterator[str]:
     yield f"<thead><tr>{heads}</tr></thead><tbody>"
     for row in grid.kept():
         cells = "".join(
-            f'<td style="text-align:{"right" if _is_number(cell) else "left"};padding:2px 10px;vertical-align:top;{_EDGE}'
+            f'<td style="text-align:{"right" if is_number(cell) else "left"};padding:2px 10px;vertical-align:top;{_EDGE}'
             f'{";" + _MONO if isinstance(cell, Literal) else ""}">{_escaped(_cell(cell))}</td>'
             for cell in row
         )
@@ -150,7 +151,7 @@ def _text_table(grid: Grid) -> Iterator[str]:
         [printable(_cut(cell, _CELL if n == last else _COLUMN)) for n, cell in enumerate(row)] for row in rows
     ]
     widths = [max(len(row[n]) for row in cells) for n in range(last + 1)]
-    right = [all(_is_number(row[n]) for row in grid.kept()) for n in range(last + 1)]
+    right = [all(is_number(row[n]) for row in grid.kept()) for n in range(last + 1)]
     for row in cells:
         padded = [
             cell.rjust(width) if aligned else cell.ljust(width)
@@ -167,16 +168,12 @@ def _bounded(text: str) -> list[str]:
     return lines if more <= 0 else [*lines[:_MOST_LINES], f"... and {more:,} more lines"]
 
 
-def _is_number(cell: Any) -> bool:
-    return isinstance(cell, (int, float)) and not isinstance(cell, bool)
-
-
 def _cell(cell: Any) -> str:
     if isinstance(cell, Literal):
         return shown(cell.value, _CELL)
     if cell is None:
         return "-"
-    return f"{cell:,}" if _is_number(cell) else _cut(str(cell), _CELL)
+    return f"{cell:,}" if is_number(cell) else _cut(str(cell), _CELL)
 
 
 def _cut(text: str, most: int) -> str:

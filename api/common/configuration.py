@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, cast
 
 from changelog_engine.config import find, parse_bool, parse_float, parse_int
 from changelog_engine.config.names import writable
+from changelog_engine.config.numbers import is_number
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types.java_text import double_text
 
@@ -269,7 +270,7 @@ class Configuration(NamesOfPyFlink):
 
 
 def _number(value: Any, what: str) -> float:
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
+    if is_number(value):
         with contextlib.suppress(OverflowError):
             return float(value)
     raise ArgumentTypeError(f"{what} must be a float or an int that fits one, got {value!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from changelog_engine.config.numbers import is_number
 from changelog_engine.errors import ArgumentTypeError
 
 from .._arguments import whole_number
@@ -132,11 +133,11 @@ class _ExponentialDelayRestart(RestartStrategyConfiguration):
         self._initial_ms = whole_number(initial_backoff, f"{what}: initial_backoff", 1)
         self._max_ms = whole_number(max_backoff, f"{what}: max_backoff", self._initial_ms)
         self._reset_ms = whole_number(reset_backoff_threshold, f"{what}: reset_backoff_threshold", 1)
-        if not isinstance(backoff_multiplier, (int, float)) or not 1 <= backoff_multiplier < float("inf"):
+        if not is_number(backoff_multiplier) or not 1 <= backoff_multiplier < float("inf"):
             raise ArgumentTypeError(
                 f"{what}: backoff_multiplier must be a number from 1, got {backoff_multiplier!r}"
             )
-        if not isinstance(jitter_factor, (int, float)) or not 0 <= jitter_factor < 1:
+        if not is_number(jitter_factor) or not 0 <= jitter_factor < 1:
             raise ArgumentTypeError(
                 f"{what}: jitter_factor must be a number from 0 to 1, got {jitter_factor!r}"
             )

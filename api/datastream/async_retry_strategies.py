@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic
 
+from changelog_engine.config.numbers import above_zero
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
@@ -158,7 +159,7 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
         self._max_attempts = _arguments.whole_number(max_attempts, "FixedDelayRetryStrategy: max_attempts", 1)
-        self._backoff_time_millis = _positive(
+        self._backoff_time_millis = above_zero(
             backoff_time_millis, "FixedDelayRetryStrategy: backoff_time_millis"
         )
         self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
@@ -206,9 +207,9 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
     ) -> None:
         what = "ExponentialBackoffDelayRetryStrategy"
         self._max_attempts = _arguments.whole_number(max_attempts, f"{what}: max_attempts", 1)
-        self._initial_delay = _positive(initial_delay, f"{what}: initial_delay")
-        self._max_retry_delay = _positive(max_retry_delay, f"{what}: max_retry_delay")
-        self._multiplier = _positive(multiplier, f"{what}: multiplier")
+        self._initial_delay = above_zero(initial_delay, f"{what}: initial_delay")
+        self._max_retry_delay = above_zero(max_retry_delay, f"{what}: max_retry_delay")
+        self._multiplier = above_zero(multiplier, f"{what}: multiplier")
         self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
 
     def can_retry(self, current_attempts: int) -> bool:
@@ -228,12 +229,6 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
     def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
         """What calls for another attempt."""
         return self._predicate
-
-
-def _positive(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ArgumentTypeError(f"{what} must be a number greater than 0, got {value!r}")
-    return value
 
 
 NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()

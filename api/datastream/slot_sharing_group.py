@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import Annotated, Any, Self
 
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+from changelog_engine.config.numbers import above_zero
+from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 from .. import _arguments
 from .._unsupported import module_getattr
@@ -103,12 +104,7 @@ class MemorySize:
         return f"MemorySize(bytes_size={self._bytes})"
 
 
-def _above_zero(value: Any, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
-        raise ArgumentTypeError(f"{what} must be a number above 0, got {value!r}")
-
-
-_Amount = Annotated[float, _above_zero]
+_Amount = Annotated[float, above_zero]
 _Size = Annotated[MemorySize, _arguments.SuchAs("MemorySize.of_mebi_bytes(64)")]
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.types import Types
 
 _LONG_MIN, _LONG_MAX = -(2**63), 2**63 - 1
@@ -29,12 +29,8 @@ class NumberSequenceSource(Source):
     parallel = True
 
     def __init__(self, start: int, end: int) -> None:
-        bounds: dict[str, Any] = {"start": start, "end": end}
-        for name, bound in bounds.items():
-            if isinstance(bound, bool) or not isinstance(bound, int) or not _LONG_MIN <= bound <= _LONG_MAX:
-                raise ArgumentTypeError(
-                    f"NumberSequenceSource: {name} must be a 64-bit whole number, got {bound!r}"
-                )
+        for name, bound in (("start", start), ("end", end)):
+            whole_number(bound, f"NumberSequenceSource: {name}", _LONG_MIN, _LONG_MAX)
         if start > end:
             raise ConfigurationError(f"NumberSequenceSource: start {start} is above end {end}; swap them")
         self.start = start

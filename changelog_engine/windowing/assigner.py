@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
+from changelog_engine.errors import ArgumentTypeError, InvalidJobError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.serializers import WindowSerializer
 from changelog_engine.windowing.trigger import Trigger
@@ -139,16 +139,3 @@ def milliseconds(span: Any, what: str) -> int:
     if to_milliseconds is None:
         raise ArgumentTypeError(f"{what} must be a Time such as Time.seconds(1), got {span!r}")
     return int(to_milliseconds())
-
-
-def whole(value: Any, what: str, least: int | None = None) -> int:
-    """A value, which must be an int and at least ``least``.
-
-    Raises:
-        ConfigurationError: it is something else, or less.
-    """
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise ArgumentTypeError(f"{what} must be a whole number, got {value!r}")
-    if least is not None and value < least:
-        raise ConfigurationError(f"{what} must be at least {least}, got {value}")
-    return value

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
-from changelog_engine.windowing.assigner import WindowAssigner, whole
+from changelog_engine.windowing.assigner import WindowAssigner
 from changelog_engine.windowing.other_triggers import CountTrigger, NeverTrigger, PurgingTrigger
 from changelog_engine.windowing.reserved import ReservedState
 from changelog_engine.windowing.serializers import CountWindowSerializer, GlobalWindowSerializer
@@ -57,7 +58,7 @@ class CountTumblingWindowAssigner(CountWindows):
 
     def __init__(self, window_size: int) -> None:
         super().__init__()
-        self.size = self.slide = whole(window_size, "CountTumblingWindowAssigner: the size", 1)
+        self.size = self.slide = whole_number(window_size, "CountTumblingWindowAssigner: the size", 1)
 
     @staticmethod
     def of(window_size: int) -> CountTumblingWindowAssigner:
@@ -83,8 +84,8 @@ class CountSlidingWindowAssigner(CountWindows):
 
     def __init__(self, window_size: int, window_slide: int) -> None:
         super().__init__()
-        self.size = whole(window_size, "CountSlidingWindowAssigner: the size", 1)
-        self.slide = whole(window_slide, "CountSlidingWindowAssigner: the slide", 1)
+        self.size = whole_number(window_size, "CountSlidingWindowAssigner: the size", 1)
+        self.slide = whole_number(window_slide, "CountSlidingWindowAssigner: the slide", 1)
 
     @staticmethod
     def of(window_size: int, window_slide: int) -> CountSlidingWindowAssigner:

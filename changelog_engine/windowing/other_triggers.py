@@ -5,10 +5,11 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
-from changelog_engine.windowing.assigner import milliseconds, whole
+from changelog_engine.windowing.assigner import milliseconds
 from changelog_engine.windowing.reserved import ReservedState
 from changelog_engine.windowing.trigger import Trigger, TriggerResult
 from changelog_engine.windowing.windows import Window
@@ -29,7 +30,7 @@ class CountTrigger(Trigger[Any, Any]):
     """
 
     def __init__(self, window_size: int) -> None:
-        self.window_size = whole(window_size, "CountTrigger: the number of elements", 1)
+        self.window_size = whole_number(window_size, "CountTrigger: the number of elements", 1)
         self._count = ReservedState("__count", StateKind.REDUCING, Types.LONG(), operator.add)
 
     @staticmethod
@@ -151,7 +152,7 @@ class ProcessingTimeoutTrigger(Trigger[Any, Any]):
         should_clear_on_timeout: bool = True,
     ) -> None:
         self.nested_trigger = _trigger(nested_trigger, "ProcessingTimeoutTrigger: nested_trigger")
-        self.interval = whole(interval, "ProcessingTimeoutTrigger: the interval in ms", 1)
+        self.interval = whole_number(interval, "ProcessingTimeoutTrigger: the interval in ms", 1)
         self.reset_timer_on_new_record = reset_timer_on_new_record
         self.should_clear_on_timeout = should_clear_on_timeout
         self._timeout = ReservedState("__timeout", StateKind.VALUE, Types.LONG())

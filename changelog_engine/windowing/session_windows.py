@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any, Self
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.assigner import (
@@ -14,7 +15,6 @@ from changelog_engine.windowing.assigner import (
     WindowAssigner,
     milliseconds,
     timestamp_of,
-    whole,
 )
 from changelog_engine.windowing.serializers import TimeWindowSerializer
 from changelog_engine.windowing.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
@@ -66,7 +66,7 @@ class _ProcessingTime(SessionWindows):
 
 class _FixedGap(SessionWindows):
     def __init__(self, session_gap: int) -> None:
-        self.session_gap = whole(session_gap, f"{type(self).__name__}: the gap in ms", 1)
+        self.session_gap = whole_number(session_gap, f"{type(self).__name__}: the gap in ms", 1)
 
     @classmethod
     def with_gap(cls, size: Any) -> Self:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Self
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
-from changelog_engine.windowing.assigner import milliseconds, whole
+from changelog_engine.windowing.assigner import milliseconds
 from changelog_engine.windowing.reserved import ReservedState
 from changelog_engine.windowing.trigger import Trigger, TriggerResult
 from changelog_engine.windowing.windows import Window
@@ -92,7 +93,7 @@ class _Continuous(Trigger[Any, Any]):
     """What both continuous triggers share: the time of the next firing is state of the window."""
 
     def __init__(self, interval: int) -> None:
-        self.interval = whole(interval, f"{type(self).__name__}: the interval in ms", 1)
+        self.interval = whole_number(interval, f"{type(self).__name__}: the interval in ms", 1)
         self._next = ReservedState("__fire_time", StateKind.REDUCING, Types.LONG(), min)
 
     @classmethod

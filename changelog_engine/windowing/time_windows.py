@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.windowing.assigner import WindowAssigner, milliseconds, timestamp_of, whole
+from changelog_engine.windowing.assigner import WindowAssigner, milliseconds, timestamp_of
 from changelog_engine.windowing.serializers import TimeWindowSerializer
 from changelog_engine.windowing.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
 from changelog_engine.windowing.windows import TimeWindow
@@ -60,8 +61,8 @@ class _ProcessingTime(AlignedWindows):
 class _Tumbling(AlignedWindows):
     def __init__(self, size: int, offset: int = 0) -> None:
         name = type(self).__name__
-        self.size = self.slide = whole(size, f"{name}: the size in ms", 1)
-        self.offset = whole(offset, f"{name}: the offset in ms")
+        self.size = self.slide = whole_number(size, f"{name}: the size in ms", 1)
+        self.offset = whole_number(offset, f"{name}: the offset in ms")
         if abs(offset) >= size:
             raise ConfigurationError(
                 f"{name}: the offset must be smaller than the size, {size} ms; got {offset} ms"
@@ -90,9 +91,9 @@ class _Tumbling(AlignedWindows):
 class _Sliding(AlignedWindows):
     def __init__(self, size: int, slide: int, offset: int = 0) -> None:
         name = type(self).__name__
-        self.size = whole(size, f"{name}: the size in ms", 1)
-        self.slide = whole(slide, f"{name}: the slide in ms", 1)
-        self.offset = whole(offset, f"{name}: the offset in ms")
+        self.size = whole_number(size, f"{name}: the size in ms", 1)
+        self.slide = whole_number(slide, f"{name}: the slide in ms", 1)
+        self.offset = whole_number(offset, f"{name}: the offset in ms")
         if abs(offset) >= slide:
             raise ConfigurationError(
                 f"{name}: the offset must be smaller than the slide, {slide} ms; got {offset} ms"

@@ -839,7 +839,7 @@ def test_pauses_of_strategies() -> None:
     for wrong in (0, -1, "1", True):
         with pytest.raises(ConfigurationError, match="max_attempts"):
             AsyncRetryStrategy.fixed_delay(wrong, 1, None, None)  # type: ignore[arg-type]
-        with pytest.raises(ConfigurationError, match="greater than 0"):
+        with pytest.raises(ConfigurationError, match="above 0"):
             AsyncRetryStrategy.fixed_delay(1, wrong, None, None)  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="result_predicate must be a function"):
         AsyncRetryStrategy.fixed_delay(1, 1, 5, None)  # type: ignore[arg-type]
