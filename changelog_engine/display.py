@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from changelog_engine.config.numbers import is_number
-from changelog_engine.types.typeinfo import shown
+from changelog_engine.types.typeinfo import cut, shown
 
 MOST_ROWS = 20
 _MOST_LINES = 200
@@ -148,7 +148,7 @@ def _text_table(grid: Grid) -> Iterator[str]:
     rows = [list(grid.columns), *([_cell(cell).replace("\n", " ") for cell in row] for row in grid.kept())]
     last = len(grid.columns) - 1
     cells = [
-        [printable(_cut(cell, _CELL if n == last else _COLUMN)) for n, cell in enumerate(row)] for row in rows
+        [printable(cut(cell, _CELL if n == last else _COLUMN)) for n, cell in enumerate(row)] for row in rows
     ]
     widths = [max(len(row[n]) for row in cells) for n in range(last + 1)]
     right = [all(is_number(row[n]) for row in grid.kept()) for n in range(last + 1)]
@@ -173,11 +173,7 @@ def _cell(cell: Any) -> str:
         return shown(cell.value, _CELL)
     if cell is None:
         return "-"
-    return f"{cell:,}" if is_number(cell) else _cut(str(cell), _CELL)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return f"{cell:,}" if is_number(cell) else cut(str(cell), _CELL)
 
 
 def _escaped(text: str) -> str:

@@ -24,8 +24,8 @@ from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.row_filter import in_groups
+from changelog_engine.ledger import snapshots
 from changelog_engine.ledger.reading import read_suffix
-from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
@@ -88,7 +88,7 @@ def fold_range(task: FoldTask) -> FoldResult:
         task.point, task.after, task.groups, frozenset([task.operator]), DICTIONARIES, _COLUMNS
     ):
         log.add(table)
-    storage = open_storage(open_storage(task.point.table).root.rpartition("/")[0]).child(SNAPSHOTS)
+    storage = snapshots.beside(open_storage(task.point.table))
     written: list[tuple[Piece, Part]] = []
     kept: list[Piece] = []
     wanted = [(TIMERS, task.groups), *((ENTRIES, groups) for groups in cut(task.groups, task.cells))]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
+from changelog_engine.config import options
 from changelog_engine.config.numbers import is_number
 from changelog_engine.errors import ArgumentTypeError
 
@@ -80,9 +81,9 @@ class _FixedDelayRestart(RestartStrategyConfiguration):
 
     def _options(self) -> dict[str, str]:
         return {
-            "restart-strategy.type": "fixed-delay",
-            "restart-strategy.fixed-delay.attempts": str(self._attempts),
-            "restart-strategy.fixed-delay.delay": f"{self._delay_ms} ms",
+            options.RESTART_STRATEGY.key: "fixed-delay",
+            options.FIXED_DELAY_ATTEMPTS.key: str(self._attempts),
+            options.FIXED_DELAY_DELAY.key: f"{self._delay_ms} ms",
         }
 
 
@@ -113,10 +114,10 @@ class _FailureRateRestart(RestartStrategyConfiguration):
 
     def _options(self) -> dict[str, str]:
         return {
-            "restart-strategy.type": "failure-rate",
-            "restart-strategy.failure-rate.max-failures-per-interval": str(self._failures),
-            "restart-strategy.failure-rate.failure-rate-interval": f"{self._interval_ms} ms",
-            "restart-strategy.failure-rate.delay": f"{self._delay_ms} ms",
+            options.RESTART_STRATEGY.key: "failure-rate",
+            options.FAILURE_RATE_MAX.key: str(self._failures),
+            options.FAILURE_RATE_INTERVAL.key: f"{self._interval_ms} ms",
+            options.FAILURE_RATE_DELAY.key: f"{self._delay_ms} ms",
         }
 
 
@@ -150,12 +151,12 @@ class _ExponentialDelayRestart(RestartStrategyConfiguration):
 
     def _options(self) -> dict[str, str]:
         return {
-            "restart-strategy.type": "exponential-delay",
-            "restart-strategy.exponential-delay.initial-backoff": f"{self._initial_ms} ms",
-            "restart-strategy.exponential-delay.max-backoff": f"{self._max_ms} ms",
-            "restart-strategy.exponential-delay.backoff-multiplier": repr(self._multiplier),
-            "restart-strategy.exponential-delay.reset-backoff-threshold": f"{self._reset_ms} ms",
-            "restart-strategy.exponential-delay.jitter-factor": repr(self._jitter),
+            options.RESTART_STRATEGY.key: "exponential-delay",
+            options.EXPONENTIAL_INITIAL.key: f"{self._initial_ms} ms",
+            options.EXPONENTIAL_MAX.key: f"{self._max_ms} ms",
+            options.EXPONENTIAL_MULTIPLIER.key: repr(self._multiplier),
+            options.EXPONENTIAL_RESET.key: f"{self._reset_ms} ms",
+            options.EXPONENTIAL_JITTER.key: repr(self._jitter),
         }
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 import click
 
 from changelog_engine.clock import wall_ms
+from changelog_engine.config.observing_options import PROGRESS
+from changelog_engine.config.options import BASE_PATH
 from changelog_engine.errors import EnvironmentNotReadyError
 from changelog_engine.spark.class_archive import (
     AFTER_STDIN,
@@ -126,8 +128,8 @@ def _run_a_job(unfinished: Path) -> str:
             "spark.driver.memory": "1g",
             "spark.driver.extraJavaOptions": " ".join(options),
             "spark.local.dir": scratch,
-            "state.changelog.dstl.dfs.base-path": scratch,
-            "changelog.progress.show": "never",
+            BASE_PATH.key: scratch,
+            PROGRESS.key: "never",
         }
         try:
             done = subprocess.run(

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.codec.arrow_columns import as_array, of_type, without_dictionary
-from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact, non_finite_text
+from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact
+from changelog_engine.types.java_text import double_text
 from changelog_engine.types.row_loops import LOOPS
 
 CHUNK_ROWS = 65_536
@@ -143,7 +144,7 @@ def float_texts(values: list[Any], names: bool) -> pa.Array:
     replaced = [values[index] for index in np.flatnonzero(nulls.to_numpy(zero_copy_only=False)).tolist()]
     if not names and any(value is not None for value in replaced):
         raise NotExact
-    found = ["null" if value is None else f'"{non_finite_text(value)}"' for value in replaced]
+    found = ["null" if value is None else f'"{double_text(value)}"' for value in replaced]
     return pc.replace_with_mask(texts, nulls, pa.array(found, pa.string()))
 
 

@@ -17,7 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from changelog_engine.types import Instant
-from changelog_engine.types.java_text import instant_text
+from changelog_engine.types.java_text import double_text, instant_text
 
 INT64_LOW = -(2**63)
 INT64_HIGH = 2**63 - 1
@@ -123,19 +123,12 @@ class FloatForm(JsonForm):
     def write(self, values: list[Any]) -> list[Any]:
         if all(map(math.isfinite, values)):
             return values
-        return [value if math.isfinite(value) else non_finite_text(value) for value in values]
+        return [value if math.isfinite(value) else double_text(value) for value in values]
 
     def from_json(self, values: list[Any]) -> list[Any]:
         if set(map(type, values)) <= {float, _NONE}:
             return values
         return [value if value is None else float(value) for value in values]
-
-
-def non_finite_text(value: float) -> str:
-    """The name of a float that JSON has no number for."""
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
 
 
 class BooleanForm(JsonForm):

@@ -15,9 +15,10 @@ import cloudpickle
 import orjson
 
 from changelog_engine.api_names import SHORT, long_name
-from changelog_engine.codec.forms import MAX_INT_BITS, is_plain, non_finite_text
+from changelog_engine.codec.forms import MAX_INT_BITS, is_plain
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.types import Instant, Row
+from changelog_engine.types.java_text import double_text
 from changelog_engine.types.row import field_names_of, values_of
 from changelog_engine.types.typeinfo import shown
 
@@ -110,7 +111,7 @@ def _readable(value: Any, depth: int) -> Any:
     if isinstance(value, int):
         return int(value) if value.bit_length() <= MAX_INT_BITS else f"int of {value.bit_length()} bits"
     if isinstance(value, float):
-        return float(value) if math.isfinite(value) else non_finite_text(value)
+        return float(value) if math.isfinite(value) else double_text(value)
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, (bytes, bytearray)):

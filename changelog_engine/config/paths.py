@@ -9,6 +9,11 @@ from urllib.parse import unquote, urlsplit
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: "C:" is a drive
 
 
+def is_uri(path: str) -> bool:
+    """Whether a path begins with a scheme."""
+    return _SCHEME.match(path) is not None
+
+
 def local_path(path: str) -> str | None:
     """The absolute path of the local file system that a path or ``file:`` URI names.
 
@@ -18,7 +23,7 @@ def local_path(path: str) -> str | None:
     Returns:
         The absolute path, or None when the URI names another file system.
     """
-    if not _SCHEME.match(path):
+    if not is_uri(path):
         return os.path.abspath(path)
     parts = urlsplit(path)
     if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):

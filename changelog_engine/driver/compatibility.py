@@ -15,8 +15,8 @@ from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.broadcast import SHARED, TYPES
-from changelog_engine.operators.state_types import REMOVED, restored_versions, same_type
-from changelog_engine.types import Types, type_from_spec
+from changelog_engine.operators.state_types import REMOVED, restored_versions, same_type, type_name
+from changelog_engine.types import Types
 from changelog_engine.windowing.namespaces import window_codec
 
 
@@ -112,10 +112,11 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
                 f"{checkpoint.id} was made with {operator['max_parallelism']}; key groups can't be moved between them. "
                 f"Call set_max_parallelism({operator['max_parallelism']}), or start empty with changelog.restore=none"
             )
-        if not same_type(operator.get("key_type"), None if stage.key_type is None else stage.key_type.spec()):
+        key_type = None if stage.key_type is None else stage.key_type.spec()
+        if not same_type(operator.get("key_type"), key_type):
             raise RestoreError(
-                f"operator {operator['name']!r} (uid {uid!r}) has keys of type {_type_name(stage.key_type)}, but in "
-                f"checkpoint {checkpoint.id} they are {_type_name(operator.get('key_type'))}; keys can't be converted. "
+                f"operator {operator['name']!r} (uid {uid!r}) has keys of type {type_name(key_type)}, but in "
+                f"checkpoint {checkpoint.id} they are {type_name(operator.get('key_type'))}; keys can't be converted. "
                 "Give key_by() the type that it had, give the operator another uid(), or start empty with "
                 "changelog.restore=none"
             )
@@ -304,10 +305,3 @@ def _without(ranges: list[list[int]], taken: list[list[int]]) -> list[list[int]]
                 cut.append([high + 1, last])
         ranges = cut
     return ranges
-
-
-def _type_name(found: Any) -> str:
-    """The name of a type, or of one as a checkpoint has it."""
-    if found is None:
-        return "PICKLED_BYTE_ARRAY (undeclared)"
-    return str((type_from_spec(found) if isinstance(found, dict) else found).name)

@@ -298,9 +298,8 @@ def _decimal(value: Decimal) -> orjson.Fragment:
 def _real(value: float) -> float | str | orjson.Fragment:
     if _PLAIN_FROM <= abs(value) < _PLAIN_BELOW or value == 0:
         return value
-    if math.isfinite(value):
-        return orjson.Fragment(double_text(value))
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    text = double_text(value)
+    return orjson.Fragment(text) if math.isfinite(value) else text
 
 
 def _timestamp(value: datetime.datetime) -> str:

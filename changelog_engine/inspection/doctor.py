@@ -14,6 +14,7 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from changelog_engine.api_names import Short, names_here
+from changelog_engine.config.paths import local_path
 from changelog_engine.errors import ChangelogEngineError, EnvironmentNotReadyError
 from changelog_engine.inspection.jobs import list_jobs
 from changelog_engine.java import check_java, find_java
@@ -240,6 +241,6 @@ def _listed(base: str) -> list[Check]:
 
 
 def _reach(base: str) -> str:
-    if "://" in base and not base.startswith("file:"):
+    if local_path(base) is None:
         return "Look at the bucket's name, the endpoint, the region and the credentials in the environment (AWS_...)"
     return "Name the folder above the jobs, and look at its permissions"

@@ -20,7 +20,8 @@ from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.types import TypeInformation
-from changelog_engine.types.row import Row
+from changelog_engine.types.java_text import double_text
+from changelog_engine.types.row import Row, field_names_of
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,18 @@ def values_of(
 
 
 def as_json(value: Any) -> Any:
-    """A key or value as JSON has it; what JSON has not is its readable text."""
+    """A key or value as JSON has it; what JSON has not is its readable text.
+
+    Example:
+        >>> as_json({"mean": float("nan"), "cells": (1, -float("inf"))})
+        {'mean': 'NaN', 'cells': [1, '-Infinity']}
+    """
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        return value if math.isfinite(value) else double_text(value)
     if isinstance(value, Row):
-        names = getattr(value, "_fields", None)
+        names = field_names_of(value)
         cells = [as_json(each) for each in value]
         return dict(zip(names, cells, strict=True)) if names else cells
     if isinstance(value, Withheld):

@@ -19,14 +19,11 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
+from changelog_engine.config.observing_options import METRICS_HOST, METRICS_PORT
 from changelog_engine.driver.figures import BUCKETS_MS, Histogram, JobFigures, JobMonitor
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.operators.messages import MAX_WATERMARK
 from changelog_engine.operators.metrics import MetricFigure
-
-PORT_KEY = "metrics.reporter.prometheus.port"
-HOST_KEY = "metrics.reporter.prometheus.host"
-DEFAULT_HOST = "127.0.0.1"
 
 PREFIX = "changelog_engine_"
 STATUSES = (
@@ -124,8 +121,8 @@ class _Endpoint:
             taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
             why = "another program listens there" if taken else str(error)
             raise ConfigurationError(
-                f"metrics can't be shown at {host}:{port}: {why}. Give {PORT_KEY} another port, or {HOST_KEY} another "
-                f"address, or leave {PORT_KEY} out to have no metrics"
+                f"metrics can't be shown at {host}:{port}: {why}. Give {METRICS_PORT.key} another port, or "
+                f"{METRICS_HOST.key} another address, or leave {METRICS_PORT.key} out to have no metrics"
             ) from error
         self.address = f"{host}:{self._server.server_port}"
 

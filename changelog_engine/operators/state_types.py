@@ -50,6 +50,11 @@ def describe(spec: StateSpec, key_type: TypeInformation | None) -> dict[str, Any
     return described
 
 
+def type_name(described: dict[str, Any] | None) -> str:
+    """What messages call a type that a checkpoint has; None for undeclared."""
+    return "PICKLED_BYTE_ARRAY (undeclared)" if described is None else type_from_spec(described).name
+
+
 def spec_of(described: dict[str, Any]) -> StateSpec:
     """The state as it is kept, from what a checkpoint says of it.
 
@@ -176,8 +181,11 @@ def _refusal(
 
 
 def _words(described: dict[str, Any], names: list[str]) -> str:
-    return ", ".join(f"{name.replace('_', ' ')} {_type_name(described.get(name))}" for name in sorted(names))
+    return ", ".join([_word(name, described.get(name)) for name in sorted(names)])
 
 
-def _type_name(described: Any) -> str:
-    return type_from_spec(described).name if isinstance(described, dict) else str(described)
+def _word(name: str, found: Any) -> str:
+    label = name.replace("_", " ")
+    if found is None and name != "key_type":  # keys have a type, if undeclared
+        return f"no {label}"
+    return f"{label} {type_name(found) if name.endswith('_type') else found}"

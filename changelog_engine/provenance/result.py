@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
-from changelog_engine.types.typeinfo import shown
+from changelog_engine.types.typeinfo import cut, shown
 
 _WIDTH = 80
 _SHOWN_READS = 8
@@ -376,7 +376,7 @@ def _reads(reads: Sequence[ExplainedMutation | HeldEntry], indent: str, seen: se
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+    return cut(line, _WIDTH)
 
 
 def _plain(value: Any) -> Any:

@@ -245,9 +245,13 @@ class Walk:
         self._value(node.subject)
         for case in node.cases:
             for each in ast.walk(case.pattern):
-                name = getattr(each, "name", None) or getattr(each, "rest", None)
-                if isinstance(each, (ast.MatchAs, ast.MatchStar, ast.MatchMapping)) and name:
-                    self._scope.give(name, UNKNOWN)
+                match each:
+                    case (
+                        ast.MatchAs(name=str(name))
+                        | ast.MatchStar(name=str(name))
+                        | ast.MatchMapping(rest=str(name))
+                    ):
+                        self._scope.give(name, UNKNOWN)
         self._branches([*(case.body for case in node.cases), []])
 
     def _bind(self, target: ast.expr, value: Value, node: ast.expr | None) -> None:

@@ -302,7 +302,7 @@ def _refuse_unknown(kind: Any) -> None:
 
 
 def _may_mark(table: DeltaTable) -> bool:
-    features = getattr(table.protocol(), "reader_features", None) or []
+    features = table.protocol().reader_features or []
     return "deletionVectors" in features
 
 

@@ -6,7 +6,6 @@ Invariant: keys and passwords, wherever they come from, are in no text that this
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -15,6 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from changelog_engine.config import local_path
+from changelog_engine.config.paths import is_uri
 from changelog_engine.errors import ConfigurationError
 
 _GCS_SCHEMES = ("gs", "gcs")
@@ -196,7 +196,7 @@ def public_uri(uri: str) -> str:
         >>> public_uri("s3://key:secret@bucket/a?region=x")
         's3://bucket/a'
     """
-    if not re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", uri):
+    if not is_uri(uri):
         return uri
     begin, separator, rest = uri.partition("//")
     place, slash, path = rest.partition("/")

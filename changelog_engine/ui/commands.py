@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import NamedTuple
 
+from changelog_engine.config.options import BASE_PATH
 from changelog_engine.inspection.key_history import KeyChange
 
 
@@ -41,7 +42,7 @@ def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:
         Command(
             "Rewind",
             "Run the program again from this checkpoint. The log gets a branch; what came after stays in it.",
-            _line("run", "--restore", checkpoint, "--job", job, "-D", f"{_BASE_PATH}={base}", "SCRIPT"),
+            _line("run", "--restore", checkpoint, "--job", job, "-D", f"{BASE_PATH.key}={base}", "SCRIPT"),
         ),
         Command(
             "Savepoint",
@@ -51,7 +52,7 @@ def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:
         Command(
             "Replay",
             "Run the program's code of now over what the job read from here on, and compare with the log.",
-            _line("replay", "--from", checkpoint, "--job", job, "-D", f"{_BASE_PATH}={base}", "SCRIPT"),
+            _line("replay", "--from", checkpoint, "--job", job, "-D", f"{BASE_PATH.key}={base}", "SCRIPT"),
         ),
         Command(
             "State",
@@ -77,9 +78,6 @@ def explained_state(change: KeyChange) -> str:
 def timeline_command(root: str, last: int) -> str:
     """The command that lists a number of the newest checkpoints."""
     return _line("timeline", root, "--last", last)
-
-
-_BASE_PATH = "state.changelog.dstl.dfs.base-path"
 
 
 def _line(*words: object) -> str:
