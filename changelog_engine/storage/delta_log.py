@@ -569,9 +569,11 @@ class DeltaLog:
             path = self.storage.join(commit_path(version))
             if version not in commits:
                 return path, "is gone"
-            wrong = _wrong_with(self.storage.read(commit_path(version)).to_pybytes())
-            if wrong:
-                return path, wrong
+            commit = self.storage.read(commit_path(version)).to_pybytes()
+            try:
+                actions_of(commit)
+            except ValueError as error:
+                return path, str(error)
         if named > covered:
             return (
                 self.storage.join(LAST_CHECKPOINT),
@@ -674,13 +676,32 @@ def commit_checksum(lines: Iterable[bytes], metadata: str) -> str:
     return f"{found:08x}"
 
 
-def is_intact(lines: Sequence[bytes], actions: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the actions of a commit are those that its writer took the checksum of; true for writers that took none.
+def actions_of(commit: bytes) -> list[dict[str, Any]]:
+    """What a commit does.
 
     Args:
-        lines: of the commit, none of them empty.
-        actions: what they say.
+        commit: the bytes of its file.
+
+    Raises:
+        ValueError: they are not what its writer wrote; the message follows the file's name.
     """
+    lines = [line for line in commit.splitlines() if line.strip()]
+    if not lines:
+        raise ValueError("is empty")
+    try:
+        actions = [json.loads(line) for line in lines]
+        intact = _is_intact(lines, actions)
+    except ValueError as error:
+        raise ValueError(f"is not JSON ({error})") from error
+    except (AttributeError, TypeError) as error:
+        raise ValueError("does not hold actions of a Delta table") from error
+    if not intact:
+        raise ValueError("has another checksum than its actions")
+    return actions
+
+
+def _is_intact(lines: Sequence[bytes], actions: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the actions are those that the writer took the checksum of; true for writers that took none."""
     for action in actions:
         info = action.get("commitInfo", {})
         wanted = (info.get("operationParameters") or {}).get(CHECKSUM)
@@ -688,18 +709,3 @@ def is_intact(lines: Sequence[bytes], actions: Sequence[Mapping[str, Any]]) -> b
             others = (line for line, other in zip(lines, actions, strict=True) if other is not action)
             return bool(wanted == commit_checksum(others, info.get("userMetadata", "")))
     return True
-
-
-def _wrong_with(commit: bytes) -> str | None:
-    lines = [line for line in commit.splitlines() if line.strip()]
-    if not lines:
-        return "is empty"
-    try:
-        actions = [json.loads(line) for line in lines]
-        if not is_intact(lines, actions):
-            return "has another checksum than its actions"
-    except ValueError as error:
-        return f"is not JSON ({error})"
-    except (AttributeError, TypeError):
-        return "does not hold actions of a Delta table"
-    return None

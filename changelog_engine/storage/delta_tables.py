@@ -288,17 +288,17 @@ def schema_of_json(text: str) -> pa.Schema:
 
 def _refuse_unknown(kind: Any) -> None:
     """Refuse types that the reader of schemas would take for others, such as intervals for numbers."""
-    if isinstance(kind, dict):
-        inside = [field["type"] for field in kind.get("fields", ())]
-        inside += [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
-        if kind.get("type") not in ("struct", "array", "map"):
-            raise NotSupportedError(
-                f"a column has the type {kind.get('type')!r}, which rows cannot hold; cast or drop it"
-            )
-        for one in inside:
-            _refuse_unknown(one)
-    elif kind not in _TYPES and not kind.startswith("decimal"):
-        raise NotSupportedError(f"a column has the type {kind!r}, which rows cannot hold; cast or drop it")
+    if isinstance(kind, dict) and kind.get("type") in ("struct", "array", "map"):
+        for field in kind.get("fields", ()):
+            _refuse_unknown(field["type"])
+        for part in ("elementType", "keyType", "valueType"):
+            if part in kind:
+                _refuse_unknown(kind[part])
+        return
+    known = not isinstance(kind, dict) and (kind in _TYPES or kind.startswith("decimal"))
+    if not known:
+        name = kind.get("type") if isinstance(kind, dict) else kind
+        raise NotSupportedError(f"a column has the type {name!r}, which rows cannot hold; cast or drop it")
 
 
 def _may_mark(table: DeltaTable) -> bool:
