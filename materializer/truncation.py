@@ -38,7 +38,14 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.protection import protected_checkpoints, protected_snapshots
 from changelog_engine.ledger.snapshots import Snapshots, snapshot_of
 from changelog_engine.ledger.suffix import counted_rows
-from changelog_engine.storage.delta_log import AddFile, CommitConflictError, CommitsGoneError, DeltaLog
+from changelog_engine.storage.delta_log import (
+    COMMIT_TRIES,
+    AddFile,
+    CommitConflictError,
+    CommitsGoneError,
+    DeltaLog,
+    overtaken,
+)
 from changelog_engine.storage.protocol import Storage
 from materializer.lock import MaterializerLock
 from materializer.merge import Change, merge_small
@@ -48,7 +55,6 @@ from materializer.sweep import expires, sweep
 
 MOST_ACTIONS = 1_000
 _PAUSE_S = 0.02
-_COMMIT_TRIES = 20
 
 
 class Truncation(NamedTuple):
@@ -127,7 +133,7 @@ def _truncate_log(
 ) -> tuple[Needed, int, int]:
     """Steps 1 and 2."""
     removed = added = 0
-    for _ in range(_COMMIT_TRIES):
+    for _ in range(COMMIT_TRIES):
         ledger = Ledger(log)
         lineage = ledger.lineage
         refuse_incomplete(ledger)
@@ -150,7 +156,7 @@ def _truncate_log(
             return stays, removed, added
     raise StorageError(
         f"could not truncate {log.storage.root}: drivers took the job over, or others truncated it, "
-        f"{_COMMIT_TRIES} times meanwhile"
+        f"{COMMIT_TRIES} times meanwhile"
     )
 
 
@@ -188,7 +194,7 @@ def _commit(log: DeltaLog, change: Change) -> bool:
     Whatever came in between that can't be read any more counts as such.
     Checkpoints in between do no harm.
     """
-    for _ in range(_COMMIT_TRIES):
+    for _ in range(COMMIT_TRIES):
         seen = log.version
         log.refresh()
         try:
@@ -204,9 +210,7 @@ def _commit(log: DeltaLog, change: Change) -> bool:
             return True
         except CommitConflictError:
             continue
-    raise StorageError(
-        f"could not commit to {log.storage.root}: others committed {_COMMIT_TRIES} times between"
-    )
+    raise overtaken(log.storage.root)
 
 
 def refuse_incomplete(ledger: Ledger) -> None:
@@ -233,7 +237,7 @@ def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
     """Step 3. A snapshot that can't be read stays until there is a newer one."""
     newest = max((checkpoint for checkpoint, _ in stays.snapshots), default=0)
     committed = max(stays.singles, default=0)
-    for _ in range(_COMMIT_TRIES):
+    for _ in range(COMMIT_TRIES):
         found = Snapshots(snapshots.storage, snapshots)
         usable = {(one.checkpoint, one.attempt): one.paths for one in found.usable()}
         kept = {path for who, files in usable.items() if who in stays.snapshots for path in files}
@@ -249,4 +253,4 @@ def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
             return len(gone)
         except CommitConflictError:
             continue
-    raise StorageError(f"could not commit to {snapshots.storage.root}: others committed between")
+    raise overtaken(snapshots.storage.root)

@@ -559,7 +559,7 @@ class DataStream(NamesOfPyFlink):
     ) -> DataStream:
         if self._transformation.keyed:
             raise InvalidJobError(
-                f"KeyedStream.{method} is not possible: key_by() says already where elements go; call "
+                f"KeyedStream.{method} is not possible, since key_by() decides where elements go: call "
                 f"{method} on the stream before key_by() or on a result of the keyed stream"
             )
         spec = PartitionSpec(way, custom, key_selector)

@@ -298,7 +298,9 @@ def _read_all(query: Any) -> bool:
 def _schema_of(dataframe: Any) -> Any:
     names = dataframe.schema.names
     if len(set(names)) != len(names) or not names:
-        raise ConfigurationError(f"from_spark needs a DataFrame with columns of different names, got {names}")
+        raise ConfigurationError(
+            f"from_spark needs a DataFrame in which no two columns have the same name, got {names}"
+        )
     return schema_of_json(dataframe.schema.json())
 
 

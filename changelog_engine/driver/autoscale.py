@@ -109,7 +109,7 @@ def bounds_of(plan: JobPlan, settings: JobSettings) -> ScalingBounds | None:
     if settings.checkpoint_interval_ms is None:
         raise ConfigurationError(
             "changelog.autoscale: a job is rescaled at a checkpoint, and this job makes none: call "
-            "env.enable_checkpointing(interval), or leave it out; BATCH mode never makes any"
+            "env.enable_checkpointing(interval), or remove the option. BATCH mode never makes checkpoints"
         )
     least, most = settings.autoscale_min_parallelism, settings.autoscale_max_parallelism
     if most is not None and most < least:

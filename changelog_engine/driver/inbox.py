@@ -98,6 +98,6 @@ def _wanted(document: dict[str, Any]) -> Parallelism:
     wanted = document.get("parallelism")
     if document.get("what") != RESCALE or not isinstance(wanted, int | dict):
         raise ConfigurationError(
-            "this driver does not understand the request: use changelog-engine of its version"
+            "this driver does not understand the request: ask with the changelog-engine of the driver's version"
         )
     return wanted

@@ -157,7 +157,8 @@ def _check_limit(plan: JobPlan, stage: Stage, wanted: int) -> None:
     if wanted > limit:
         raise ConfigurationError(
             f"operator {name!r} has max parallelism {limit}, so it cannot have parallelism {wanted}: its key groups cannot "
-            "be split further. Ask for less; set_max_parallelism() counts where a job starts empty"
+            "be split further. Ask for less. Another set_max_parallelism() counts only for a job that "
+            "starts with empty state"
         )
 
 

@@ -193,7 +193,7 @@ class MutationRange:
         if log.table_id() != self.table:
             raise ForeignPathError(
                 f"{self.path} is another changelog than the one that the table or stream was made of: the job's folder was "
-                "made anew. Make it anew"
+                "made anew. Make the table or stream anew, too"
             )
         ledger = Ledger(log)
         columns = self.wanted.typed

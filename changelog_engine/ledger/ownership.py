@@ -27,11 +27,9 @@ from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import newest_attempt_named
 from changelog_engine.readable import iso
-from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_log import COMMIT_TRIES, AddFile, CommitConflictError, DeltaLog, overtaken
 from changelog_engine.storage.locks import Lock, LockTakenError, is_locked
 from changelog_engine.storage.protocol import Storage
-
-_COMMIT_TRIES = 20
 
 
 class DriverLock:
@@ -179,7 +177,7 @@ def commit_fenced(
     """
     seen = log.version
     own = adds[-1].path
-    for tried in range(1, _COMMIT_TRIES + 1):
+    for tried in range(1, COMMIT_TRIES + 1):
         log.refresh()
         if check_fence(log, seen, own, who()):
             return
@@ -191,10 +189,8 @@ def commit_fenced(
             return
         except CommitConflictError as error:
             # Not proof that it failed: an object store may retry a put whose first answer was lost. The next look tells.
-            if tried == _COMMIT_TRIES:
-                raise StorageError(
-                    f"could not commit to {log.storage.root}: others committed {tried} times in between; try again"
-                ) from error
+            if tried == COMMIT_TRIES:
+                raise overtaken(log.storage.root) from error
         except StorageError:
             log.refresh()
             if not check_fence(log, seen, own, who()):

@@ -21,9 +21,7 @@ from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.snapshots import snapshot_of, warn_unusable
-from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
-
-_COMMIT_TRIES = 20
+from changelog_engine.storage.delta_log import COMMIT_TRIES, AddFile, CommitConflictError, DeltaLog, overtaken
 
 
 class SnapshotStore:
@@ -56,7 +54,7 @@ class SnapshotStore:
         files = [*adds, self._write_marker(checkpoint, parts, len(shared), extra or {})]
         marker = files[-1].path
         fresh = {add.path for add in files}
-        for _ in range(_COMMIT_TRIES):
+        for _ in range(COMMIT_TRIES):
             self.log.refresh()
             seen = self.log.version
             paths = self._paths()
@@ -80,7 +78,7 @@ class SnapshotStore:
                     self.log.make_durable()
                     return
                 raise
-        raise self._overtaken()
+        raise overtaken(self.log.storage.root)
 
     def _write_marker(
         self, checkpoint: Checkpoint, parts: Sequence[Part], shared: int, extra: dict[str, Any]
@@ -121,7 +119,7 @@ class SnapshotStore:
             snapshot = snapshot_of(path)
             return snapshot is not None and snapshot[0] < newest and snapshot[0] not in keep
 
-        for _ in range(_COMMIT_TRIES):
+        for _ in range(COMMIT_TRIES):
             self.log.refresh()
             paths = self._paths()
             of_the_log = self._of_the_log(paths)
@@ -134,7 +132,7 @@ class SnapshotStore:
             except CommitConflictError:
                 continue
         else:
-            raise self._overtaken()
+            raise overtaken(self.log.storage.root)
         # Everything of a retired snapshot on the disk, so that files a crash left behind go too.
         stays = self._of_the_log(self._paths())
         gone = [e.name for e in self.log.storage.list() if e.name not in stays and old(e.name)]
@@ -143,11 +141,6 @@ class SnapshotStore:
         for path in gone:
             self.log.storage.delete(path)
         return gone
-
-    def _overtaken(self) -> StorageError:
-        return StorageError(
-            f"could not commit to {self.log.storage.root}: others committed {_COMMIT_TRIES} times between"
-        )
 
     def _commit(self, adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any]) -> None:
         """Commit on top of the version that ``_paths`` was asked at."""

@@ -166,7 +166,7 @@ def _planned(
     """The tables with what they become, and the operators as a checkpoint's row has them."""
     uids: list[Any] = list(dict.fromkeys([*operators, *timers, *shared]))
     if not uids:
-        raise ConfigurationError("there is no operator: give bootstrap() a table for a state of at least one")
+        raise ConfigurationError("no operator is named: give bootstrap() a table for at least one state")
     _refuse_unknown("key_types", key_types, uids)
     _refuse_unknown("types", types, uids)
     if isinstance(max_parallelism, Mapping):

@@ -89,7 +89,9 @@ def _own(root: str) -> str:
     except OSError as error:
         raise ConfigurationError(f"{root} cannot be used for local state: {error}") from error
     if found.st_uid != os.getuid() or os.path.islink(path):
-        raise ConfigurationError(f"{path} belongs to somebody else: set state.backend.rocksdb.localdir")
+        raise ConfigurationError(
+            f"{path} belongs to another user: name a folder of your own by state.backend.rocksdb.localdir"
+        )
     return path
 
 

@@ -59,6 +59,7 @@ _READER_VERSION = 1
 _CHECKSUM = "_checksum-"
 _CHECKSUM_NAME = re.compile(rf"^{_CHECKSUM}(\d{{20}})-([0-9a-f]{{8}})$")
 _CLEANED = 10  # Delta checkpoints in an object store, from one clean-up of its old commits to the next
+COMMIT_TRIES = 20  # of one who looks again each time that another process was faster
 KEPT_S = 600.0  # how long commits stay, for writers and readers that are behind
 _ENGINE_INFO = "changelog-engine"
 CHECKSUM = "checksum"  # of a commit, among its operation's parameters
@@ -152,7 +153,7 @@ class DeltaLog:
         except (DeltaError, OSError) as error:
             raise StorageError(f"could not make the Delta table {storage.root} durable: {error}") from error
         if not made:
-            raise CommitConflictError(f"{storage.root} was made by somebody else just now")
+            raise CommitConflictError(f"{storage.root} was made by another process at the same time")
         return cls(storage)
 
     def properties(self) -> dict[str, str]:
@@ -486,9 +487,7 @@ class DeltaLog:
         except FileNotFoundError:
             checkpointed = self.last_checkpoint_version()
             if checkpointed > self.version:
-                raise CommitConflictError(
-                    f"version {self.version + 1} of {self.storage.root} was committed by another long ago"
-                ) from None
+                raise self._late() from None
             if checkpointed == self.version:
                 return  # somebody cleaned up behind the Delta checkpoint, which holds all of it
             raise self._lost(path, "is gone") from None
@@ -497,6 +496,11 @@ class DeltaLog:
         if not found.strip():
             raise self._lost(path, "is empty")
         self._tip = self.version, found
+
+    def _late(self) -> CommitConflictError:
+        return CommitConflictError(
+            f"version {self.version + 1} of {self.storage.root} was committed by another process long ago"
+        )
 
     def _lost(self, path: str, what: str) -> LostCommitError:
         full = self.storage.join(path)
@@ -517,9 +521,7 @@ class DeltaLog:
         cut = self._checkpoint_mark() != self._last_checkpoint_mark
         if cut and self.storage.size(commit_path(self.version)) is None:
             self.storage.delete(commit_path(self.version + 1))
-            raise CommitConflictError(
-                f"version {self.version + 1} of {self.storage.root} was committed by another long ago"
-            )
+            raise self._late()
 
     def _open(self) -> DeltaTable:
         if self._table is None:
@@ -674,6 +676,13 @@ def commit_checksum(lines: Iterable[bytes], metadata: str) -> str:
     for line in lines:
         found = zlib.crc32(line, found)
     return f"{found:08x}"
+
+
+def overtaken(root: str) -> StorageError:
+    """The error of a commit to a table that was tried ``COMMIT_TRIES`` times, while others were faster each time."""
+    return StorageError(
+        f"could not commit to {root}: others committed {COMMIT_TRIES} times in between; try again", root
+    )
 
 
 def actions_of(commit: bytes) -> list[dict[str, Any]]:

@@ -249,7 +249,8 @@ def type_from_spec(spec: dict[str, Any]) -> TypeInformation:
     reader = _READERS.get(spec.get("type", ""))
     if reader is None:
         raise TypeMismatchError(
-            f"unknown type {shown(spec)} in a checkpoint; a newer version wrote it, read it with that one"
+            f"unknown type {shown(spec)} in a checkpoint: a newer version of changelog-engine wrote it; "
+            "read it with that version"
         )
     return reader(spec)
 

@@ -118,7 +118,8 @@ def timestamp_of(assigner: WindowAssigner[Any, Any], timestamp: int) -> int:
     if timestamp == NO_TIMESTAMP:
         raise InvalidJobError(
             f"{type(assigner).__name__} needs timestamps, and an element has none: call "
-            "assign_timestamps_and_watermarks() with a timestamp assigner before the window, or take processing time"
+            "assign_timestamps_and_watermarks() with a timestamp assigner before the window, or use a window "
+            "of processing time"
         )
     if timestamp == _INPUT_END:
         raise InvalidJobError(

@@ -256,7 +256,7 @@ def test_snapshots_whose_removal_is_not_committed_stay(
         raise CommitConflictError("another was faster")
 
     monkeypatch.setattr(DeltaLog, "commit", overtaken)
-    with pytest.raises(StorageError, match="others committed 20 times between"):
+    with pytest.raises(StorageError, match="others committed 20 times in between"):
         driver.committer.retire_snapshots({2})
     assert state_at(driver.folder, first) == {"a": 1}
 

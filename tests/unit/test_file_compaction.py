@@ -573,7 +573,7 @@ class TestFormats:
         checkpoint(writer, *["a"] * 3000)
         checkpoint(writer, "b")
         assert [path.read_text() for path in tmp_path.rglob("compacted-*")] == ["A\n" * 3000 + "B\n"]
-        with pytest.raises(ConfigurationError, match="how are the files of Upper read"):
+        with pytest.raises(ConfigurationError, match="the files of Upper are read to be compacted"):
             builder.enable_compact(strategy, FileCompactor.record_wise_file_compactor()).build()
 
     def test_a_reader_that_sends_bad_records_aside(self, tmp_path):
@@ -642,7 +642,7 @@ class TestBuilder:
             FileCompactStrategy.builder().set_size_threshold(-1),
             FileCompactStrategy.builder().set_num_compact_threads(2),
         ):
-            with pytest.raises(ConfigurationError, match="when are files compacted"):
+            with pytest.raises(ConfigurationError, match="does not say when files are compacted"):
                 builder.build()
 
     def test_a_size_of_nothing_and_one_without_limit(self):

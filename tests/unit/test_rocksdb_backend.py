@@ -328,7 +328,7 @@ def test_a_root_that_cannot_be_used(tmp_path: Path) -> None:
         LocalFolder(str(tmp_path / "file"), "worker")
     link = tmp_path / f"changelog-engine-{os.getuid()}"
     link.symlink_to(tmp_path)
-    with pytest.raises(ConfigurationError, match="belongs to somebody else"):
+    with pytest.raises(ConfigurationError, match="belongs to another user"):
         LocalFolder(str(tmp_path), "worker")
 
 

@@ -295,7 +295,7 @@ class KafkaSourceBuilder:
 
     def _read(self, what: str, topics: engine.Topics) -> Self:
         if self._topics is not None:
-            raise ConfigurationError(f"{what}: what is read was chosen before; choose once")
+            raise ConfigurationError(f"{what}: the topics were chosen before; choose them once")
         self._topics = topics
         return self
 

@@ -136,7 +136,8 @@ class ClusterBuilder:
             raise ConfigurationError("ClusterBuilder: give both user_name and password, or neither")
         if consistency_level in (ConsistencyLevel.SERIAL, ConsistencyLevel.LOCAL_SERIAL):
             raise ConfigurationError(
-                f"ClusterBuilder: consistency_level {consistency_level.name} is for reads; Cassandra writes nothing at it"
+                f"ClusterBuilder: consistency_level {consistency_level.name} is for reads; "
+                "choose one for writes, such as QUORUM"
             )
         self._options = engine.ConnectionOptions(
             tuple(text(name, "ClusterBuilder: hosts") for name in names),

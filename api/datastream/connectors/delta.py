@@ -159,7 +159,7 @@ class DeltaSink(Sink):
             """
             what = "DeltaSink.Builder.with_properties: properties"
             if not isinstance(properties, Mapping):
-                raise ArgumentTypeError(f"{what} must map texts to texts, got {properties!r}")
+                raise ArgumentTypeError(f"{what} must be a dict of str to str, got {properties!r}")
             self._properties = {text(key, what): text(value, what) for key, value in properties.items()}
             return self
 

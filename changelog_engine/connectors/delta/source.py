@@ -101,7 +101,8 @@ class DeltaSource(DiscoveringSource):
             )
         if change_data and table.properties().get(_FEED, "").lower() != "true":
             raise ConfigurationError(
-                f"the Delta table {path} has no change data feed; ALTER TABLE ... SET TBLPROPERTIES ({_FEED} = true)"
+                f"the Delta table {path} has no change data feed. ALTER TABLE ... SET TBLPROPERTIES ({_FEED} = true) "
+                "has changes recorded from then on"
             )
         for asked in (version, changes_from, until):
             if (

@@ -63,7 +63,7 @@ class CompactStrategy:
     def __post_init__(self) -> None:
         if self.size_threshold is None and self.checkpoints is None:
             raise ConfigurationError(
-                "FileCompactStrategy: when are files compacted? Call set_size_threshold(bytes), "
+                "FileCompactStrategy does not say when files are compacted: call set_size_threshold(bytes), "
                 "enable_compaction_on_checkpoint(checkpoints), or both"
             )
 

@@ -120,7 +120,8 @@ class RecordWiseCompactor(Compactor):
             )
         if not isinstance(encoder, MergingFactory) and self.reader is None:
             raise ConfigurationError(
-                f"how are the files of {type(encoder).__name__} read? Give record_wise_file_compactor() a StreamFormat, "
+                f"the files of {type(encoder).__name__} are read to be compacted: give "
+                f"record_wise_file_compactor() a StreamFormat, "
                 "BulkFormat or InputFormat"
             )
         if self.reader is not None and self.reader.bad_tag is not None:

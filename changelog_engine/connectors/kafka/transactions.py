@@ -171,7 +171,8 @@ class Transactions:
                 self._end(transaction)
             if deadline.passed:
                 raise ConnectorError(
-                    f"Kafka ({self._properties.bootstrap_servers}): transaction {transaction.id!r} does not end"
+                    f"Kafka ({self._properties.bootstrap_servers}): transaction {transaction.id!r} does not end within "
+                    f"{self._timeout_s:g} s: its brokers may be starting or gone"
                 )
             self._sleep(wait_s)
             wait_s = min(2 * wait_s, _LONGEST_RETRY_S)
