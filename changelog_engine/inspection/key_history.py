@@ -262,6 +262,63 @@ class _Times:
         return self._known[checkpoint]
 
 
+class _Held:
+    """What a state of one key holds, by namespace, while its mutations are gone through."""
+
+    def __init__(self) -> None:
+        self._held: dict[str | None, Any] = {}
+
+    def apply(
+        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
+    ) -> tuple[Any, Any]:
+        """What there was before a mutation, and what there is after it.
+
+        Args:
+            text: of a map's key, as the log has it.
+            map_key: the same, decoded.
+        """
+        before = self._held.get(namespace)
+        after = self._held[namespace] = value if operation == mutation_log.PUT else None
+        return before, after
+
+
+class _HeldList(_Held):
+    def apply(
+        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
+    ) -> tuple[Any, Any]:
+        before = self._held.get(namespace)
+        if operation == mutation_log.APPEND:
+            items = [] if before is None else before._items
+            items.append(value)
+            after: Elements | None = Elements(items, len(items))
+        else:
+            after = Elements([value], 1) if operation == mutation_log.REPLACE else None
+        self._held[namespace] = after
+        return before, after
+
+
+class _HeldMap(_Held):
+    """A mutation is of one entry; a clear is of all of them."""
+
+    def apply(
+        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
+    ) -> tuple[Any, Any]:
+        entries = self._held.setdefault(namespace, {})
+        if operation == mutation_log.CLEAR:
+            before = {_hashable(key): held for key, held in entries.values()} or None
+            entries.clear()
+            return before, None
+        before = entries.get(text, (None, None))[1]
+        if operation == mutation_log.PUT:
+            entries[text] = (map_key, value)
+            return before, value
+        entries.pop(text, None)
+        return before, None
+
+
+_HELD: dict[str, type[_Held]] = {"list": _HeldList, "map": _HeldMap}
+
+
 class _Expiry:
     """Tells what a state's time to live may have removed, by the last accesses that its values have.
 
@@ -436,39 +493,12 @@ class _Reader:
         ttl = described.get("ttl")
         expiry = None if ttl is None else _Expiry(ttl["ttl_ms"], self._times)
         map_key_type = type_of(described.get("map_key_type"))
-        is_map, is_list = described["kind"] == "map", described["kind"] == "list"
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
-        held: dict[str | None, Any] = {}  # of each namespace
+        held = _HELD.get(described["kind"], _Held)()
         windows = any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
         for i, value, since, map_key in zip(at, values, accessed, map_keys, strict=True):
             operation, namespace = columns["operation"][i], columns["namespace"][i]
-            before: Any
-            after: Any
-            if is_map:
-                entries = held.setdefault(namespace, {})
-                text = columns["map_key"][i]
-                if operation == mutation_log.CLEAR:
-                    before, after = {_hashable(k): v for k, v in entries.values()} or None, None
-                    entries.clear()
-                else:
-                    before = entries.get(text, (None, None))[1]
-                    after = value if operation == mutation_log.PUT else None
-                    if operation == mutation_log.PUT:
-                        entries[text] = (map_key, value)
-                    else:
-                        entries.pop(text, None)
-            elif is_list:
-                before = held.get(namespace)
-                if operation == mutation_log.APPEND:
-                    items = [] if before is None else before._items
-                    items.append(value)
-                    after = Elements(items, len(items))
-                else:
-                    after = Elements([value], 1) if operation == mutation_log.REPLACE else None
-                held[namespace] = after
-            else:
-                before = held.get(namespace)
-                after = held[namespace] = value if operation == mutation_log.PUT else None
+            before, after = held.apply(operation, namespace, columns["map_key"][i], map_key, value)
             event_ms = columns["event_ms"][i]
             timer = (columns["checkpoint_id"][i], event_ms) in fired or (
                 windows and _of_a_window_s_timer(described["name"], operation, namespace, event_ms)

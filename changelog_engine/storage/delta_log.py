@@ -1,4 +1,4 @@
-"""A Delta table's log: the one place that touches deltalake.
+"""The log of one of the engine's own Delta tables: its commits, the list of its files, and Delta checkpoints.
 
 Invariants:
     * A commit is a compare-and-swap on the table's version: of two commits made from one version, one fails.

@@ -179,30 +179,9 @@ class UserTable:
         failures = conflicts = 0
         tried = 0  # files of the try before, whose answer may have been lost
         while True:
-            done = {application: self.transaction(application) for application in files}
-            new = {
-                application: {n: some for n, some in numbers.items() if n > (done[application] or 0)}
-                for application, numbers in files.items()
-            }
-            self._refuse_gone(
-                file
-                for application, numbers in new.items()
-                if done[application] is None
-                for some in numbers.values()
-                for file in some
-            )
+            new = self._not_committed(files)
             adds: list[AddAction | RemoveAction] = [
-                AddAction(
-                    file.path,
-                    file.size,
-                    dict(file.partition),
-                    file.time_ms,
-                    True,
-                    json.dumps({"numRecords": file.rows}),
-                )
-                for numbers in new.values()
-                for some in numbers.values()
-                for file in some
+                _added(file) for numbers in new.values() for some in numbers.values() for file in some
             ]
             if not adds:
                 if files:
@@ -238,6 +217,18 @@ class UserTable:
                 self._make_durable(before + 1)
                 return len(adds)
             self._table = _open(self.storage)
+
+    def _not_committed(
+        self, files: Mapping[str, Mapping[int, Sequence[NewFile]]]
+    ) -> dict[str, dict[int, Sequence[NewFile]]]:
+        """What of it the table does not have under its transaction ids."""
+        new = {}
+        for application, numbers in files.items():
+            done = self.transaction(application)
+            new[application] = {number: some for number, some in numbers.items() if number > (done or 0)}
+            if done is None:
+                self._refuse_gone(file for some in numbers.values() for file in some)
+        return new
 
     def _refuse_gone(self, files: Iterable[NewFile]) -> None:
         """Refuse files that are not there, as of a table that was deleted and made again: nobody could read it."""
@@ -335,3 +326,9 @@ def _layout_of(table: DeltaTable) -> Layout:
 
 def _options(storage: Storage) -> dict[str, str]:
     return FileSystems().delta_options(storage.root)
+
+
+def _added(file: NewFile) -> AddAction:
+    return AddAction(
+        file.path, file.size, dict(file.partition), file.time_ms, True, json.dumps({"numRecords": file.rows})
+    )
