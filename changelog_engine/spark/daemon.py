@@ -278,8 +278,14 @@ class Daemon:
         if self._prepared:
             return
         self._prepared = True
-        with suppress(Exception):  # the worker will fail in the same way, and Spark hears of it
-            _import_all()
+        collects = gc.isenabled()
+        gc.disable()  # nearly all of what imports make stays, and would be looked at again and again: a tenth of their time
+        try:
+            with suppress(Exception):  # the worker will fail in the same way, and Spark hears of it
+                _import_all()
+        finally:
+            if collects:
+                gc.enable()
         gc.collect()
         gc.freeze()  # or looking for garbage in a worker would copy all of it
 

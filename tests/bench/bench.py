@@ -49,6 +49,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main() -> int:
+    # Images of containers often set this: each process of a run would compile a checkout's modules anew, and pay for it.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     work = Path(os.environ.get("BENCH_WORK", ROOT / ".bench")).resolve()
     work.mkdir(parents=True, exist_ok=True)
     sizes = sizes_from_environment()

@@ -35,7 +35,7 @@ SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
 # end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
 # draw random numbers, tell how often they heard what is durable, write to standard output, leave a program running, or a
-# fork of itself.
+# fork of itself, tell whether garbage is looked for and in how many objects it isn't.
 PROGRAM = """
 import os, signal, socket, struct, sys
 from changelog_engine.spark import daemon, fork_server
@@ -81,6 +81,9 @@ def run(connection):
         elif asked == b"c":
             if os.fork() == 0:
                 signal.pause()
+        elif asked == b"g":
+            import gc
+            connection.sendall(struct.pack("!2i", gc.isenabled(), gc.get_freeze_count()))
         elif asked == b"n":
             connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
             assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
@@ -457,6 +460,16 @@ def test_what_was_imported_before_the_fork_runs_no_thread_and_workers_draw_their
     for connection in connections:
         connection.close()
     spark.end()
+
+
+def test_workers_look_for_garbage_but_not_in_what_was_imported_before_the_fork(spark: Spark) -> None:
+    with spark.connect() as connection:
+        begin(connection, 0)
+        connection.sendall(b"g")
+        enabled, frozen = struct.unpack("!2i", connection.recv(8, socket.MSG_WAITALL))
+        end(connection)
+    assert enabled
+    assert frozen > 10_000
 
 
 def is_imported(daemon: Spark, package: str = "pyarrow") -> bool:
