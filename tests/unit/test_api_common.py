@@ -23,7 +23,13 @@ from api.common import (
     WatermarkStrategy,
 )
 from api.common.watermark_strategy import TimestampAssigner
-from changelog_engine.errors import ConfigurationError, JobCancelledError, NotSupportedError, StorageError
+from changelog_engine.errors import (
+    ArgumentTypeError,
+    ConfigurationError,
+    JobCancelledError,
+    NotSupportedError,
+    StorageError,
+)
 from changelog_engine.graph.nodes import WatermarkSpec
 
 
@@ -132,6 +138,8 @@ class TestRestartStrategies:
             RestartStrategies.exponential_delay_restart(10, 5)
         with pytest.raises(ConfigurationError, match="backoff_multiplier"):
             RestartStrategies.exponential_delay_restart(backoff_multiplier=0.5)
+        with pytest.raises(ArgumentTypeError, match="backoff_multiplier"):
+            RestartStrategies.exponential_delay_restart(backoff_multiplier=True)  # it counted as 1
 
 
 class TestWatermarkStrategy:
