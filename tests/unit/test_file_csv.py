@@ -41,6 +41,10 @@ def csv_schema(**options):
     return builder.build()
 
 
+def two_columns():
+    return CsvSchema.builder().add_string_column("name").add_boolean_column("flag").set_use_header().build()
+
+
 def csv_source(path, schema):
     return FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), str(path)).build()
 
@@ -98,6 +102,17 @@ class TestCsv:
     def test_nothing_but_a_byte_order_mark(self, tmp_path):
         (tmp_path / "f.csv").write_bytes("\ufeff".encode())
         assert read(csv_source(tmp_path, csv_schema())) == []
+
+    @pytest.mark.parametrize("header", ["label,on", "name,on", "label,flag"])
+    def test_a_header_with_other_names_is_read_by_place(self, tmp_path, header):
+        (tmp_path / "in.csv").write_text(f"{header}\nx,true\n")
+        assert read(csv_source(tmp_path, two_columns())) == [Row(name="x", flag=True)]
+
+    @pytest.mark.parametrize("header", ["flag,on", "on,name", "name", "label,on,more", "name,name"])
+    def test_a_header_that_may_mean_other_places_is_refused(self, tmp_path, header):
+        (tmp_path / "in.csv").write_text(f"{header}\nx,true\n")
+        with pytest.raises(TypeMismatchError, match=f"names the columns {header.replace(',', ', ')}, and"):
+            read(csv_source(tmp_path, two_columns()))
 
     def test_a_header_that_names_a_column_twice(self, tmp_path):
         (tmp_path / "f.csv").write_text("flag,name,id,x,list,name\ntrue,a,1,2,3,b\n")

@@ -183,6 +183,8 @@ class _CsvReader(SplitReader):
         unclear = [name for name in own if names.count(name) != 1]
         if names == own:
             return
+        if not self._schema.strict_header and _by_place(names, own):
+            return
         if unclear or self._schema.strict_header:
             raise TypeMismatchError(
                 f"the header of {self._file.name} names the columns {', '.join(names)}, and the schema has {', '.join(own)}"
@@ -409,3 +411,11 @@ class CsvFileWriter(BulkWriter):
         data = self._text.take()
         if data:
             self._stream.write(data)
+
+
+def _by_place(names: list[str], own: list[str]) -> bool:
+    """Whether a header has other names for columns that stand where the schema has them: as many, none known elsewhere."""
+    known = set(own)
+    return len(names) == len(own) and all(
+        name == ours or name not in known for name, ours in zip(names, own, strict=True)
+    )
