@@ -80,7 +80,7 @@ def entries(rows: list[Row], value: str, profile: str) -> dict[Any, Any]:
 
 @pytest.fixture
 def interpreted(sql: SparkSession) -> Iterator[None]:
-    """Many queries over few rows: compiling them would take most of the time."""
+    """Many queries over few rows: compiling them would take most of the time. The tests of `shop` have it compiled."""
     settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     before = {name: sql.conf.get(name) for name in settings}
     for name, value in settings.items():
@@ -303,6 +303,7 @@ def test_points_in_time(shop: tuple[TestJob, History]) -> None:
         opened.state(UID, "the count", "1999-01-01")
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_one_key_opens_only_its_parts(tmp_path: Path, sql: SparkSession) -> None:
     """Of two subtasks' parts those of one, for the key's changes in all states and for one state."""
     job = visited(tmp_path, parallelism=2)
@@ -332,6 +333,7 @@ def test_one_key_opens_only_its_parts(tmp_path: Path, sql: SparkSession) -> None
     opened.close()
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_branches_and_a_job_that_goes_on(tmp_path: Path, sql: SparkSession) -> None:
     job = visited(tmp_path)
     opened = history.open(sql, f"{tmp_path}/visits")
@@ -366,6 +368,7 @@ def test_branches_and_a_job_that_goes_on(tmp_path: Path, sql: SparkSession) -> N
     opened.close()
 
 
+@pytest.mark.usefixtures("interpreted")
 def test_databases_of_others_are_left_alone(tmp_path: Path, sql: SparkSession) -> None:
     folder = tmp_path / "warehouse"
     sql.sql(f"CREATE DATABASE visits LOCATION 'file:{folder}'")
