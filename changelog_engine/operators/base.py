@@ -159,22 +159,20 @@ class OutputType:
             ) from None
 
     def _refuse_held(self, values: list[Any]) -> None:
-        for value in values:
-            if type(value) is not self.frozen and value is not None and getrefcount(value) > _HELD_HERE:
+        for value, count in zip(values, _counts(values), strict=True):
+            if count > _HELD_HERE and type(value) is not self.frozen and value is not None:
                 raise TypeMismatchError(
                     f"{shown(value)} is a {type(value).__name__}, which something else holds and may have changed since, "
                     f"among elements that are a {self.frozen.__name__}. Give a copy"  # type: ignore[union-attr]
                 )
 
 
-def _held_here(values: list[Any]) -> int:
-    """How often an element is held that only the list of elements and the loop over it hold: Python 3.14 counts fewer."""
-    for value in values:
-        return getrefcount(value)
-    raise AssertionError("there is an element")
+def _counts(values: list[Any]) -> list[int]:
+    """How often each is held. One call of C for all: what loops of Python hold differs between its versions."""
+    return list(map(getrefcount, values))
 
 
-_HELD_HERE = _held_here([object()])
+_HELD_HERE = _counts([object()])[0]  # of one that its list alone holds
 UNCHECKED = OutputType("", None)  # of elements that have their type already
 
 

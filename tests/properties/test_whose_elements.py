@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 from types import SimpleNamespace
+from unittest import mock
 
 import pytest
 from support.jobs import NO_RESTART, TestJob
@@ -19,7 +20,9 @@ from api.datastream.functions import (
     ProcessFunction,
 )
 from changelog_engine.errors import JobExecutionError, TypeMismatchError
-from changelog_engine.operators.stateless import MapOperator
+from changelog_engine.operators.base import OutputType
+from changelog_engine.operators.stateless import FlatMapOperator, MapOperator
+from changelog_engine.types import copies
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 
 COUNT = 6
@@ -122,6 +125,71 @@ def test_case_49_a_list_among_tuples_that_something_holds_is_refused():
     with pytest.raises(TypeMismatchError, match=r"'held'.* is a list, which something else holds"):
         operator.process([0, 2], None)
     assert received.values == [(2, "held"), *[(0, "a")] * 4, (1, "fresh"), (1, "fresh")]
+
+
+def _kept_by_a_generator():
+    kept = [1, "kept"]
+    yield kept
+    yield kept
+
+
+def _kept_by_a_variable(keep):
+    kept = [1, "kept"]
+    keep(lambda: kept)
+    return kept
+
+
+KEPT = {
+    "an attribute": lambda keep: keep(SimpleNamespace(kept=[1, "kept"])).kept,
+    "a list": lambda keep: keep([[1, "kept"]])[0],
+    "a dict": lambda keep: keep({"x": [1, "kept"]})["x"],
+    "a tuple": lambda keep: keep(([1, "kept"],))[0],
+    "a generator's variable": lambda keep: next(keep(_kept_by_a_generator())),
+    "a generator's argument": lambda keep: next(keep((lambda kept: (kept for _ in "ab"))([1, "kept"]))),
+    "a function's variable": lambda keep: _kept_by_a_variable(keep),
+    "a default": lambda keep: keep(lambda kept=[1, "kept"]: kept)(),
+}
+
+
+@pytest.mark.parametrize("kept", KEPT)
+def test_case_49_one_holder_more_is_seen_wherever_it_is(kept):
+    """Versions of Python count what their own frames hold differently: what the program holds counts in all of them."""
+    checked = OutputType("name", PAIR)
+    checked.frozen = tuple
+    held = []
+    for place in range(3):
+        values = [[number, "fresh"] for number in range(3)]
+        assert checked.check(values) == [(number, "fresh") for number in range(3)]
+        values[place] = KEPT[kept](lambda thing: held.append(thing) or thing)
+        with pytest.raises(TypeMismatchError, match="something else holds"):
+            checked.check(values)
+
+
+@pytest.mark.parametrize("kept", KEPT)
+@pytest.mark.parametrize("how", ["map", "flat_map"])
+def test_case_49_what_the_program_holds_is_copied_and_nothing_else(kept, how):
+    held = []
+
+    def give(number):
+        return KEPT[kept](lambda thing: held.append(thing) or thing) if number else [0, "fresh"]
+
+    function = SimpleNamespace(map=give, flat_map=lambda number: (give(number) for _ in "a"))
+    operator = {"map": MapOperator, "flat_map": FlatMapOperator}[how]("name", None, function, None)
+    received = Received()
+    operator.link(received)
+    fresh, given = [], []
+    take = copies.copied
+
+    def copied(value):
+        (given if value == [1, "kept"] else fresh).append(value)
+        return take(value)
+
+    with mock.patch.object(copies, "copied", copied):
+        operator.process([0, 1, 0, 1], None)
+    assert received.values == [[0, "fresh"], [1, "kept"]] * 2
+    assert len(given) == 2
+    assert all(one is not other for one, other in zip(received.values[1::2], given, strict=True))
+    assert fresh == [], "a list that nobody else holds was copied"
 
 
 @pytest.mark.parametrize("keyed", [False, True])
