@@ -121,6 +121,9 @@ test-pythons: check-java  ## on each Python found (PYTHONS="/path/to/python3.14 
 	    export PATH="$$own/bin:$$PATH"
 	    # From a folder of its own, so that the package that was installed runs and not the checkout.
 	    (cd "$$own" && changelog-engine demo --small) || status=1
+	    # The tests run what is in the checkout, so it needs the extensions for this Python, too.
+	    python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	    python -c 'from changelog_engine.types.row_loops import WHY_NOT as rows; from changelog_engine.state.handles_in_c import WHY_NOT as handles; raise SystemExit(rows or handles)' || status=1
 	    python -m pytest -q -m 'not slow' -n 3 --dist worksteal $(TESTS) || status=1
 	    python -m pytest -q 'tests/unit/test_readme.py::test_scripts_print_what_the_document_shows[README.md]' || status=1
 	    run=$$((run + 1))
