@@ -44,7 +44,7 @@ TRANSFER_THREADS = Option(
 CACHE_SIZE = Option(
     "changelog.rocksdb.cache-size",
     "memory",
-    64 << 20,
+    128 << 20,
     "About how much memory a subtask uses for decoded entries in front of RocksDB.",
     minimum=0,
 )

@@ -2,7 +2,9 @@
    in Python, its reference, and is made of the reference and of the names that its code has as constants.
 
    Invariants:
-       * The table is a dict, and the log's columns are lists. Nothing of another kind comes here.
+       * The table is a dict, and the log's columns are lists. Nothing of another kind comes here. Of a BUFFERED table the dict
+         has those entries that wait to be written, None for removed ones: a key that is in it may have its entry set there,
+         all others are the table's own to find and to set.
        * What is not as expected is left to the reference, before anything has changed and before a user's function was
          called: other arguments than the method has, values that do not fit, map keys of other classes.
        * A mutation is in the log before the table changes.
@@ -28,7 +30,7 @@
     PART(COPY, "copy") PART(QUICK_COPY, "quick_copy") PART(COPY_OUT, "copy_out") \
     PART(CELL_VALUE, "cell_value") PART(CELL_UPDATE, "cell_update") \
     PART(REDUCE, "reduce") PART(FUNCTION, "function") PART(ACCUMULATED, "accumulated") PART(CLEAR, "clear") \
-    PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms")
+    PART(BUFFERED, "buffered") PART(GET_ENTRY, "get_entry") PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms")
 #define AS_PLACE(place, name) place,
 #define AS_NAME(place, name) name,
 
@@ -94,6 +96,50 @@ entry_of(const Call *call, PyObject *key)
     return entry == Py_None ? NULL : entry;
 }
 
+/* Whether an entry that was not found may lie elsewhere than in the dict. */
+static inline int
+is_elsewhere(const Call *call, PyObject *entry)
+{
+    return entry == NULL && HAS(call, BUFFERED) && !PyErr_Occurred();
+}
+
+/* A new reference to what a table has of a key, wherever it lies; NULL as with entry_of. */
+static inline PyObject *
+entry_anywhere(const Call *call, PyObject *key)
+{
+    PyObject *entry = entry_of(call, key);
+    if (is_elsewhere(call, entry)) {
+        entry = PyObject_CallOneArg(call->parts[GET_ENTRY], key);
+        if (entry == Py_None) {
+            Py_CLEAR(entry);
+        }
+        return entry;
+    }
+    return Py_XNewRef(entry);
+}
+
+/* Set the entry of a key; 0, or -1 with an exception. */
+static inline int
+set_entry(const Call *call, PyObject *key, PyObject *entry)
+{
+    PyObject *table = call->parts[TABLE];
+    if (HAS(call, BUFFERED)) {
+        int waits = PyDict_Contains(table, key);
+        if (waits <= 0) {
+            return waits < 0 ? -1 : PyObject_SetItem(call->parts[BUFFERED], key, entry);
+        }
+    }
+    return PyDict_SetItem(table, key, entry);
+}
+
+/* Remove what a call has found in the dict. */
+static inline int
+remove_entry(const Call *call, PyObject *key)
+{
+    PyObject *table = call->parts[TABLE];
+    return HAS(call, BUFFERED) ? PyDict_SetItem(table, key, Py_None) : PyDict_DelItem(table, key);
+}
+
 /* Log a mutation, where there is a log; 0, or -1 with an exception. */
 static inline int
 log_mutation(const Call *call, PyObject *key, PyObject *map_key, PyObject *value, PyObject *operation)
@@ -124,7 +170,7 @@ put_value(const Call *call, PyObject *value)
     PyObject *key = value == NULL ? NULL : key_of(call);
     int put = -1;
     if (key != NULL && log_mutation(call, key, NULL, value, call->parts[FIRST_OPERATION]) == 0) {
-        put = PyDict_SetItem(call->parts[TABLE], key, value);
+        put = set_entry(call, key, value);
     }
     Py_XDECREF(key);
     Py_XDECREF(value);
@@ -200,6 +246,9 @@ cell_value(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *n
     PyObject *found = entry_of(call, key);
     Py_XINCREF(found);
     Py_DECREF(key);
+    if (is_elsewhere(call, found)) {
+        return left_to_reference(call, arguments, flags, names);
+    }
     if (found == NULL) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
@@ -255,10 +304,14 @@ clear_entry(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *
     }
     PyObject *entry = entry_of(call, key);
     int done = PyErr_Occurred() ? -1 : 0;
+    if (is_elsewhere(call, entry)) {
+        Py_DECREF(key);
+        return left_to_reference(call, arguments, flags, names);
+    }
     if (entry != NULL) {
         Py_INCREF(entry);
         done = log_mutation(call, key, NULL, call->parts[CLEARED], call->parts[FIRST_OPERATION]);
-        done = done < 0 ? done : PyDict_DelItem(call->parts[TABLE], key);
+        done = done < 0 ? done : remove_entry(call, key);
         Py_DECREF(entry);
     }
     Py_DECREF(key);
@@ -272,11 +325,10 @@ value_before(const Call *call)
     if (HAS(call, CELL_VALUE)) {
         return PyObject_CallNoArgs(call->parts[CELL_VALUE]);
     }
-    PyObject *key = key_of(call), *found = key == NULL ? NULL : entry_of(call, key);
+    PyObject *key = key_of(call), *found = key == NULL ? NULL : entry_anywhere(call, key);
     if (found == NULL && !PyErr_Occurred()) {
-        found = Py_None;
+        found = Py_NewRef(Py_None);
     }
-    Py_XINCREF(found);
     Py_XDECREF(key);
     return found;
 }
@@ -409,13 +461,12 @@ list_added(const Call *call, PyObject *value)
     PyObject *key = kept == NULL ? NULL : key_of(call);
     int first = -1;
     if (key != NULL && log_mutation(call, key, NULL, kept, call->parts[NEXT_OPERATION]) == 0) {
-        PyObject *entry = entry_of(call, key);
+        PyObject *entry = entry_anywhere(call, key);
         if (entry != NULL) {
-            Py_INCREF(entry);
             first = 0;
         }
         else if (!PyErr_Occurred() && (entry = PyList_New(0)) != NULL) {
-            first = PyDict_SetItem(call->parts[TABLE], key, entry) < 0 ? -1 : 1;
+            first = 1;
         }
         if (first >= 0) {
             int appended = PyList_CheckExact(entry) ? PyList_Append(entry, kept) : -1;
@@ -423,6 +474,9 @@ list_added(const Call *call, PyObject *value)
                 PyObject *done = PyObject_CallMethodOneArg(entry, append_name, kept);
                 appended = done == NULL ? -1 : 0;
                 Py_XDECREF(done);
+            }
+            if (appended == 0 && (first || HAS(call, BUFFERED))) {
+                appended = set_entry(call, key, entry);
             }
             first = appended < 0 ? -1 : first;
         }
@@ -469,6 +523,9 @@ list_get(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *nam
     entry = entry_of(call, key);
     Py_XINCREF(entry);
     Py_DECREF(key);
+    if (is_elsewhere(call, entry)) {
+        return left_to_reference(call, arguments, flags, names);
+    }
     if (entry == NULL) {
         return PyErr_Occurred() ? NULL : PyList_New(0);
     }
@@ -524,7 +581,7 @@ list_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *
         done = log_mutation(call, key, NULL, PyList_GET_ITEM(all, index), operation);
     }
     if (done == 0) {
-        done = PyDict_SetItem(call->parts[TABLE], key, all);
+        done = set_entry(call, key, all);
     }
     Py_XDECREF(key);
     Py_DECREF(all);
@@ -546,6 +603,9 @@ map_found(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *na
     entry = entry_of(call, key);
     Py_XINCREF(entry);
     Py_DECREF(key);
+    if (is_elsewhere(call, entry)) {
+        return left_to_reference(call, arguments, flags, names);
+    }
     if (entry == NULL) {
         return PyErr_Occurred() ? NULL : Py_NewRef(whether ? Py_False : Py_None);
     }
@@ -818,6 +878,9 @@ are_complete(const Call *call, const Kind *kind)
     if (!HAS(call, TABLE) || !HAS(call, CURSOR)
         || !(timers ? Py_IS_TYPE(call->parts[TABLE], timers_type) : PyDict_CheckExact(call->parts[TABLE]))) {
         return 0;
+    }
+    if (HAS(call, BUFFERED) && (kind->function == map_put || !(HAS(call, GET_ENTRY) || HAS(call, CELL_VALUE)))) {
+        return 0; /* a table of maps has its own way to set a large one */
     }
     for (const int *part = kind->needed; *part >= 0; part++) {
         if (!HAS(call, *part)) {

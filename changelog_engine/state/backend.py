@@ -60,6 +60,21 @@ class StateTable(Protocol):
         """  # noqa: D205
 
 
+class BufferedTable(ABC):
+    """A table of the engine's own that holds changed entries in a dict until it writes them.
+
+    Attributes:
+        changed: those entries, None for keys whose entry was removed; the same dict as long as the table lives. Whoever
+            finds a key in it may set that key's entry there. All others are found and set by the table's methods.
+    """
+
+    changed: dict[KeyIdentity, Any]
+
+    @abstractmethod
+    def of_fixed_size(self, fixed: bool) -> None:
+        """Whether its entries do not grow, as LONGs: then changed ones may wait for longer than an epoch."""
+
+
 class StateBackend(ABC):
     """Keeps the keyed state of one subtask. Only ``table`` must be written; the others have defaults."""
 

@@ -23,7 +23,7 @@ from types import CodeType
 from typing import Any, NamedTuple, TypeVar
 
 from changelog_engine.codec.values import CLEARED
-from changelog_engine.state.backend import StateTable
+from changelog_engine.state.backend import BufferedTable, StateTable
 from changelog_engine.state.handles import (
     Admission,
     AggregatingHandle,
@@ -88,10 +88,16 @@ def _in_c(general: type, methods: _Names, written: _Written) -> _Names:
     test = written.admission.type.class_or_bounds()
     return {
         name: CALLS.call_of(
-            kind, methods.get(name) or general.__dict__[name], {**written.names, **more}, test
+            kind, methods.get(name) or general.__dict__[name], _parts({**written.names, **more}), test
         )
         for name, (kind, more) in written.calls.items()
     }
+
+
+def _parts(names: _Names) -> _Names:
+    """The constants of a call in C, which knows dicts alone: of a table that buffers, that of its changed entries."""
+    table = names.get("table")
+    return {**names, "table": table.changed, "buffered": table} if isinstance(table, BufferedTable) else names
 
 
 def general(handle: Any) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import PAGE, StateBackend, StateTable
+from changelog_engine.state.backend import PAGE, BufferedTable, StateBackend, StateTable
 from changelog_engine.state.compiled_handles import compiled
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.handles import (
@@ -186,6 +186,10 @@ def _handle(state: OpenState) -> Any:
     """The handle of the stored state."""
     spec, table, cursor, log = state.stored, state.table, state.cursor, state.log
     admission = Admission(state.operator, spec, cursor)
+    if isinstance(table, BufferedTable):
+        test = admission.type.class_or_bounds()
+        grows = spec.kind in (StateKind.LIST, StateKind.MAP)
+        table.of_fixed_size(not grows and (isinstance(test, tuple) or test in (float, bool)))
     if spec.kind is StateKind.LIST:
         return ListHandle(table, cursor, admission, log)
     if spec.kind is StateKind.MAP:

@@ -1,7 +1,7 @@
 """The RocksDB backend: tables on the local disk, for state that is larger than memory.
 
 An entry is read once and kept decoded in a bounded cache; entries that changed are written in one batch at the end of the
-epoch, or before it when the cache is full. The changelog sees every mutation all the same.
+epoch, or before it when the cache is full, those of a fixed size only then. The changelog sees every mutation all the same.
 
 Timers stay on the heap (Flink's ``state.backend.rocksdb.timer-service.factory=HEAP``).
 """
@@ -15,7 +15,7 @@ from changelog_engine.graph.nodes import StateKind
 from changelog_engine.state.backend import KeptBackend, StateTable, TableSize
 from changelog_engine.state.rocksdb_maps import RocksMapTable
 from changelog_engine.state.rocksdb_store import RocksStore
-from changelog_engine.state.rocksdb_tables import RocksTable
+from changelog_engine.state.rocksdb_tables import OVERHEAD, RocksTable
 
 
 class RocksDBBackend(KeptBackend):
@@ -57,7 +57,15 @@ class RocksDBBackend(KeptBackend):
         name = (
             self._names[0] if len(self._names) == 1 else (operators.pop() if len(operators) == 1 else "", "")
         )
-        return {name: self._store.size()}
+        entries, size = self._store.size()
+        # Of a key that was written before and has changed since both know, so neither number is added to the other.
+        waiting = sum(len(table.changed) for table in self._tables)
+        return {
+            name: TableSize(
+                None if entries is None else max(entries, waiting),
+                None if size is None else size + waiting * OVERHEAD,
+            )
+        }
 
     def is_whole(self) -> bool:
         return all(table.whole for table in self._tables)

@@ -150,7 +150,7 @@ class RocksMapTable(RocksTable):
             if type(self.get(key)) is SpreadMap:
                 self._replaced.add(key)
             if entry is not None and len(entry) > _EARLY_ENTRIES:
-                self._changed[key] = entry
+                self.changed[key] = entry
                 self.spill()
                 return
         super().__setitem__(key, entry)
@@ -204,14 +204,14 @@ class RocksMapTable(RocksTable):
             writer.delete_range(prefix, after(prefix))
         self._replaced.clear()
         for key in keys:
-            entry, prefix = self._changed[key], self._bytes_of(key)
+            entry, prefix = self.changed[key], self._bytes_of(key)
             if entry is None:
                 writer.delete(prefix)
             elif type(entry) is SpreadMap:
                 entry.write(writer)
                 writer.put(prefix, entry.head())
             elif not self._write_whole(writer, prefix, entry):
-                self._changed[key] = self._spread(writer, prefix, entry)
+                self.changed[key] = self._spread(writer, prefix, entry)
         return writer.finish()
 
     def _write_whole(self, writer: BatchWriter, prefix: bytes, entry: dict[Any, Any]) -> bool:

@@ -7,24 +7,29 @@ Invariants:
     * When a write has failed, what was half-way between memory and the store may be in neither. So each write after it fails
       too, whoever caught the first failure: an epoch never ends with such a table.
     * The number of entries in memory is bounded by the cache's size and the average size of entries.
+    * Entries of a size that is fixed are written when there is no room for them, some at a time, or when all are asked for:
+      nothing of the database outlives the process. Others are written at the end of each epoch, which tells their size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
-from changelog_engine.state.backend import KeyIdentity
+from changelog_engine.state.backend import BufferedTable, KeyIdentity
 from changelog_engine.state.entry_bytes import dump, load
 from changelog_engine.state.identity_bytes import after, decode, encoder
 from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
 
+_FIXED_SIZE = 16  # bytes of an entry whose size is fixed, as long as none was written
 FIRST_SIZE = 4096  # bytes of an entry as long as none was seen: the first cache is small
+_PARTS = 16  # of a full table whose entries wait, what is written at once
 OVERHEAD = 200  # bytes that Python needs for an entry beside its data
 UNREAD: Any = object()
 
 
-class RocksTable:
+class RocksTable(BufferedTable):
     """A state table in RocksDB: entries are pickled whole.
 
     Args:
@@ -38,17 +43,25 @@ class RocksTable:
         self._prefix = number.to_bytes(2, "big")
         self._bytes_of = encoder(self._prefix)
         self._room = room
-        self._changed: dict[KeyIdentity, Any] = {}  # None: removed
+        self.changed: dict[KeyIdentity, Any] = {}  # None: removed
         self._cached: dict[KeyIdentity, Any] = {}  # None: not there
-        self._changed_get = self._changed.get
+        self._changed_get = self.changed.get
         self._cached_get = self._cached.get
+        self._fixed = False
         self._limit = self._entries_of(FIRST_SIZE)
+        self._stored = False  # whether the store may have anything of this table
         self._failure: BaseException | None = None  # of the first write that failed
 
     @property
     def whole(self) -> bool:
         """Whether no write has failed."""
         return self._failure is None
+
+    def of_fixed_size(self, fixed: bool) -> None:
+        if fixed != self._fixed:
+            self.spill()  # of entries of fixed size a key is in one of both dicts
+            self._fixed = fixed
+            self._limit = self._entries_of(_FIXED_SIZE if fixed else FIRST_SIZE)
 
     def get(self, key: KeyIdentity, default: Any = None, /) -> Any:
         entry = self._changed_get(key, UNREAD)
@@ -66,28 +79,42 @@ class RocksTable:
         return entry
 
     def __setitem__(self, key: KeyIdentity, entry: Any, /) -> None:
-        self._changed[key] = entry
-        if len(self._changed) > self._limit:
+        self.changed[key] = entry
+        if self._fixed:
+            self._cached.pop(key, None)
+            if len(self.changed) + len(self._cached) > self._limit:
+                self._make_room()
+        elif len(self.changed) > self._limit:
             self.spill()
 
     def items(self) -> Iterator[tuple[KeyIdentity, Any]]:
         """All entries, by the order of their keys' bytes."""
-        self.end_epoch()
+        self._write_all()
         for key, data in self._store.scan(self._prefix):
             yield decode(key, len(self._prefix))[0], load(data)
 
     def end_epoch(self) -> None:
-        """Write what changed; it stays in the cache."""
+        """Write what changed, unless it can wait; it stays in the cache.
+
+        Raises:
+            StorageError: something could not be written, now or at an earlier time.
+        """
+        if not self._fixed:
+            self._write_all()
+        elif self._failure is not None:
+            raise self._failure
+
+    def _write_all(self) -> None:
         self.write_back()
-        if len(self._cached) + len(self._changed) > self._limit:
+        if len(self._cached) + len(self.changed) > self._limit:
             self._cached.clear()
-        self._cached.update(self._changed)
-        self._changed.clear()
+        self._cached.update(self.changed)
+        self.changed.clear()
 
     def spill(self) -> None:
         """Write what changed and empty the cache."""
         self.write_back()
-        self._changed.clear()
+        self.changed.clear()
         self._cached.clear()
 
     def write_back(self) -> None:
@@ -97,31 +124,42 @@ class RocksTable:
             StorageError: it could not be written, now or at an earlier time.
             NotSerializableError: a value can't be kept.
         """
+        self._write_of(self.changed)
+
+    def _make_room(self) -> None:
+        """Let go of what was read, or write what changed first and let go of that, whichever is more.
+
+        It is written in parts: all at once would be a pause of a second.
+        """
+        if len(self._cached) > len(self.changed):
+            self._cached.clear()
+            return
+        oldest = list(islice(self.changed, len(self.changed) // _PARTS + 1))
+        self._write_of(oldest)
+        for key in oldest:
+            del self.changed[key]
+
+    def _write_of(self, keys: Collection[KeyIdentity]) -> None:
         if self._failure is not None:
             raise self._failure
-        if self._changed:
+        if keys:
+            self._stored = True
             try:
-                self._limit = self._entries_of(self._write(self._sorted()))
+                self._limit = self._entries_of(self._write(_sorted(keys)))
             except BaseException as error:
                 self._failure = error
                 raise
 
     def clear(self) -> None:
         """Remove everything."""
-        self._changed.clear()
+        self.changed.clear()
         self._cached.clear()
         writer = BatchWriter(self._store)
         writer.delete_range(self._prefix, after(self._prefix))
         writer.finish()
 
-    def _sorted(self) -> list[KeyIdentity]:
-        try:
-            return sorted(self._changed)  # RocksDB takes them faster in order
-        except TypeError:
-            return list(self._changed)
-
     def _write(self, keys: list[KeyIdentity]) -> int:
-        writer, changed, bytes_of = BatchWriter(self._store), self._changed, self._bytes_of
+        writer, changed, bytes_of = BatchWriter(self._store), self.changed, self._bytes_of
         put = writer.put
         for key in keys:
             entry = changed[key]
@@ -132,9 +170,12 @@ class RocksTable:
         return writer.finish()
 
     def _load(self, key: KeyIdentity) -> Any:
-        data = self._store.get(self._bytes_of(key))
+        data = self._store.get(self._bytes_of(key)) if self._stored else None
         entry = None if data is None else self._decoded(key, data)
-        if len(self._cached) >= self._limit:
+        if self._fixed:
+            if len(self.changed) + len(self._cached) >= self._limit:
+                self._make_room()
+        elif len(self._cached) >= self._limit:
             self._cached.clear()
         self._cached[key] = entry
         return entry
@@ -143,5 +184,12 @@ class RocksTable:
         return load(data)
 
     def _entries_of(self, size: int) -> int:
-        """How many entries of a size fit, half of them changed and half of them cached."""
-        return max(1, self._room() // (2 * (2 * size + OVERHEAD)))
+        """How many entries of a size fit: changed and cached ones together if they are of fixed size, else of each."""
+        return max(1, self._room() // ((2 * size + OVERHEAD) * (1 if self._fixed else 2)))
+
+
+def _sorted(keys: Iterable[KeyIdentity]) -> list[KeyIdentity]:
+    try:
+        return sorted(keys)  # RocksDB takes them faster in order
+    except TypeError:
+        return list(keys)

@@ -166,13 +166,13 @@ def test_state_larger_than_the_cache(tmp_path: Path) -> None:
     most = 0
     for key in range(keys):
         table[key] = f"{key:0{size}}"
-        most = max(most, len(table._changed) + len(table._cached))
+        most = max(most, len(table.changed) + len(table._cached))
     backend.end_epoch()
     order = list(range(keys))
     random.Random(1).shuffle(order)
     for key in order:
         assert table.get(key) == f"{key:0{size}}"
-        most = max(most, len(table._changed) + len(table._cached))
+        most = max(most, len(table.changed) + len(table._cached))
     assert most * size < cache_bytes < keys * size
     assert sum(path.stat().st_size for path in tmp_path.rglob("*.sst")) > 0, "nothing lies on the disk"
     backend.close()
@@ -182,6 +182,8 @@ def test_an_entry_is_read_once_and_written_once_an_epoch(tmp_path: Path) -> None
     backend = rocks_backend(tmp_path)
     table = backend.table("operator", "state", StateKind.VALUE)
     reads, writes = [], []
+    table["key"] = 0
+    table.spill()  # before anything is written there is nothing to read
     get, put = RocksStore.get, BatchWriter.put
     with (
         mock.patch.object(RocksStore, "get", lambda self, key: reads.append(key) or get(self, key)),
