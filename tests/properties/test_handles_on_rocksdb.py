@@ -18,6 +18,7 @@ from support.backends import rocks_backend
 from support.extensions import built
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import compiled_handles, factory
 from changelog_engine.state.compiled_handles import compiled
@@ -45,7 +46,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RocksDBBackend
 
 
 class Add:
-    """Adds up; of what leaves 13 nothing is left."""
+    """Adds up; gives None for 13, which is an error or clears the state."""
 
     def create_accumulator(self) -> Any:
         return 0
@@ -72,7 +73,10 @@ class Side:
 
     def call(self, key: int, name: str, *arguments: Any) -> Any:
         self.cursor.key, self.cursor.timestamp = key, 7
-        found = getattr(self.handle, name)(*arguments)
+        try:
+            found = getattr(self.handle, name)(*arguments)
+        except TypeMismatchError as error:  # None in place of an accumulator
+            return str(error)
         return list(found) if name in ("items", "keys", "values") else found
 
     def logged(self) -> Any:
