@@ -25,6 +25,7 @@ from changelog_engine.api.datastream import StreamExecutionEnvironment
 
 env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
+env.enable_checkpointing(1000).enable_changelog_state_backend(True)
 env.from_collection([1, 2], Types.LONG()).key_by(lambda v: v, Types.LONG()).map(lambda v: v * 2, Types.LONG()).print()
 env.execute("doubled")
 jvm = SparkContext._active_spark_context._gateway.proc.pid
