@@ -41,6 +41,18 @@ class StateEntries(Mapping[Any, Any]):
         # Keys are made now: whoever allows or forbids objects as keys does so for this call.
         self._entries = {identity: (self._key(identity), value) for identity, value in entries.items()}
 
+    @staticmethod
+    def made(codec: KeyCodec, entries: Mapping[KeyIdentity, tuple[Any, Any]]) -> StateEntries:
+        """Entries whose keys somebody else has made, or something in their place.
+
+        Args:
+            codec: of the keys.
+            entries: identity to key and value.
+        """
+        found = StateEntries(codec, {})
+        found._entries = dict(entries)
+        return found
+
     def _key(self, identity: KeyIdentity) -> Any:
         if not self.namespaced:
             return self.codec.key_of(identity)

@@ -151,5 +151,10 @@ def _readable_pairs(pairs: Any, depth: int) -> dict[str, Any]:
         if len(found) == _MAX_ITEMS:
             found["..."] = "..."
             break
-        found[str.__str__(key) if isinstance(key, str) else shown(key)] = _readable(item, depth + 1)
+        name = text = str.__str__(key) if isinstance(key, str) else shown(key)
+        number = 1
+        while name in found:  # 1 and "1" look alike, and no entry is left out
+            number += 1
+            name = f"{text} ({number})"
+        found[name] = _readable(item, depth + 1)
     return found

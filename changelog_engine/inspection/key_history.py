@@ -38,6 +38,7 @@ from changelog_engine.types import TypeInformation, type_of
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
 from changelog_engine.windowing.spec import CONTENTS
+from materializer.entries import StateEntries
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2
@@ -56,8 +57,8 @@ class KeyChange:
         namespace: text of the window; None where the state has none.
         map_key: typed; None where the state is not a map, and when a whole map is cleared.
         operation: as in the log, or ``snapshot``: what was there when the log that is kept begins.
-        before, after: typed; None for nothing. Of a list the whole list, of a cleared map the whole map, of a timer its
-            time in epoch milliseconds.
+        before, after: typed; None for nothing. Of a list the whole list, of a cleared map the whole map as
+            ``materializer.entries.StateEntries``, of a timer its time in epoch milliseconds.
         checkpoint, attempt, sequence: by which checkpoint and attempt, and its place among those of its subtask.
         time_ms: when the checkpoint's barrier was.
         event_time_ms: of the element or timer that caused it; None in streams without timestamps.
@@ -263,9 +264,14 @@ class _Times:
 
 
 class _Held:
-    """What a state of one key holds, by namespace, while its mutations are gone through."""
+    """What a state of one key holds, by namespace, while its mutations are gone through.
 
-    def __init__(self) -> None:
+    Args:
+        map_key_type: declared type of a map's keys.
+    """
+
+    def __init__(self, map_key_type: TypeInformation | None) -> None:
+        self._map_key_type = map_key_type
         self._held: dict[str | None, Any] = {}
 
     def apply(
@@ -305,7 +311,7 @@ class _HeldMap(_Held):
     ) -> tuple[Any, Any]:
         entries = self._held.setdefault(namespace, {})
         if operation == mutation_log.CLEAR:
-            before = {_hashable(key): held for key, held in entries.values()} or None
+            before = _whole(entries, self._map_key_type)
             entries.clear()
             return before, None
         before = entries.get(text, (None, None))[1]
@@ -494,7 +500,7 @@ class _Reader:
         expiry = None if ttl is None else _Expiry(ttl["ttl_ms"], self._times)
         map_key_type = type_of(described.get("map_key_type"))
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
-        held = _HELD.get(described["kind"], _Held)()
+        held = _HELD.get(described["kind"], _Held)(map_key_type)
         windows = any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
         for i, value, since, map_key in zip(at, values, accessed, map_keys, strict=True):
             operation, namespace = columns["operation"][i], columns["namespace"][i]
@@ -640,12 +646,13 @@ def _of_a_window_s_timer(state: str, operation: str, namespace: str | None, even
     return event_ms >= TimeWindows().from_text(namespace)[1] - 1
 
 
-def _hashable(key: Any) -> Any:
-    try:
-        hash(key)
-    except TypeError:
-        return repr(key)
-    return key
+def _whole(entries: dict[str, tuple[Any, Any]], key_type: TypeInformation | None) -> StateEntries | None:
+    """A map of texts to map key and value as it is shown: keys that are equal to Python, such as 1 and True, stay two."""
+    if not entries:
+        return None
+    codec = key_codec_for(key_type)
+    identities = codec.from_texts(pa.array(list(entries), pa.string()))
+    return StateEntries.made(codec, dict(zip(identities, entries.values(), strict=True)))
 
 
 def _milliseconds(times: pa.ChunkedArray) -> list[int | None]:

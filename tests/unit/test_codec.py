@@ -279,6 +279,19 @@ def test_text_beside_a_payload_is_readable(value, text):
     assert encoded.payload is not None
 
 
+def test_text_beside_a_payload_leaves_out_no_entry() -> None:
+    """Keys that look alike as text are told apart."""
+    value = {1: "int", "1": "text", "1 (2)": "another", b"1": {2: "a", "2": "b"}}
+    text = codec_for(None).encode(value).text
+    assert text is not None
+    assert json.loads(text) == {
+        "1": "int",
+        "1 (2)": "text",
+        "1 (2) (2)": "another",
+        "b'1'": {"2": "a", "2 (2)": "b"},
+    }
+
+
 def test_objects_are_shown_by_type_and_repr():
     text = codec_for(None).encode(Point(1, 2)).text
     assert json.loads(text) == {"type": f"{__name__}.Point", "repr": "Point(x=1, y=2)"}

@@ -346,6 +346,39 @@ def test_history_of_a_key(job: Path) -> None:
     assert "the nearest of 4: 'be', 'do', 'to'" in missing.output
 
 
+class _ClearsItsMap(KeyedProcessFunction):
+    """Puts map keys that are equal to Python, and clears them all at the second element."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.undeclared = runtime_context.get_map_state(
+            MapStateDescriptor("undeclared", Types.PICKLED_BYTE_ARRAY(), Types.STRING())
+        )
+        self.doubles = runtime_context.get_map_state(
+            MapStateDescriptor("doubles", Types.DOUBLE(), Types.STRING())
+        )
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        if self.doubles.is_empty():
+            for map_key in (1, 1.0, True, (2,), "x"):
+                self.undeclared.put(map_key, repr(map_key))
+            for map_key in (0.0, -0.0):
+                self.doubles.put(map_key, repr(map_key))
+        else:
+            self.undeclared.clear()
+            self.doubles.clear()
+
+
+def test_a_cleared_map_is_shown_whole(tmp_path: Path) -> None:
+    """Map keys that are one to Python's dicts are several to the state."""
+    folder = run(tmp_path, "a a", function=_ClearsItsMap())
+    for state, wanted in (("undeclared", (1, 1.0, True, (2,), "x")), ("doubles", (0.0, -0.0))):
+        before = key_history(str(folder), "a", state=state).changes[-1].before
+        assert repr(before.items()) == repr([(map_key, repr(map_key)) for map_key in wanted])
+        assert [before[map_key] for map_key in wanted] == [repr(map_key) for map_key in wanted]
+    shown = json.loads(cli("history", folder, "--key", "a", "--state", "doubles", "--json").output)
+    assert shown["changes"][-1]["before"] == [[0.0, "0.0"], [-0.0, "-0.0"]]
+
+
 def test_history_begins_with_the_snapshot_where_the_log_was_truncated(tmp_path: Path) -> None:
     from materializer.retention import Retention
     from materializer.truncation import truncate

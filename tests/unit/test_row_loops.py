@@ -251,7 +251,8 @@ def test_columns_of_elements(loops: ModuleType, some: list[Any], chosen: set[int
 
     with mock.patch.object(blocks, "LOOPS", loops), mock.patch.object(row, "LOOPS", loops):
         compiled = _outcome(packed)
-    assert same(compiled, _outcome(_in_python, packed))
+    with mock.patch.object(Row, "__repr__", object.__repr__):  # half a row has none of its own
+        assert same(compiled, _outcome(_in_python, packed))
 
 
 def test_classes_with_a_hash_of_their_own_are_not_asked(loops: ModuleType) -> None:
