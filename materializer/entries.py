@@ -46,7 +46,6 @@ class StateEntries(Mapping[Any, Any]):
         """Entries whose keys somebody else has made, or something in their place.
 
         Args:
-            codec: of the keys.
             entries: identity to key and value.
         """
         found = StateEntries(codec, {})

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
-from changelog_engine.types import ListTypeInfo, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from changelog_engine.types import (
+    DecimalTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    RowTypeInfo,
+    TypeInformation,
+    Types,
+)
 
 from .._arguments import text, type_info
 from .._unsupported import module_getattr
@@ -85,8 +93,17 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:
-        """Exact numbers; in columnar files 38 digits, 18 of them after the point, whatever is given here."""
-        return Types.BIG_DEC()
+        """Exact numbers. Columnar files keep 38 digits, 18 of them behind the point, whatever is given here.
+
+        Args:
+            precision: digits in all, 1 to 38. A CSV cell with more is an error (Flink makes it null).
+            scale: digits behind the point, at most `precision`. CSV's formats round to as many, halves away from zero.
+
+        Raises:
+            ArgumentTypeError, ConfigurationError: no whole number, or out of these bounds.
+        """
+        digits = whole_number(precision, "DataTypes.DECIMAL: precision", 1, 38)
+        return DecimalTypeInfo(digits, whole_number(scale, "DataTypes.DECIMAL: scale", 0, digits))
 
     @staticmethod
     def DATE(nullable: bool = True) -> TypeInformation:

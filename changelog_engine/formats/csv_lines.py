@@ -18,7 +18,7 @@ from changelog_engine.formats.texts import (
     many_from_text,
     time_text,
 )
-from changelog_engine.types import ElementsTypeInfo, RowTypeInfo, TypeInformation
+from changelog_engine.types import DecimalTypeInfo, ElementsTypeInfo, RowTypeInfo, TypeInformation
 from changelog_engine.types.java_text import double_text, float_text, timestamp_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
@@ -276,6 +276,9 @@ def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str
         "SQL_TIMESTAMP": timestamp_text,
         "INSTANT": lambda value: instant_text(value).replace("T", " "),
     }
+    if isinstance(type_info, DecimalTypeInfo) and type_info.precision is not None:
+        rounded = type_info.rounded
+        return lambda value: format(rounded(fit(value)), "f")
     text = texts.get(kind, str)
     return lambda value: text(fit(value))
 

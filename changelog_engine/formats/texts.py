@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
-from changelog_engine.types import Instant, TypeInformation, Types
+from changelog_engine.types import DecimalTypeInfo, Instant, TypeInformation, Types
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _BOUNDS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
@@ -32,10 +32,12 @@ def from_text(type_info: TypeInformation) -> Callable[[str], Any] | None:
         return lambda text: _bounded(int(_number(text)), kind)
     if is_bytes(type_info):
         return lambda text: base64.b64decode(text, validate=True)
+    if isinstance(type_info, DecimalTypeInfo):
+        rounded = type_info.rounded
+        return lambda text: rounded(_decimal(text))
     parsers: dict[str, Callable[[str], Any]] = {
         "STRING": str,
         "BIG_INT": lambda text: int(_number(text)),
-        "BIG_DEC": _decimal,
         "FLOAT": lambda text: of_32_bits(float(_number(text))),
         "DOUBLE": lambda text: float(_number(text)),
         "BOOLEAN": _truth,

@@ -8,7 +8,7 @@ from changelog_engine.types.arrays import (
     ObjectArrayTypeInfo,
     PrimitiveArrayTypeInfo,
 )
-from changelog_engine.types.basic import BasicTypeInfo, IntegerTypeInfo
+from changelog_engine.types.basic import BasicTypeInfo, DecimalTypeInfo, IntegerTypeInfo
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
 from changelog_engine.types.factory import Types
 from changelog_engine.types.instant import Instant
@@ -21,6 +21,7 @@ from changelog_engine.types.typeinfo import TypeInformation, type_from_spec, typ
 __all__ = [
     "BasicArrayTypeInfo",
     "BasicTypeInfo",
+    "DecimalTypeInfo",
     "ElementsTypeInfo",
     "Instant",
     "IntegerTypeInfo",

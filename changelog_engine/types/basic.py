@@ -9,16 +9,17 @@ import math
 import re
 import struct
 from collections.abc import Callable
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 import numpy as np
 
 from changelog_engine.types.java_text import double_text, float_text
 from changelog_engine.types.temporal import INSTANT
-from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one
+from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one, shown
 
 _FLOAT32 = struct.Struct("<f")
+_ROOM = Context(prec=100)  # digits, for numbers with fewer
 _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
@@ -251,12 +252,39 @@ class CharTypeInfo(BasicTypeInfo):
 
 
 class DecimalTypeInfo(BasicTypeInfo):
-    """BIG_DEC: decimal.Decimal."""
+    """BIG_DEC: decimal.Decimal.
+
+    Elements and state keep all digits, so types with and without a precision are equal; formats of files ask `rounded`.
+
+    Args:
+        precision: how many digits a file's column has, where it is of such a type; None for no bound.
+        scale: how many of them stand behind the point.
+    """
 
     exact = sure = Decimal
 
-    def __init__(self) -> None:
+    def __init__(self, precision: int | None = None, scale: int = 0) -> None:
         super().__init__("BIG_DEC")
+        self.precision = precision
+        self.scale = scale
+
+    def rounded(self, value: Decimal) -> Decimal:
+        """The value with as many digits behind the point as the column has; halves are rounded away from zero.
+
+        Raises:
+            ValueError: it has more digits than the column.
+        """
+        if self.precision is None:
+            return value
+        if value.adjusted() + 1 > self.precision - self.scale and value:
+            raise ValueError(self._too_long(value))
+        found = value.quantize(Decimal((0, (1,), -self.scale)), ROUND_HALF_UP, _ROOM)
+        if len(found.as_tuple().digits) > self.precision and found:  # 9.95 becomes 10.0
+            raise ValueError(self._too_long(value))
+        return found or abs(found)  # Java's decimals have no -0
+
+    def _too_long(self, value: Decimal) -> str:
+        return f"{shown(value)} has more digits than DECIMAL({self.precision}, {self.scale})"
 
     def fit(self, value: Any) -> Decimal:
         if isinstance(value, Decimal):

@@ -111,7 +111,7 @@ def test_refused_tables(tmp_path: Path, table: Any, message: str) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"operators": {}, "types": {}, "key_types": {}}, "there is no operator"),
+        ({"operators": {}, "types": {}, "key_types": {}}, "no operator is named"),
         ({"key_types": {}}, r"key_types\['op'\] must be the type"),
         ({"key_types": {"op": Types.LONG(), "po": Types.LONG()}}, "'po', for which there is no table"),
         ({"types": {}}, r"types\['op'\]\['s'\] must be the state's descriptor"),

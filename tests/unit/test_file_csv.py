@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from contextlib import closing
+from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +17,7 @@ from api.datastream.formats.csv import (
     CsvBulkWriters,
     CsvReaderFormat,
     CsvRowDeserializationSchema,
+    CsvRowSerializationSchema,
     CsvSchema,
 )
 from api.datastream.formats.parquet import ParquetColumnarRowInputFormat
@@ -178,6 +180,47 @@ class TestCsv:
             b"4,,0.1,true",
             b'6,"it\'s",1.0,true\n7,"a\\b",1.0,true\n8,"a\nb",1.0,true\n9," s ",1.0E-5,true\n',
         ]
+
+    @pytest.mark.parametrize("signs", [{}, {"disable_quote_char": None}])
+    @pytest.mark.parametrize(
+        ("digits", "given", "cells"),
+        [  # as PyFlink 2.3 writes them, but for its 1E+1
+            ((6, 1), ["1.55", "10.250", "-0.05", "10", None], ["1.6", "10.3", "-0.1", "10.0", ""]),
+            ((6, 0), ["1.5", "2.5", "-0.4", "999998.5"], ["2", "3", "0", "999999"]),
+            ((10, 2), ["1.005", "12345678.994"], ["1.01", "12345678.99"]),
+            ((38, 10), ["1E-10", "1E+2"], ["0.0000000001", "100.0000000000"]),
+        ],
+    )
+    def test_decimals_are_rounded_to_their_columns(self, tmp_path, digits, given, cells, signs):
+        builder = CsvSchema.builder().add_number_column("n", DataTypes.DECIMAL(*digits))
+        builder.add_array_column("list", "#", DataTypes.DECIMAL(*digits)).set_null_value("")
+        for name, value in signs.items():
+            getattr(builder, name)(*([] if value is None else [value]))
+        schema = builder.build()
+        values = [None if text is None else Decimal(text) for text in given]
+        path = write(
+            tmp_path, CsvBulkWriters.for_schema(schema), [Row(n=v, list=[v or 0, 1]) for v in values]
+        )
+        lines = path.read_text().splitlines()
+        assert [line.partition(",")[0] for line in lines] == cells
+        expected = [None if cell == "" else Decimal(cell) for cell in cells]
+        assert [row.n for row in read(csv_source(path, schema))] == expected
+        path.write_text("".join(f"{'' if text is None else text},\n" for text in given))
+        found = [row.n for row in read(csv_source(path, schema))]
+        assert list(map(str, found)) == list(map(str, expected))
+        whole = CsvRowSerializationSchema.Builder(Types.ROW([DataTypes.DECIMAL(*digits)])).build()
+        assert [whole.serialize((value,)).decode().strip() for value in values] == cells
+
+    @pytest.mark.parametrize(("digits", "number"), [((6, 1), "123456"), ((2, 1), "9.95"), ((6, 6), "1")])
+    def test_decimals_that_are_too_long(self, tmp_path, digits, number):
+        schema = CsvSchema.builder().add_number_column("n", DataTypes.DECIMAL(*digits)).build()
+        message = rf"more digits than DECIMAL\({digits[0]}, {digits[1]}\)"
+        with pytest.raises(TypeMismatchError, match=f"CSV column 'n'.*{message}"):
+            write(tmp_path, CsvBulkWriters.for_schema(schema), [Row(n=Decimal(number))])
+        path = tmp_path / "in.csv"
+        path.write_text(number + "\n")
+        with pytest.raises(TypeMismatchError, match=f"line 1.*{message}"):
+            read(csv_source(path, schema))
 
     def test_separator_that_arrow_takes_for_none(self, tmp_path):
         schema = csv_schema(set_column_separator="\0")

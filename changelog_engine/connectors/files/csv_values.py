@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
 from changelog_engine.formats.csv_lines import Quoter
 from changelog_engine.formats.texts import cell_reader, is_bytes, many_from_text
-from changelog_engine.types import ElementsTypeInfo, Instant, TypeInformation
+from changelog_engine.types import DecimalTypeInfo, ElementsTypeInfo, Instant, TypeInformation
 from changelog_engine.types.java_text import double_text, float_text
+from changelog_engine.types.typeinfo import Misfit
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes as Python does
 _WHOLE_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
@@ -150,9 +151,14 @@ def _single(wanted: TypeInformation, name: str) -> Callable[[str], Any]:
 def cell_writer_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], Any] | None:
     """What makes the cell of a value; None where Python's csv module does it right."""
     kind, null = column.type_info.kind, schema.null_text or ""
+    rounded = _rounded(column)
     if isinstance(column.type_info, ElementsTypeInfo):
         separator = column.separator or ""
-        return lambda value: null if value is None else separator.join([_plain(item) for item in value])
+        return lambda value: (
+            null if value is None else separator.join([_plain(rounded(item)) for item in value])
+        )
+    if rounded is not _same:
+        return lambda value: null if value is None else rounded(value)
     if not null and (kind in ("STRING", "CHAR", "FLOAT", "DOUBLE", "BIG_DEC") or kind in _WHOLE_BITS):
         return None
     return lambda value: null if value is None else value if type(value) is str else _plain(value)
@@ -166,7 +172,12 @@ def column_writer_of(
     is_array = isinstance(column.type_info, ElementsTypeInfo)
     real = float_text if kind == "FLOAT" else double_text
 
+    rounded = _rounded(column)
+    if rounded is not _same and not is_array:
+        return lambda values: [null if value is None else rounded(value) for value in values]
+
     def single(value: Any) -> str:
+        value = rounded(value)
         if type(value) is float:
             return repr(value) if _PLAIN_FROM <= value < _PLAIN_BELOW and kind != "FLOAT" else real(value)
         return _plain(value)
@@ -190,6 +201,27 @@ def column_writer_of(
         return [cell(value) for value in values]
 
     return write
+
+
+def _rounded(column: CsvColumn) -> Callable[[Any], Any]:
+    """What makes the rounded text of a column's value, or of its lists' elements; `_same` where nothing is rounded."""
+    wanted = column.type_info
+    single = wanted.elem_type if isinstance(wanted, ElementsTypeInfo) else wanted
+    if not isinstance(single, DecimalTypeInfo) or single.precision is None:
+        return _same
+    fit, rounded = single.fit, single.rounded
+
+    def text(value: Any) -> str | None:
+        try:
+            return None if value is None else format(rounded(fit(value)), "f")
+        except (Misfit, ValueError) as error:
+            raise TypeMismatchError(f"CSV column {column.name!r}: {error}") from None
+
+    return text
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _plain_floats(values: Sequence[float]) -> bool:
