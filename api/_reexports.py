@@ -1,7 +1,8 @@
 """Names that PyFlink's modules have besides their own: those that come from elsewhere, and why others are not here.
 
 A module of PyFlink gives every name that it imports itself, and programs import names from wherever they found them first.
-The modules here answer for them when they are asked, so that a re-export makes no cycle and loads nothing.
+The modules here answer for them when they are asked, so that a re-export makes no cycle and loads nothing. The package of
+the connectors gives its own names so, too: a program loads those connectors that it uses.
 """
 
 from __future__ import annotations
@@ -33,10 +34,25 @@ _FROM = {
         "common._bulk_writers": "BulkWriterFactory RowDataBulkWriterFactory",
     },
     "datastream.connectors": {
-        "datastream.connectors.kafka": "KafkaRecordDeserializationSchema",
+        "datastream.connectors.base": "DeliveryGuarantee Sink Source",
+        "datastream.connectors.delta": "DeltaSink DeltaSource",
+        "datastream.connectors.file_system": (
+            "BucketAssigner FileEnumeratorProvider FileSink FileSource FileSourceBuilder FileSplitAssignerProvider "
+            "OutputFileConfig RollingPolicy StreamFormat StreamingFileSink"
+        ),
+        "datastream.connectors.jdbc": (
+            "JdbcConnectionOptions JdbcExactlyOnceOptions JdbcExecutionOptions JdbcSink"
+        ),
+        "datastream.connectors.kafka": (
+            "FlinkKafkaConsumer FlinkKafkaProducer KafkaOffsetResetStrategy KafkaOffsetsInitializer "
+            "KafkaRecordDeserializationSchema KafkaRecordSerializationSchema KafkaSink KafkaSource "
+            "KafkaTopicPartition KafkaTopicSelector Semantic"
+        ),
+        "datastream.connectors.number_seq": "NumberSequenceSource",
         "datastream.connectors.pulsar": (
             "PulsarDeserializationSchema PulsarSource PulsarSourceBuilder StartCursor StopCursor SubscriptionType"
         ),
+        "datastream.connectors.rabbitmq": "RMQConnectionConfig RMQSink RMQSource",
     },
     "datastream.connectors.base": {
         "datastream.functions": "JavaFunctionWrapper",

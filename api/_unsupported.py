@@ -107,10 +107,13 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
     """
     missing = frozenset(not_here)
     origins = names_from(module)
+    below = {home for home in origins.values() if home.rpartition(".")[0] == module}
 
     def __getattr__(name: str) -> Any:
         if name in origins:
             return getattr(importlib.import_module(origins[name]), name)
+        if f"{module}.{name}" in below:  # of a package that imports its modules at once they are attributes
+            return importlib.import_module(f"{module}.{name}")
         why = why_not(name) or (why_no_module(module) if name in missing else None)
         home = pythons(name)
         if home is not None:
@@ -125,6 +128,16 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
         raise NotSupportedError(message)
 
     return __getattr__
+
+
+def module_dir(module: str) -> Callable[[], list[str]]:
+    """Make the ``__dir__`` of a module whose own names come from others when they are asked for."""
+
+    def __dir__() -> list[str]:
+        own = vars(sys.modules[module])
+        return sorted({*own, *own["__all__"]})
+
+    return __dir__
 
 
 def _is_import_from(frame: FrameType) -> bool:

@@ -1,7 +1,8 @@
 """The one line at the bottom of a terminal that changes while a job runs.
 
 It is drawn with the cursor back at its beginning, so that whatever else is written to the terminal writes over it. Those who
-are known to write (``hidden()``) take it away first; it comes back at the next ``show()``.
+are known to write (``hidden()``) take it away first; it comes back at the next ``show()``. Rich is loaded where there is a
+terminal, and not before.
 
 Invariants:
     * It is drawn only below whole lines: what a program printed without a line's end stays.
@@ -17,9 +18,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from typing import Any, TextIO
-
-from rich.console import Console
-from rich.text import Text
 
 _ERASE = "\r\x1b[2K"
 
@@ -65,6 +63,9 @@ class LiveLine:
             stream = self._stream
             if stream is None or not self._at_line_start or not takes_text(stream):
                 return
+            from rich.console import Console
+            from rich.text import Text
+
             with self._lenient():
                 console = Console(file=stream, highlight=False)
                 line = Text(text, no_wrap=True, overflow="ellipsis", end="")
@@ -148,7 +149,11 @@ class _Beside:
 def is_terminal(stream: Any) -> bool:
     """Whether a stream is a terminal that can take a line away again."""
     try:
-        return stream is not None and stream.isatty() and not Console(file=stream).is_dumb_terminal
+        if stream is None or not stream.isatty():
+            return False
+        from rich.console import Console
+
+        return not Console(file=stream).is_dumb_terminal
     except (OSError, ValueError, AttributeError):  # closed, or somebody's own
         return False
 

@@ -6,14 +6,17 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from changelog_engine.connectors import CollectSink
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.driver.structured_logs import log_as_json
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.observing.progress import DISPLAY, ShownJob, wanted
-from changelog_engine.observing.prometheus import Reporter
 from changelog_engine.observing.words import WorkersAtStart
+
+if TYPE_CHECKING:
+    from changelog_engine.observing.prometheus import Reporter
 
 log = logging.getLogger("changelog_engine")
 
@@ -39,6 +42,8 @@ class Observers:
         if settings.json_logs:
             log_as_json()
         if settings.metrics_port is not None:
+            from changelog_engine.observing.prometheus import Reporter  # Python's HTTP server comes with it
+
             self._reporter = Reporter(settings.metrics_host, settings.metrics_port, self.monitor)
             log.info("job %r: metrics at http://%s/metrics", graph.name, self._reporter.address)
         collects = any(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from api._reexports import elsewhere
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = sorted(
     path.parent.relative_to(ROOT)
@@ -41,8 +43,27 @@ def test_all_is_complete_sorted_and_importable(folder: Path) -> None:
     assert len(exported) == len(set(exported))
     for name in exported:
         assert hasattr(module, name), name
-    helpers = {"module_getattr"}  # makes a module's __getattr__; nobody's to import from here
+    helpers = {"module_getattr", "module_dir"}  # make a module's own functions; nobody's to import from here
     assert imported_names(tree) - helpers <= set(exported)
+
+
+def test_the_connectors_package_gives_late_what_it_declares_to_type_checkers() -> None:
+    path = ROOT / "api" / "datastream" / "connectors" / "__init__.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    (typed,) = (node for node in tree.body if isinstance(node, ast.If))
+    declared = {
+        alias.name: node.module
+        for node in typed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    module = importlib.import_module("changelog_engine.api.datastream.connectors")
+    table = elsewhere(module.__name__)
+    assert sorted(declared) == module.__all__
+    assert {name: f"{module.__name__}.{home}" for name, home in declared.items()} == {
+        name: table[name] for name in declared
+    }
+    assert set(declared) <= set(dir(module))
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,22 @@ def test_importing_and_building_load_neither_spark_nor_delta():
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
 
 
+def test_a_job_loads_only_the_connectors_and_observers_that_it_uses():
+    program = (
+        "import sys\n"
+        "from api.datastream import StreamExecutionEnvironment, connectors\n"
+        "from changelog_engine.testing import without_spark\n"
+        "env = StreamExecutionEnvironment.get_execution_environment()\n"
+        "env.from_collection([1]).print()\n"
+        "with without_spark(): env.execute()\n"
+        "strange = ('kafka', 'jdbc', 'rabbitmq', 'pulsar', 'rich', 'prometheus_client', 'server')\n"
+        "print([name for name in sys.modules if not set(strange).isdisjoint(name.split('.'))])\n"
+        "print(connectors.kafka.KafkaSource is connectors.KafkaSource)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == ["1", "[]", "True"], done.stderr
+
+
 class TestGraph:
     def test_each_method_adds_the_node_of_its_kind_with_what_was_set_on_it(self, env):
         numbers = env.from_collection([1, 2, 3], Types.LONG())

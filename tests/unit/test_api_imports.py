@@ -30,7 +30,7 @@ MODULES = {name_of(path): path for path in sorted((ROOT / "api").rglob("*.py"))}
 def imports(node: ast.AST, late: bool = False) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     """The imports that run, each with whether it stands in a function; those for annotations only do not run."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and ast.unparse(child.test) == "TYPE_CHECKING":
+        if isinstance(child, ast.If) and ast.unparse(child.test).endswith("TYPE_CHECKING"):
             continue
         if isinstance(child, ast.Import | ast.ImportFrom):
             yield child, late

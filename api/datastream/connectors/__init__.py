@@ -1,40 +1,44 @@
-"""Sources and sinks."""
+"""Sources and sinks. The modules that have them are loaded when a program asks for one of theirs (`_reexports`)."""
 
-from ..._unsupported import module_getattr
-from .base import DeliveryGuarantee, Sink, Source
-from .delta import DeltaSink, DeltaSource
-from .file_system import (
-    BucketAssigner,
-    FileEnumeratorProvider,
-    FileSink,
-    FileSource,
-    FileSourceBuilder,
-    FileSplitAssignerProvider,
-    OutputFileConfig,
-    RollingPolicy,
-    StreamFormat,
-    StreamingFileSink,
-)
-from .jdbc import (
-    JdbcConnectionOptions,
-    JdbcExactlyOnceOptions,
-    JdbcExecutionOptions,
-    JdbcSink,
-)
-from .kafka import (
-    FlinkKafkaConsumer,
-    FlinkKafkaProducer,
-    KafkaOffsetResetStrategy,
-    KafkaOffsetsInitializer,
-    KafkaRecordSerializationSchema,
-    KafkaSink,
-    KafkaSource,
-    KafkaTopicPartition,
-    KafkaTopicSelector,
-    Semantic,
-)
-from .number_seq import NumberSequenceSource
-from .rabbitmq import RMQConnectionConfig, RMQSink, RMQSource
+import typing
+
+from ..._unsupported import module_dir, module_getattr
+
+if typing.TYPE_CHECKING:
+    from .base import DeliveryGuarantee, Sink, Source
+    from .delta import DeltaSink, DeltaSource
+    from .file_system import (
+        BucketAssigner,
+        FileEnumeratorProvider,
+        FileSink,
+        FileSource,
+        FileSourceBuilder,
+        FileSplitAssignerProvider,
+        OutputFileConfig,
+        RollingPolicy,
+        StreamFormat,
+        StreamingFileSink,
+    )
+    from .jdbc import (
+        JdbcConnectionOptions,
+        JdbcExactlyOnceOptions,
+        JdbcExecutionOptions,
+        JdbcSink,
+    )
+    from .kafka import (
+        FlinkKafkaConsumer,
+        FlinkKafkaProducer,
+        KafkaOffsetResetStrategy,
+        KafkaOffsetsInitializer,
+        KafkaRecordSerializationSchema,
+        KafkaSink,
+        KafkaSource,
+        KafkaTopicPartition,
+        KafkaTopicSelector,
+        Semantic,
+    )
+    from .number_seq import NumberSequenceSource
+    from .rabbitmq import RMQConnectionConfig, RMQSink, RMQSource
 
 __all__ = [
     "BucketAssigner",
@@ -84,3 +88,4 @@ __getattr__ = module_getattr(
         "StreamPatternSubscriber",
     },
 )
+__dir__ = module_dir(__name__)
