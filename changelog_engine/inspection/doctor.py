@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import platform
+import shlex
 import shutil
 import sys
 import tempfile
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
+from pathlib import Path
 
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
@@ -28,6 +31,7 @@ _PACKAGE = "changelog-engine"
 _PYTHONS = SpecifierSet(">=3.11,<3.15")  # for want of the package's own word
 _LITTLE_DISK = 1_000_000_000
 _NO_DISK = 50_000_000  # less than a checkpoint with its parts and Spark's files may take
+_FOLDER = Path(__file__).parents[1]
 _DEVELOPMENT = {"test", "lint", "demo", "bench", "soak", "docs"}  # extras of those who work on the engine
 
 
@@ -55,6 +59,7 @@ def examine(base: str | None = None) -> list[Check]:
     """
     found = [
         _python(),
+        _bytecode(),
         *_packages(),
         _extension("Rows", "their loops", row_loops.WHY_NOT, "Half as much CPU again for a Row"),
         _extension(
@@ -76,6 +81,24 @@ def _python() -> Check:
     if wanted.contains(platform.python_version(), prereleases=True):
         return Check("Python", OK, here)
     return Check("Python", WRONG, here, f"Use a Python that is {wanted}; workers need the driver's version")
+
+
+def _bytecode() -> Check:
+    """Whether a start finds the package's modules compiled, or compiles them and keeps what it made."""
+    what = "bytecode"
+    if not sys.dont_write_bytecode:
+        return Check(what, OK, "kept: only the first start compiles a module")
+    modules = [str(path) for path in _FOLDER.rglob("*.py")]
+    missing = [path for path in modules if not os.path.exists(importlib.util.cache_from_source(path))]
+    if not missing:
+        return Check(what, OK, "none is written, and the engine's modules are compiled")
+    return Check(
+        what,
+        WARNING,
+        f"PYTHONDONTWRITEBYTECODE is set, or Python runs with -B, and {len(missing)} of {len(modules)} of the engine's "
+        "modules are not compiled: each start compiles anew those that it imports",
+        f"Unset it, or compile once: {shlex.join([sys.executable, '-m', 'compileall', '-q', str(_FOLDER.parent)])}",
+    )
 
 
 def _packages() -> list[Check]:

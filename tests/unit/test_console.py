@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import os
+import py_compile
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -529,6 +531,30 @@ def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert result.exit_code == 1
     assert "JAVA_HOME is" in result.output
     assert "openjdk-17" in result.output
+
+
+def test_doctor_tells_modules_that_each_start_compiles_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def bytecode() -> doctor.Check:
+        (found,) = (check for check in doctor.examine() if check.what == "bytecode")
+        return found
+
+    package = tmp_path / "some where" / "engine"
+    package.mkdir(parents=True)
+    for name in ("__init__.py", "one.py"):
+        (package / name).touch()
+    monkeypatch.setattr(doctor, "_FOLDER", package)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    assert bytecode().level == "ok"
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    py_compile.compile(str(package / "one.py"))
+    found = bytecode()
+    assert (found.level, "1 of 2" in found.found) == ("warning", True)
+    command = (found.remedy or "").partition("compile once: ")[2]
+    subprocess.run(shlex.split(command), check=True)
+    assert bytecode().level == "ok"
 
 
 def test_questions_load_no_pyspark(job: Path) -> None:
