@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from changelog_engine.changelog.compaction import condensed
 from changelog_engine.changelog.fold import Pending, group_by_state
-from changelog_engine.codec.arrow_columns import without_dictionaries
+from changelog_engine.codec.arrow_columns import without_dictionary
 
 CONDENSE_ROWS = 1_000_000
 DICTIONARIES = (
@@ -65,7 +65,15 @@ def without_passed(tables: Iterable[pa.Table], at_a_time: int | None = None) -> 
         log.add(table)
         if at_a_time is not None and log.rows > at_a_time:
             for pieces in log.tables().values():
-                yield without_dictionaries(condensed(pieces))
+                yield _plain(condensed(pieces))
             log = Condensing()
     for pieces in log.tables().values():
-        yield from (without_dictionaries(piece) for piece in pieces)
+        yield from (_plain(piece) for piece in pieces)
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """``DICTIONARIES`` as text. Other columns keep their dictionaries, as rows of snapshots have them, which come before these."""
+    for name in DICTIONARIES:
+        position = table.schema.get_field_index(name)
+        table = table.set_column(position, name, without_dictionary(table.column(position)))
+    return table

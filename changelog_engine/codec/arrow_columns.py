@@ -31,11 +31,6 @@ def without_dictionary(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.Chun
     return column.dictionary_decode()
 
 
-def without_dictionaries(table: pa.Table) -> pa.Table:
-    """The table with such columns."""
-    return pa.table([without_dictionary(column) for column in table.columns], names=table.column_names)
-
-
 def of_type(column: pa.Array | pa.ChunkedArray, wanted: pa.DataType) -> pa.Array | pa.ChunkedArray:
     """The column itself when it has this type, else cast to it."""
     return column if column.type == wanted else column.cast(wanted)

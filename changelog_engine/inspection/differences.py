@@ -20,7 +20,7 @@ from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
-from changelog_engine.codec.arrow_columns import without_dictionaries, without_dictionary
+from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
@@ -360,7 +360,7 @@ def _state(
     if filled is None:
         return StateDifference(*name, kind)
     empty = filled.slice(0, 0)
-    first, second = (without_dictionaries(empty if side is None else side) for side in sides)
+    first, second = (_plain(empty if side is None else side) for side in sides)
     both = pa.concat_tables([first, second])
     entries = _numbered(both, kind)
     compare = _lists if kind == "list" else _singles
@@ -376,6 +376,11 @@ def _declared(described: _Described) -> str:
     types = [type_of(described.operator.get("key_type")), type_of(described.state["value_type"])]
     shown = ["undeclared" if each is None else each.name for each in types]
     return f"{described.state['kind']} of {shown[1]} by {shown[0]}"
+
+
+def _plain(table: pa.Table) -> pa.Table:
+    """No column has a dictionary any more, so that two tables go together."""
+    return pa.table([without_dictionary(each) for each in table.columns], names=table.column_names)
 
 
 def _numbered(both: pa.Table, kind: str) -> _Entries:

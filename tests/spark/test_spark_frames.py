@@ -191,7 +191,7 @@ def test_what_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
         env.from_spark(spark.readStream.format("rate").load())
     with pytest.raises(ConfigurationError, match="available_now"):
         env.from_spark(spark.range(3), available_now=True)
-    with pytest.raises(ConfigurationError, match="different names"):
+    with pytest.raises(ConfigurationError, match="no two columns have the same name"):
         env.from_spark(spark.sql("SELECT 1 AS a, 2 AS a"))
     with pytest.raises(NotSupportedError, match="cast or drop"):
         env.from_spark(spark.sql("SELECT INTERVAL '1' DAY AS a"))

@@ -24,6 +24,7 @@ SAFE |= {
     "itemgetter(index)",
     "math.isinf",
     "zlib.crc32",
+    "getrefcount",
     "orjson.dumps",
     "None",
 }

@@ -163,7 +163,7 @@ class TestBuilders:
             KafkaSource.builder().build()
         with pytest.raises(ConfigurationError, match=r"call set_value_only_deserializer\(\)"):
             KafkaSource.builder().set_topics("t").build()
-        with pytest.raises(ConfigurationError, match="choose once"):
+        with pytest.raises(ConfigurationError, match="choose them once"):
             source_builder().set_topic_pattern("t.*")
         with pytest.raises(ConfigurationError, match=r"call set_record_serializer\(\)"):
             KafkaSink.builder().set_bootstrap_servers(SERVERS).build()

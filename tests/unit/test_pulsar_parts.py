@@ -92,7 +92,7 @@ class TestBuilders:
     @pytest.mark.parametrize(
         ("change", "error", "says"),
         [
-            (lambda b: b.set_topics("u"), ConfigurationError, "choose once"),
+            (lambda b: b.set_topics("u"), ConfigurationError, "choose them once"),
             (lambda b: b.set_config("pulsar.source.maxFetchRecord", 1), ConfigurationError, "is not known to Flink's"),
             (lambda b: b.set_config("pulsar.consumer.receiverQueueSize", 0), ConfigurationError, "between 1 and"),
             (lambda b: b.set_config("pulsar.client.operationTimeoutMs", "x"), ConfigurationError, "whole number"),
