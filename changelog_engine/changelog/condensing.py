@@ -72,7 +72,7 @@ def without_passed(tables: Iterable[pa.Table], at_a_time: int | None = None) -> 
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """``DICTIONARIES`` as text. Other columns keep their dictionaries, as rows of snapshots have them, which come before these."""
+    """``DICTIONARIES`` as text. Other columns keep their dictionaries, which rows of snapshots have, too."""
     for name in DICTIONARIES:
         position = table.schema.get_field_index(name)
         table = table.set_column(position, name, without_dictionary(table.column(position)))
