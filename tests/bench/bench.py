@@ -27,6 +27,8 @@ from rich.console import Console
 
 from async_requests import AsyncBench
 from barriers import BarrierBench
+from changelog_engine.state import handles_in_c
+from changelog_engine.types import row_loops
 from engine import EngineBench
 from explaining import ExplainBench
 from files import FilesBench
@@ -125,6 +127,14 @@ def main() -> int:
         print(f"unknown part {', '.join(unknown)}; there are {', '.join(parts)}", file=sys.stderr)
         return 2
     console = Console()
+    # An extension that was built of another source is not used, and the figures are those of Python alone.
+    extensions = {"handles of state": handles_in_c.WHY_NOT, "loops over Rows": row_loops.WHY_NOT}
+    without_c = {name: why for name, why in extensions.items() if why is not None}
+    for name, why in without_c.items():
+        console.print(
+            f"[red]Not in C: {name}[/], for {why}. Build it: python -m pip install --no-deps -e .",
+            highlight=False,
+        )
     results: dict[str, dict[str, Any]] = {}
     failures: dict[str, str] = {}
     for name in wanted:
@@ -143,6 +153,7 @@ def main() -> int:
     document = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
+        "not_in_c": without_c,
         "sizes": asdict(sizes),
         "results": results,
         "figures": lines,
