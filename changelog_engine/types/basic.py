@@ -272,10 +272,12 @@ class DecimalTypeInfo(BasicTypeInfo):
         """The value with as many digits behind the point as the column has; halves are rounded away from zero.
 
         Raises:
-            ValueError: it has more digits than the column.
+            ValueError: it has more digits than the column, or is no number.
         """
         if self.precision is None:
             return value
+        if not value.is_finite():
+            raise ValueError(f"{shown(value)} is not a number")
         if value.adjusted() + 1 > self.precision - self.scale and value:
             raise ValueError(self._too_long(value))
         found = value.quantize(Decimal((0, (1,), -self.scale)), ROUND_HALF_UP, _ROOM)

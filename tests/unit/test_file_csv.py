@@ -222,6 +222,12 @@ class TestCsv:
         with pytest.raises(TypeMismatchError, match=f"line 1.*{message}"):
             read(csv_source(path, schema))
 
+    @pytest.mark.parametrize("number", ["NaN", "Infinity"])
+    def test_decimals_that_are_no_numbers(self, tmp_path, number):
+        schema = CsvSchema.builder().add_number_column("n", DataTypes.DECIMAL(6, 1)).build()
+        with pytest.raises(TypeMismatchError, match=f"CSV column 'n'.*{number}.* is not a number"):
+            write(tmp_path, CsvBulkWriters.for_schema(schema), [Row(n=Decimal(number))])
+
     def test_separator_that_arrow_takes_for_none(self, tmp_path):
         schema = csv_schema(set_column_separator="\0")
         rows = [Row(id=number, name="n", list=[1], flag=True, x=0.5) for number in range(600)]
