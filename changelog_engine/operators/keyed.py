@@ -27,7 +27,7 @@ from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types import TypeInformation, Types
-from changelog_engine.types.copies import IMMUTABLE, own, take_each
+from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 
 _EMIT_AT = 16_384
 _NO_RESULTS = ()
@@ -149,7 +149,7 @@ class KeyedFilterOperator(KeyedOperator):
 
     def apply(self, value: Any, out: list[Any]) -> None:
         if self.function.filter(value):
-            out.append(own(value, 2) if self.copies and type(value) not in IMMUTABLE else value)
+            out.append(copied(value) if self.copies and type(value) not in IMMUTABLE else value)
 
 
 class KeyedFlatMapOperator(KeyedOperator):

@@ -56,6 +56,8 @@ class FilterOperator(FunctionOperator):
     """Keeps the elements for which the function is true."""
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
+        if type(values) is not list:
+            values = list(values)  # which holds each once: see own below
         call, rest = self.function.filter, iter(values)
         self.trust(values)
         kept: list[Any] = []

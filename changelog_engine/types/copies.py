@@ -6,7 +6,8 @@ stream has several receivers, those that call users' code get copies of their ow
 
 Invariants:
     * A value of an immutable class, and a tuple of such, is never copied.
-    * An object that nobody else holds is not copied either: whoever made it has let go of it. CPython counts who holds it.
+    * An object that nobody else holds is not copied either: whoever made it has let go of it. CPython counts who holds it;
+      what its frames hold themselves is measured, and never taken for more than it is.
     * What cannot be copied is passed on as it is, as between chained functions of PyFlink.
 """
 
@@ -173,14 +174,23 @@ _COPIERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
+_MOST_FRAMES = 3  # the caller's variable, that of the function it calls, the argument of getrefcount: no frame of ours holds more
+
+
 def _count_of_one_holder() -> int:
-    """What getrefcount says in a function that was called with a caller's only variable."""
+    """What getrefcount says in a function that ``take_each`` calls with what nobody else holds.
 
-    def count(value: Any) -> int:
-        return getrefcount(value)
+    Taking what is held for what is not would let a change of the user's into elements that were given, the other way round
+    costs a copy. So it is the least of many calls, as Python runs a function otherwise once it ran often, and no more than
+    the frames can hold, whatever a debugger held of them meanwhile.
+    """
+    counts: list[int] = []
 
-    fresh: dict[str, int] = {}
-    return count(fresh)
+    def count(value: Any) -> Any:
+        counts.append(getrefcount(value))
+
+    take_each([], ({} for _ in range(64)), count)
+    return min(_MOST_FRAMES, *counts)
 
 
 _ALONE = _count_of_one_holder()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import random
+import subprocess
+import sys
+from collections.abc import Sequence
 from types import SimpleNamespace
 from unittest import mock
 
@@ -21,7 +24,9 @@ from api.datastream.functions import (
 )
 from changelog_engine.errors import JobExecutionError, TypeMismatchError
 from changelog_engine.operators.base import OutputType
-from changelog_engine.operators.stateless import FlatMapOperator, MapOperator
+from changelog_engine.operators.keyed import KeyedFilterOperator
+from changelog_engine.operators.stateless import FilterOperator, FlatMapOperator, MapOperator
+from changelog_engine.state.cursor import Cursor
 from changelog_engine.types import copies
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 
@@ -502,6 +507,63 @@ class TestOwn:
         assert given(lambda: {"inner": INNER})["inner"] is not INNER
         assert given(lambda: (1, INNER))[1] is not INNER
         assert given(lambda: Row(a=INNER)).a is not INNER
+
+    def test_case_49_a_debugger_that_holds_variables_while_the_engine_is_imported(self):
+        """Then all seems to be held more often than it is, and what a user holds would seem to be nobody's."""
+        program = """
+import sys
+
+held = []
+
+
+def seen(frame, event, argument):
+    if frame.f_code.co_name in ("count", "take_each"):
+        held.append(dict(frame.f_locals))
+        return seen
+
+
+sys.settrace(seen)
+from changelog_engine.types import copies
+
+sys.settrace(None)
+assert held
+kept = [1]
+taken = []
+copies.take_each(taken, (kept for _ in range(40)))
+assert all(one == kept and one is not kept for one in taken)
+"""
+        subprocess.run([sys.executable, "-c", program], check=True)
+
+    @pytest.mark.parametrize("keyed", [False, True])
+    def test_case_49_a_filter_of_elements_that_are_made_when_they_are_asked_for(self, keyed):
+        """Their batch does not hold them, so that what the function holds would stand for it."""
+
+        class Made(Sequence):
+            def __len__(self):
+                return COUNT
+
+            def __getitem__(self, place):
+                return {"x": place}
+
+            def __iter__(self):
+                return map(self.__getitem__, range(COUNT))
+
+        held = []
+        function = SimpleNamespace(filter=lambda value: held.append(value) or True)
+        received = Received()
+        if keyed:
+            parts = SimpleNamespace(
+                name="name", output=None, function=function, context=None, cursor=Cursor(), keys=None
+            )
+            operator = KeyedFilterOperator(parts)
+            operator.link(received)
+            operator.process_keyed([*range(COUNT)], Made(), None)
+        else:
+            operator = FilterOperator("name", None, function, None)
+            operator.link(received)
+            operator.process(Made(), None)
+        assert received.values == held == [{"x": place} for place in range(COUNT)]
+        assert all(one is not other for one, other in zip(received.values, held, strict=True))
 
     def test_what_a_generator_still_holds_is_copied(self):
         def gives():
