@@ -1,7 +1,8 @@
-"""What a pickled value is, told from its bytes without loading it: the name of its type, in SQL and without.
+"""What a pickled value is, told from its bytes without loading it: the name of its type, in SQL and without; and in a state
+with a time to live what it is but for the time of the last access, so that a renewal is no other value.
 
 Invariant: nothing is unpickled. The name is read off the opcodes at both ends and is for people; bytes that are no
-pickle, or one of another protocol, are an ``object``.
+pickle, or one of another protocol, are an ``object``, and all of them count.
 """
 
 from __future__ import annotations
@@ -30,6 +31,11 @@ _LAST = {
     r"(?:[ea]|\]\x94)\.$": "list",
     r"(?:[us]|\}\x94)\.$": "dict",
 }
+# Of the pickled pair (ms of the last access, the user's value) what comes before the value: a whole number has no length but
+# its own, and nothing behind refers to it.
+_ACCESSED = rf"{_START}(?:K.|M..|J.{{4}}|\x8a(?:\x05.{{5}}|\x06.{{6}}|\x07.{{7}}|\x08.{{8}}))"
+_ACCESSED_HEAD = 32  # bytes that it is at most in
+_ACCESSED_BYTES = re.compile(_ACCESSED.encode("ascii"))
 _OBJECT = r"(?:R\x94?|b|\x81\x94?|\x93\x94?|0)\.$"
 
 
@@ -91,3 +97,23 @@ def pickled_type(payload: str) -> str:
         f"WHEN {tail} RLIKE {literal('(?s)' + pattern)} THEN '{name}'" for pattern, name in _LAST.items()
     ]
     return f"CASE {' '.join(cases)} ELSE 'object' END"
+
+
+def untimed(payload: bytes | None) -> bytes | None:
+    """Of a payload in a state with a time to live the bytes that differ where the user's values do.
+
+    Example:
+        >>> import pickle
+        >>> untimed(pickle.dumps((1_790_000_000_000, {1, 2}), 5)) == untimed(pickle.dumps((7, {1, 2}), 5))
+        True
+    """
+    if payload is None:
+        return None
+    head = _ACCESSED_BYTES.match(payload)
+    return payload if head is None else payload[head.end() :]
+
+
+def untimed_sql(payload: str) -> str:
+    """SQL of a binary column -> SQL of what ``untimed`` gives."""
+    head = f"decode(substring({payload}, 1, {_ACCESSED_HEAD}), '{_BYTES}')"
+    return f"substring({payload}, 1 + length(regexp_extract({head}, {literal(_ACCESSED)}, 0)))"

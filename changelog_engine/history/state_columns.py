@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from changelog_engine.history.names import literal
-from changelog_engine.history.pickles import pickled_type
+from changelog_engine.history.pickles import pickled_type, untimed_sql
 from changelog_engine.history.sql_types import (
     SqlType,
     key_sql_type,
@@ -182,12 +182,13 @@ class StateColumns:
 
     def source(self, rows: str) -> str:
         """A query of rows of the state with values out of their pairs, and payloads as type and size."""
-        value, accessed = "value", "CAST(NULL AS BIGINT)"
+        value, accessed, payload = "value", "CAST(NULL AS BIGINT)", "payload"
         if self.ttl_ms is not None:
+            payload = untimed_sql("payload")
             value = f"coalesce(nullif(regexp_extract(value, {_TIMED}, 2), ''), value)"
             accessed = f"try_cast(regexp_extract(value, {_TIMED}, 1) AS BIGINT)"
         return (
             f"SELECT checkpoint_id, attempt, sequence, key_group, key, namespace, map_key, operation, is_base, event_time, "
             f"{value} AS value, {accessed} AS accessed_ms, {pickled_type('payload')} AS pickled_type, "
-            f"length(payload) AS pickled_bytes, coalesce(md5(payload), {value}) AS fingerprint FROM ({rows})"
+            f"length(payload) AS pickled_bytes, coalesce(md5({payload}), {value}) AS fingerprint FROM ({rows})"
         )

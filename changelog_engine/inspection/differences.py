@@ -24,6 +24,7 @@ from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import Withheld, keys_of, values_of
@@ -364,7 +365,9 @@ def _state(
     both = pa.concat_tables([first, second])
     entries = _numbered(both, kind)
     compare = _lists if kind == "list" else _singles
-    added, removed, changed = compare(both, entries, first.num_rows)
+    expires = any(each.state.get("ttl") is not None for each in known)
+    compared = _untimed(both) if expires and both["payload"].null_count < both.num_rows else both
+    added, removed, changed = compare(compared, entries, first.num_rows)
     shown = [(ADDED, code) for code in added[:limit]] + [(REMOVED, code) for code in removed[:limit]]
     shown += [(CHANGED, code) for code in changed[:limit]]
     shown = shown[:limit] if len(shown) > limit else shown
@@ -431,16 +434,27 @@ def _lists(both: pa.Table, entries: _Entries, split: int) -> tuple[Numbers, Numb
 
 def _same(both: pa.Table, first: Numbers, second: Numbers) -> npt.NDArray[np.bool_]:
     """Whether rows have the same value: of pickles the same bytes, else the same text."""
-    found = np.ones(len(first), bool)
-    for name in ("value", "payload"):
-        column = both[name]
-        if column.null_count == both.num_rows:
-            continue
-        one, two = column.take(pa.array(first)), column.take(pa.array(second))
-        equal = pc.fill_null(pc.equal(one, two), False)
-        nothing = pc.and_(pc.is_null(one), pc.is_null(two))
-        found &= pc.or_(equal, nothing).to_numpy()
+    same = _equal(both["value"], first, second)
+    payloads = both["payload"]
+    if payloads.null_count == both.num_rows:
+        return same
+    pickled = pc.is_valid(payloads).to_numpy()
+    text = ~(pickled[first] | pickled[second])
+    return np.where(text, same, _equal(payloads, first, second))
+
+
+def _equal(column: pa.ChunkedArray, first: Numbers, second: Numbers) -> npt.NDArray[np.bool_]:
+    one, two = column.take(pa.array(first)), column.take(pa.array(second))
+    equal = pc.fill_null(pc.equal(one, two), False)
+    found: npt.NDArray[np.bool_] = pc.or_(equal, pc.and_(pc.is_null(one), pc.is_null(two))).to_numpy()
     return found
+
+
+def _untimed(both: pa.Table) -> pa.Table:
+    """Without the times of the last access, which those of the texts have left already."""
+    place = both.schema.get_field_index("payload")
+    payloads = [untimed(payload) for payload in both["payload"].to_pylist()]
+    return both.set_column(place, "payload", pa.chunked_array([pa.array(payloads, both["payload"].type)]))
 
 
 def _values(

@@ -14,15 +14,18 @@ from pyspark.sql import SparkSession
 from support.jobs import TestJob
 from support.script import Script
 from support.sql_cases import HOSTILE, KEYS, VALUES, D, plain
+from support.visits import UID, visited
 from support.window_jobs import graph, spec
 
 from api.common import Types
 from api.common.time import Time
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import StateTtlConfig, ValueStateDescriptor
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine import history
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
-from changelog_engine.history.pickles import pickled_type
+from changelog_engine.history.pickles import pickled_type, untimed, untimed_sql
 from changelog_engine.history.sql_types import key_sql_type, sql_type, value_of, window_sql_type
 
 pytestmark = pytest.mark.slow
@@ -122,6 +125,42 @@ def test_types_of_pickles_without_loading_them(spark: SparkSession) -> None:
     spark.createDataFrame(rows, "n INT, payload BINARY").createOrReplaceTempView("payloads")
     found = spark.sql(f"SELECT {pickled_type('payload')} FROM payloads ORDER BY n").collect()
     assert [row[0] for row in found] == [name for _, name in named] + ["object", None, "object"]
+
+
+def test_pickles_without_the_time_of_the_last_access(spark: SparkSession) -> None:
+    """As without Spark, of pairs and of what is none, and the same for all times."""
+    values = [{1, 2}, D("1.5"), "x" * 100_000, b"\xff\x8a", [], None, 7, (1, (2, {3}))]
+    times = [0, 255, 256, 65_536, 2**31, 2**39, 1_790_000_000_000, 2**47, 2**55, 2**63 - 1, -1]
+    pairs = [[pickle.dumps((time, value), 5) for time in times] for value in values]
+    others = [b"no pickle", b"", None, *(pickle.dumps(value, 5) for value in values)]
+    payloads = [*(each for some in pairs for each in some), *others]
+    rows = [(number, payload and bytearray(payload)) for number, payload in enumerate(payloads)]
+    spark.createDataFrame(rows, "n INT, payload BINARY").createOrReplaceTempView("payloads")
+    found = spark.sql(f"SELECT {untimed_sql('payload')} FROM payloads ORDER BY n").collect()
+    assert [row[0] and bytes(row[0]) for row in found] == [payload and untimed(payload) for payload in payloads]
+    assert [len({untimed(each) for each in some}) for some in pairs] == [1] * len(values)
+    assert len({untimed(some[0]) for some in pairs}) == len(values)
+
+
+def test_the_time_of_the_last_access_is_no_difference(tmp_path: Path, spark: SparkSession) -> None:
+    class Renews(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            config = StateTtlConfig.new_builder(Time.days(1)).build()
+            descriptor = ValueStateDescriptor("sets", Types.PICKLED_BYTE_ARRAY())
+            descriptor.enable_time_to_live(config)
+            self.sets = runtime_context.get_state(descriptor)
+
+        def process_element(self, value: Any, ctx: Any) -> None:
+            self.sets.update({value[1]})
+
+    elements = [("a", 1), ("b", 1), ("a", 1), ("b", 2), ("c", 1), ("a", 1)]
+    visited(tmp_path, "renews", elements, function=Renews())
+    opened = history.open(spark, f"{tmp_path}/renews")
+    found = opened.difference(UID, "sets", 1, 3).orderBy("key").collect()
+    assert [(row.key, row.change) for row in found] == [("b", "changed"), ("c", "added")]
+    times = [row.accessed for row in opened.changes(UID, "sets").where("key = 'a'").collect()]
+    assert len(times) == 3
+    opened.close()
 
 
 def test_windows_are_structs_of_times(tmp_path: Path, spark: SparkSession) -> None:

@@ -46,10 +46,12 @@ VISITS = [("ann", "home"), ("bob", "news"), ("ann", "blog"), ("bob", "bye"), ("a
 UID = 'visits "of" \\ all'
 
 
-def visited(base: Path, name: str = "visits", elements: Any = VISITS, **more: Any) -> TestJob:
-    """A job with a checkpoint every two elements."""
+def visited(
+    base: Path, name: str = "visits", elements: Any = VISITS, function: Any = None, **more: Any
+) -> TestJob:
+    """A job with a checkpoint every two elements; by default of Visits."""
     job = TestJob(base, Script((2,)))
-    graph = keyed_job(elements, Visits(), key_type=Types.STRING(), uid=UID, name=name, **more)
+    graph = keyed_job(elements, function or Visits(), key_type=Types.STRING(), uid=UID, name=name, **more)
     job.run(graph)
     return job
 

@@ -446,6 +446,35 @@ class Expiring(KeyedProcessFunction):
         self.kept.put("all", {value[1]})
 
 
+class Opaque:
+    """An object whose text differs from that of another one like it."""
+
+    def __reduce__(self) -> Any:
+        return Opaque, ()
+
+
+class Renewing(KeyedProcessFunction):
+    """Pickled states whose values are written anew, and are the same but for the time of the last access; ``last`` changes."""
+
+    def open(self, runtime_context: Any) -> None:
+        config = StateTtlConfig.new_builder(Time.days(1)).build()
+        anything = Types.PICKLED_BYTE_ARRAY()
+        same, last = ValueStateDescriptor("same", anything), ValueStateDescriptor("last", anything)
+        objects = MapStateDescriptor("objects", Types.STRING(), anything)
+        listed = ListStateDescriptor("listed", anything)
+        for descriptor in (same, last, objects, listed):
+            descriptor.enable_time_to_live(config)
+        self.same, self.last = runtime_context.get_state(same), runtime_context.get_state(last)
+        self.objects = runtime_context.get_map_state(objects)
+        self.listed = runtime_context.get_list_state(listed)
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.same.update({1, 2})
+        self.last.update({value[1]})
+        self.objects.put("x", Opaque())
+        self.listed.update([Opaque(), (1, 2)])
+
+
 class Forgetting(KeyedProcessFunction):
     """States that expire after a second, and are never read: each record cleans up. ``x`` clears its own."""
 
@@ -493,6 +522,17 @@ def test_time_to_live_and_pickles(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert pickled.states[0].changed == 2
     for command in (("history", folder, "--key", "to"), ("diff", folder, "1", "3"), ("states", folder)):
         assert cli(*command, "--json").exit_code == 0
+
+
+def test_the_time_of_the_last_access_is_no_difference(tmp_path: Path) -> None:
+    """Of pickles it is within the bytes, and the text of an object may say where it lay in memory."""
+    folder = run(tmp_path, "a b a b a c", function=Renewing(), ages=True)
+    found = {each.state: each for each in differences(str(folder), "1", "3").states}
+    assert {name: (each.added, each.removed, each.changed) for name, each in found.items()} == {
+        "same": (1, 0, 0), "objects": (1, 0, 0), "listed": (1, 0, 0), "last": (1, 0, 2)
+    }  # fmt: skip
+    accessed = [change for change in key_history(str(folder), "a", state="same").changes]
+    assert len(accessed) == 3, "each renewal is a mutation"
 
 
 def test_hostile_names_and_values_cannot_steer_the_terminal(tmp_path: Path) -> None:
