@@ -2,7 +2,7 @@
 
 They play the engine's part without the engine: reading again from every position, crashes between any two steps of a
 commit, restores with another parallelism, writers of a dead attempt that are still there. Each raises AssertionError with
-what was seen and what was expected.
+what was seen and what was expected. Elements are compared exactly: 1 is not 1.0, nor is it True.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from changelog_engine.connectors.protocols import (
     Split,
     SplitReader,
 )
+from changelog_engine.testing.exact import exactly
 from changelog_engine.types import TypeInformation
 
 _MOST_READS = 100_000
@@ -87,7 +88,7 @@ def check_source(
             rest = read[start.before :]
             again = _read_split(shipped, split.id, start.position, lambda: randomly.randint(1, 50))
             found = [pair for step in again for pair in step.elements]
-            assert found == rest, (
+            assert exactly(found) == exactly(rest), (
                 f"split {split.id!r} gives something else when it is read again from {start.position!r}: "
                 f"{_first_difference(rest, found)}"
             )
@@ -441,19 +442,11 @@ def _as_json(value: Any, what: str) -> Any:
 
 
 def _counted(elements: Iterable[Any]) -> Counter[Any]:
-    return Counter(element if _hashable(element) else repr(element) for element in elements)
-
-
-def _hashable(value: Any) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True
+    return Counter(exactly(elements))
 
 
 def _first_difference(expected: Sequence[Any], found: Sequence[Any]) -> str:
-    for index, (one, other) in enumerate(zip(expected, found, strict=False)):
+    for index, (one, other) in enumerate(zip(exactly(expected), exactly(found), strict=False)):
         if one != other:
             return f"element {index} is {other!r} and was {one!r}"
     return f"{len(found)} elements, not {len(expected)}"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from support.functions import Count
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
 
-from api.common import Types, WatermarkStrategy
+from api.common import Row, Types, WatermarkStrategy
 from api.datastream import OutputTag, StreamExecutionEnvironment
 from api.datastream.connectors import Sink as ApiSink
 from api.datastream.connectors import Source as ApiSource
@@ -137,6 +140,49 @@ class PlainWriter(SinkWriter):
         with self.path.open("a") as file:
             file.writelines(f"{value}\n" for value in self.waiting)
         self.waiting = []
+
+
+class Kept(Sink):
+    """Shows one value for each that it was given."""
+
+    def __init__(self, visible: list[Any], shown: Any) -> None:
+        self._visible, self._shown = visible, shown
+
+    def writer(self, subtask: int, parallelism: int) -> SinkWriter:
+        return KeptWriter(self._visible, self._shown)
+
+    def __reduce__(self) -> Any:
+        """Shipped, it is the same one: the test looks at its list."""
+        _KEPT.append(self)
+        return _kept_at, (len(_KEPT) - 1,)
+
+
+_KEPT: list[Kept] = []
+
+
+def _kept_at(place: int) -> Kept:
+    return _KEPT[place]
+
+
+class Giving(Least):
+    """Gives some elements the first time, others from then on."""
+
+    def __init__(self, first: list[Any], again: list[Any]) -> None:
+        self.first, self.again = first, again
+
+    def reader(self, split: Split) -> SplitReader:
+        given, self.first = self.first, self.again
+        return LeastReader(given)
+
+
+class KeptWriter(SinkWriter):
+    def __init__(self, visible: list[Any], shown: Any) -> None:
+        self._visible, self._shown = visible, shown
+
+    def write(self, values: Sequence[Any]) -> None:
+        self._visible += [self._shown for _ in values]
+
+    def flush(self) -> None: ...
 
 
 class Forgets(Plain):
@@ -454,6 +500,34 @@ class TestConformance:
         monkeypatch.setattr(MostReader, "read", read)
         with pytest.raises(AssertionError, match=message):
             check_source(Most())
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (1, 1.0), (1, True), (0.0, -0.0), ([1], [True]), ((1, 2), [1, 2]), ({"x": 1}, {"x": 1.0}), ({1}, {1.0}),
+            (Row(x=1), Row(x=True)), (Row(1), Row(x=1)), (b"a", bytearray(b"a")), (Decimal(1), 1),
+            (np.array([1]), np.array([1.0])), (np.array([1]), [1]),
+        ],
+        ids=repr,
+    )  # fmt: skip
+    def test_elements_are_compared_exactly(self, tmp_path: Path, one: Any, other: Any) -> None:
+        """1 would pass for 1.0 and True: a sink that loses the class would keep its promises."""
+        given = [one, 2]
+        check_source(Giving(given, given), [2, one])
+        with pytest.raises(AssertionError, match="missing"):
+            check_source(Giving(given, given), [2, other])
+        with pytest.raises(AssertionError, match="gives something else when it is read again"):
+            check_source(Giving(given, [other, 2]))
+        visible: list[Any] = []
+        with pytest.raises(AssertionError, match="not visible"):
+            check_sink(Kept(visible, other), lambda: visible, element=lambda number: one)
+        visible.clear()
+        check_sink(Kept(visible, one), lambda: visible, element=lambda number: one)
+
+    @pytest.mark.parametrize("value", [float("nan"), [float("nan")], {"x": {1, 2}}, Row(x=[1]), {1: "a", 2: "b"}])
+    def test_what_is_the_same_passes(self, value: Any) -> None:
+        given = [copy.deepcopy(value), np.int64(2)]
+        check_source(Giving(given, given), [2, copy.deepcopy(value)])
 
     def test_who_does_not_inherit(self, tmp_path: Path) -> None:
         for check in (check_source, check_sink, check_committing_sink):
