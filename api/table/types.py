@@ -93,11 +93,11 @@ class DataTypes:
 
     @staticmethod
     def DECIMAL(precision: int, scale: int, nullable: bool = True) -> TypeInformation:
-        """Exact numbers. Columnar files keep 38 digits, 18 of them behind the point, whatever is given here.
+        """Exact numbers.
 
         Args:
-            precision: digits in all, 1 to 38. A CSV cell with more is an error (Flink makes it null).
-            scale: digits behind the point, at most `precision`. CSV's formats round to as many, halves away from zero.
+            precision: digits in all, 1 to 38. More in a CSV cell or a column of Parquet or ORC is an error (Flink makes it null).
+            scale: digits behind the point, at most `precision`. These formats round to as many, halves away from zero.
 
         Raises:
             ArgumentTypeError, ConfigurationError: no whole number, or out of these bounds.

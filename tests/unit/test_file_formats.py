@@ -192,6 +192,58 @@ def test_no_value_is_written_as_another_one(tmp_path, wanted, good, bad):
                 write(tmp_path / "bad", factory, [Row(a=wrapped(good[0])), Row(a=wrapped(value))])
 
 
+@pytest.mark.parametrize(
+    ("writers", "form", "schema_of"),
+    [
+        (ParquetBulkWriters, ParquetColumnarRowInputFormat, lambda path: pq.read_schema(path)),
+        (OrcBulkWriters, OrcColumnarRowInputFormat, lambda path: orc.ORCFile(path).schema),
+    ],
+    ids=["parquet", "orc"],
+)
+class TestDecimals:
+    """A column of a declared DECIMAL is one; it was (38, 18), whatever was declared."""
+
+    ROW = DataTypes.ROW(
+        [
+            DataTypes.FIELD("a", DataTypes.DECIMAL(4, 1)),
+            DataTypes.FIELD("list", DataTypes.ARRAY(DataTypes.DECIMAL(4, 1))),
+            DataTypes.FIELD("row", DataTypes.ROW([DataTypes.FIELD("x", DataTypes.DECIMAL(4, 1))])),
+        ]
+    )
+
+    @staticmethod
+    def row(value):
+        return Row(a=value, list=[value, None], row=Row(x=value))
+
+    def test_are_rounded_as_in_csv_and_keep_their_scale(self, tmp_path, writers, form, schema_of):
+        given = ["1.25", "-1.25", "1.2", "0", "999.9", "-0.04", 7, 2.35]
+        rounded = [Decimal(text) for text in ("1.3", "-1.3", "1.2", "0.0", "999.9", "0.0", "7.0", "2.4")]
+        values = [Decimal(each) if isinstance(each, str) else each for each in given]
+        path = write(tmp_path / "out", writers.for_row_type(self.ROW), [self.row(each) for each in [*values, None]])
+        assert schema_of(path).field("a").type == pa.decimal128(4, 1)
+        found = read(FileSource.for_bulk_file_format(form(self.ROW), str(tmp_path / "out")).build())
+        assert [repr(row) for row in found] == [repr(self.row(each)) for each in [*rounded, None]]
+
+    @pytest.mark.parametrize("bad", ["1000", "999.95", "-1000", "NaN", "Infinity"])
+    def test_too_many_digits_are_an_error(self, tmp_path, writers, form, schema_of, bad):
+        for row in (Row(a=Decimal(bad), list=None, row=None), Row(a=None, list=[Decimal(bad)], row=None)):
+            with pytest.raises(TypeMismatchError, match=r"field '(a|list)' of Row\(a="):
+                write(tmp_path / "bad", writers.for_row_type(self.ROW), [row])
+
+    def test_a_file_of_other_decimals(self, tmp_path, writers, form, schema_of):
+        """Files of earlier versions have 18 digits behind the point: they are read as declared, rounded, or not at all."""
+        wide = DataTypes.ROW([DataTypes.FIELD("a", Types.BIG_DEC())])
+        write(tmp_path / "wide", writers.for_row_type(wide), [Row(a=Decimal("12.25")), Row(a=None)])
+        narrow = DataTypes.ROW([DataTypes.FIELD("a", DataTypes.DECIMAL(4, 1))])
+        (first, second) = read(FileSource.for_bulk_file_format(form(narrow), str(tmp_path / "wide")).build())
+        assert (repr(first), second) == (repr(Row(a=Decimal("12.3"))), Row(a=None))
+        write(tmp_path / "long", writers.for_row_type(wide), [Row(a=Decimal("1234.5"))])
+        with pytest.raises(TypeMismatchError, match=r"column 'a' of .* was declared decimal128\(4, 1\)"):
+            read(FileSource.for_bulk_file_format(form(narrow), str(tmp_path / "long")).build())
+        with pytest.raises(TypeMismatchError, match="field 'a'"):
+            write(tmp_path / "lost", writers.for_row_type(wide), [Row(a=Decimal("0.1234567890123456789"))])
+
+
 def test_a_column_that_files_do_not_have_is_told_once(tmp_path, caplog):
     for number in range(2):
         (tmp_path / f"day={number}").mkdir()

@@ -149,7 +149,7 @@ class DeltaWriter(CommittingWriter):
         table = user_tables()(sink.path)
         self._partition_by = table.partition_columns()
         self._required = [field for field in table.schema() if needs_values(field)]
-        self._read_schema = arrow_schema(sink.type_info)
+        self._read_schema = arrow_schema(sink.type_info, wide=True)
         names = sink.type_info.get_field_names()
         self._names = names
         self._kept = [name for name in names if name not in self._partition_by]

@@ -52,7 +52,7 @@ def table_schema(row_type: RowTypeInfo) -> pa.Schema:
         NotSupportedError: a field that Delta has no type for.
     """
     return pa.schema(
-        [pa.field(field.name, _stored(field.type, field.name)) for field in arrow_schema(row_type)]
+        [pa.field(field.name, _stored(field.type, field.name)) for field in arrow_schema(row_type, wide=True)]
     )
 
 

@@ -1,6 +1,7 @@
 """Arrow's types and values for ours, for the columnar formats.
 
-A struct is a Row to whoever declares rows, and a dict to whoever declares Avro records; maps are dicts to both.
+A struct is a Row to whoever declares rows, and a dict to whoever declares Avro records; maps are dicts to both. A decimal of a
+declared precision is a column of that precision, and rounded as in CSV's columns; one of none keeps 18 digits behind the point.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ import pyarrow.compute as pc
 
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
 from changelog_engine.formats.texts import of_32_bits
+from changelog_engine.types.basic import DecimalTypeInfo
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in_order
-from changelog_engine.types.typeinfo import shown
+from changelog_engine.types.typeinfo import Misfit, shown
 
 _Convert = Callable[[Any], Any]
 
@@ -39,12 +41,17 @@ _OF_KIND = {
     "SQL_TIMESTAMP": pa.timestamp("us"),
     "INSTANT": pa.timestamp("ns", "UTC"),
 }
+UNBOUNDED = frozenset((_OF_KIND["BIG_DEC"], _OF_KIND["BIG_INT"]))
 _NANOS = 1_000_000_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": _NANOS}
 
 
-def arrow_type(type_info: TypeInformation) -> pa.DataType:
+def arrow_type(type_info: TypeInformation, wide: bool = False) -> pa.DataType:
     """Arrow's type for one of ours.
+
+    Args:
+        type_info: a type.
+        wide: decimals have 38 digits, 18 of them behind the point, whatever was declared.
 
     Raises:
         NotSupportedError: Arrow has no type for it.
@@ -52,11 +59,13 @@ def arrow_type(type_info: TypeInformation) -> pa.DataType:
     if type_info == Types.PRIMITIVE_ARRAY(Types.BYTE()):
         return pa.binary()
     if isinstance(type_info, ElementsTypeInfo):
-        return pa.list_(arrow_type(type_info.elem_type))
+        return pa.list_(arrow_type(type_info.elem_type, wide))
     if isinstance(type_info, MapTypeInfo):
-        return pa.map_(arrow_type(type_info.key_type), arrow_type(type_info.value_type))
+        return pa.map_(arrow_type(type_info.key_type, wide), arrow_type(type_info.value_type, wide))
     if isinstance(type_info, RowTypeInfo):
-        return pa.struct(list(arrow_schema(type_info)))
+        return pa.struct(list(arrow_schema(type_info, wide)))
+    if isinstance(type_info, DecimalTypeInfo) and type_info.precision is not None and not wide:
+        return pa.decimal128(type_info.precision, type_info.scale)
     if type_info.kind not in _OF_KIND:
         raise NotSupportedError(
             f"columnar files cannot hold values of type {type_info.name}; declare other fields"
@@ -64,10 +73,10 @@ def arrow_type(type_info: TypeInformation) -> pa.DataType:
     return _OF_KIND[type_info.kind]
 
 
-def arrow_schema(row_type: RowTypeInfo) -> pa.Schema:
-    """The columns of a ROW type."""
+def arrow_schema(row_type: RowTypeInfo, wide: bool = False) -> pa.Schema:
+    """The columns of a ROW type; see ``arrow_type``."""
     names, types = row_type.get_field_names(), row_type.get_field_types()
-    return pa.schema([(name, arrow_type(each)) for name, each in zip(names, types, strict=True)])
+    return pa.schema([(name, arrow_type(each, wide)) for name, each in zip(names, types, strict=True)])
 
 
 def orc_schema(row_type: RowTypeInfo) -> pa.Schema:
@@ -93,23 +102,28 @@ def _has_time(given: pa.DataType) -> bool:
     return pa.types.is_time(given) or any(_has_time(each) for each in inner)
 
 
-def columns_of(values: list[Any], schema: pa.Schema) -> pa.RecordBatch:
+def columns_of(values: list[Any], schema: pa.Schema, rounds: bool = False) -> pa.RecordBatch:
     """Rows, tuples or dicts as columns.
+
+    Args:
+        values: the elements.
+        schema: the columns.
+        rounds: decimals get as many digits behind the point as their column has; else all digits must fit.
 
     Raises:
         TypeMismatchError: a value does not fit its column.
     """
     struct = pa.struct(list(schema))
-    convert = to_arrow(struct)
+    convert = to_arrow(struct, rounds)
     assert convert is not None
     try:
         columns = _same_columns(values, schema.names)
         if columns is not None:
-            arrays = [_array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            arrays = [_array(column, field.type, rounds) for column, field in zip(columns, schema, strict=True)]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
         return pa.RecordBatch.from_struct_array(pa.array([convert(value) for value in values], struct))
     except (pa.ArrowException, TypeError, ValueError, OverflowError, IndexError) as error:
-        raise _misfit(values, schema, error) from None
+        raise _misfit(values, schema, error, rounds) from None
 
 
 def _same_columns(values: list[Any], names: list[str]) -> Sequence[Sequence[Any]] | None:
@@ -125,8 +139,8 @@ def _same_columns(values: list[Any], names: list[str]) -> Sequence[Sequence[Any]
     return list(zip(*values, strict=True))
 
 
-def _array(column: Sequence[Any], wanted: pa.DataType) -> pa.Array:
-    convert, plain = to_arrow(wanted), _PLAIN.get(wanted.id)
+def _array(column: Sequence[Any], wanted: pa.DataType, rounds: bool) -> pa.Array:
+    convert, plain = to_arrow(wanted, rounds), _PLAIN.get(wanted.id)
     if convert is not None and (plain is None or not plain >= set(map(type, column))):
         column = [None if item is None else convert(item) for item in column]
     array = pa.array(column, wanted)
@@ -136,7 +150,7 @@ def _array(column: Sequence[Any], wanted: pa.DataType) -> pa.Array:
     return array
 
 
-def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMismatchError:
+def _misfit(values: list[Any], schema: pa.Schema, error: Exception, rounds: bool) -> TypeMismatchError:
     """The first value that does not fit, and its column."""
     for value in values:
         if isinstance(value, (Row, tuple, list)) and len(value) != len(schema):
@@ -149,7 +163,7 @@ def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMisma
                     item = values_in_order(value, schema.names)[index]
                 else:
                     item = value.get(field.name) if isinstance(value, dict) else value[index]
-                _array([item], field.type)
+                _array([item], field.type, rounds)
             except Exception as why:  # whatever the value does
                 return TypeMismatchError(
                     f"field {field.name!r} of {shown(value)} is not of type {field.type}: {why}"
@@ -157,19 +171,34 @@ def _misfit(values: list[Any], schema: pa.Schema, error: Exception) -> TypeMisma
     return TypeMismatchError(f"elements do not fit the columns {schema.names}: {error}")
 
 
-def to_arrow(wanted: pa.DataType) -> _Convert | None:
-    """What makes a value of Python one that Arrow takes; None when it takes it as it is."""
+def to_arrow(wanted: pa.DataType, rounds: bool) -> _Convert | None:
+    """What makes a value of Python one that Arrow takes; None when it takes it as it is. See ``columns_of``."""
     if pa.types.is_struct(wanted):
-        return _struct_to_arrow(wanted)
+        return _struct_to_arrow(wanted, rounds)
     if pa.types.is_map(wanted):
-        key, item = to_arrow(wanted.key_type) or _same, to_arrow(wanted.item_type) or _same
+        key, item = to_arrow(wanted.key_type, rounds) or _same, to_arrow(wanted.item_type, rounds) or _same
         return lambda value: [(key(k), None if v is None else item(v)) for k, v in value.items()]
     if pa.types.is_list(wanted):
-        inner = to_arrow(wanted.value_type) or _same
+        inner = to_arrow(wanted.value_type, rounds) or _same
         return lambda value: [None if v is None else inner(v) for v in _listed(value)]
     if pa.types.is_timestamp(wanted):
         return _nanos if wanted.unit == "ns" else _stamp
+    if rounds and pa.types.is_decimal(wanted) and wanted not in UNBOUNDED:
+        return _rounding(wanted)
     return _SCALARS.get(wanted.id)
+
+
+def _rounding(wanted: pa.DataType) -> _Convert:
+    """Makes decimals of what a DECIMAL may be given as; too many digits before the point are an error."""
+    declared = DecimalTypeInfo(wanted.precision, wanted.scale)
+
+    def rounded(value: Any) -> Decimal:
+        try:
+            return declared.rounded(declared.fit(value))
+        except Misfit:
+            raise TypeError(f"{shown(value)} is not a number") from None
+
+    return rounded
 
 
 def _listed(value: Any) -> Any:
@@ -258,8 +287,8 @@ _PLAIN: dict[int, frozenset[type]] = {
 }
 
 
-def _struct_to_arrow(wanted: pa.DataType) -> _Convert:
-    fields = [(field.name, to_arrow(field.type)) for field in wanted]
+def _struct_to_arrow(wanted: pa.DataType, rounds: bool) -> _Convert:
+    fields = [(field.name, to_arrow(field.type, rounds)) for field in wanted]
     names = [name for name, _ in fields]
     known = frozenset(names)
 

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from changelog_engine.codec.arrow_columns import UNIT_OF_INT96
 from changelog_engine.connectors.files.arrow_types import (
+    UNBOUNDED,
     arrow_schema,
     columns_of,
     from_arrow,
@@ -256,7 +257,10 @@ class _ColumnarReader(SplitReader):
         if column.type == field.type:
             return column
         try:
-            # Finer timestamps than ours lose what is finer; all else must fit.
+            # Finer timestamps than ours lose what is finer, and decimals of a declared scale are rounded; all else must fit.
+            declared = pa.types.is_decimal(field.type) and field.type not in UNBOUNDED
+            if declared and pa.types.is_decimal(column.type):
+                column = pc.round(column, field.type.scale, "half_towards_infinity")
             instants = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
             cast = column.cast(field.type, safe=not instants)
             if pa.types.is_boolean(field.type) and not pa.types.is_null(column.type):
@@ -290,15 +294,17 @@ class ColumnarFiles(MergingFactory):
     Args:
         kind: ``parquet`` or ``orc``.
         schema: the columns; elements are rows or tuples in their order, or dicts by their names.
+        rounds: see ``columns_of``.
     """
 
-    def __init__(self, kind: Literal["parquet", "orc"], schema: pa.Schema) -> None:
+    def __init__(self, kind: Literal["parquet", "orc"], schema: pa.Schema, rounds: bool = False) -> None:
         self._kind = kind
         self._schema = schema
+        self._rounds = rounds
         self.described = "Parquet files" if kind == "parquet" else "ORC files"
 
     def open(self, stream: Any) -> ColumnarWriter:
-        return ColumnarWriter(self._schema, *self._written_to(stream))
+        return ColumnarWriter(self._schema, self._rounds, *self._written_to(stream))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
         """The columns are copied without making rows of them."""
@@ -350,9 +356,14 @@ class ColumnarWriter(BulkWriter):
     """Gathers rows and writes them by the group."""
 
     def __init__(
-        self, schema: pa.Schema, write: Callable[[pa.RecordBatch], None], close: Callable[[], None]
+        self,
+        schema: pa.Schema,
+        rounds: bool,
+        write: Callable[[pa.RecordBatch], None],
+        close: Callable[[], None],
     ) -> None:
         self._schema = schema
+        self._rounds = rounds
         self._write = write
         self._close = close
         self._gathered: list[Any] = []
@@ -371,7 +382,7 @@ class ColumnarWriter(BulkWriter):
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []
-        self._write(columns_of(gathered, self._schema))
+        self._write(columns_of(gathered, self._schema, self._rounds))
 
 
 class _Unclosed:
