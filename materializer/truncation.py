@@ -137,12 +137,14 @@ def _truncate_log(
         ledger = Ledger(log)
         lineage = ledger.lineage
         refuse_incomplete(ledger)
+        usable = Snapshots(snapshots.storage, snapshots).usable()
+        there = [(found.checkpoint, found.attempt) for found in usable]
         stays = needed(
             lineage,
-            [(found.checkpoint, found.attempt) for found in Snapshots(snapshots.storage, snapshots).usable()],
+            there,
             retention,
             protected_checkpoints(folder, clock),
-            protected_snapshots(folder, clock),
+            protected_snapshots(folder, lambda: {checkpoint for checkpoint, _ in there}, clock),
             int(clock() * 1000),
         )
         for number, change in enumerate(_commits(_changes(folder, ledger, stays))):

@@ -96,7 +96,7 @@ class DataTypes:
         """Exact numbers.
 
         Args:
-            precision: digits in all, 1 to 38. More in a CSV cell or a column of Parquet or ORC is an error (Flink makes it null).
+            precision: digits in all, 1 to 38. More in CSV, Parquet or ORC is an error (Flink makes it null).
             scale: digits behind the point, at most `precision`. These formats round to as many, halves away from zero.
 
         Raises:

@@ -188,7 +188,9 @@ class JobJournal:
                 if self._snapshots is None:  # those of earlier drivers count
                     self._snapshots = sorted(complete_snapshots(self.folder))
                 self._snapshots = self._snapshots[-self.retained :]
-                kept = set(self._snapshots) | protected_snapshots(self.folder)
+                kept = set(self._snapshots) | protected_snapshots(
+                    self.folder, lambda: complete_snapshots(self.folder)
+                )
                 self._of_attempt().retire_snapshots(kept)
         except StorageError as error:
             log.warning("housekeeping of %s failed and is tried again: %s", self.folder.storage.root, error)

@@ -1,5 +1,7 @@
-"""What a pickled value is, told from its bytes without loading it: the name of its type, in SQL and without; and in a state
-with a time to live what it is but for the time of the last access, so that a renewal is no other value.
+"""What a pickled value is, told from its bytes without loading it, in SQL and without.
+
+The name of its type; and in a state with a time to live what it is but for the time of the last access, so that a renewal is
+no other value.
 
 Invariant: nothing is unpickled. The name is read off the opcodes at both ends and is for people; bytes that are no
 pickle, or one of another protocol, are an ``object``, and all of them count.

@@ -6,6 +6,8 @@ savepoint, a fork) makes one first and removes it at the end.
 Invariants:
     * While a protection stands, every file that the state at its checkpoint needs stays.
     * A protection ends with its owner: on the same machine with the process, everywhere after a day.
+    * What a file says is believed if its checksum is right. A damaged one stands for a day since it was changed, and keeps
+      every snapshot that its checkpoint may begin with.
 """
 
 from __future__ import annotations
@@ -16,13 +18,15 @@ import os
 import re
 import socket
 import uuid
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from changelog_engine.clock import wall_s
 from changelog_engine.ledger.job_folder import PROTECTED, JobFolder
 
 LONGEST_HOURS = 24
+_CHECKSUM = "checksum"
 _NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 
 
@@ -33,11 +37,13 @@ class Protection(NamedTuple):
         checkpoint: what is protected.
         snapshot: the checkpoint whose snapshot its restore begins with, or None for the log alone.
         path: its file, relative to the job's folder.
+        damaged: its file does not say which snapshot.
     """
 
     checkpoint: int
     snapshot: int | None
     path: str
+    damaged: bool = False
 
 
 def protect(
@@ -59,7 +65,7 @@ def protect(
         StorageError: the file can't be written.
     """
     path = f"{PROTECTED}/{checkpoint}-{uuid.uuid4().hex}.json"
-    document = {
+    document: dict[str, Any] = {
         "checkpoint": checkpoint,
         "snapshot": snapshot,
         "purpose": purpose,
@@ -67,6 +73,7 @@ def protect(
         "pid": os.getpid(),
         "time": clock(),
     }
+    document[_CHECKSUM] = _checksum_of(document)
     folder.storage.make_dirs(PROTECTED)
     folder.storage.write_durable(path, json.dumps(document).encode())
     return Protection(checkpoint, snapshot, path)
@@ -92,7 +99,7 @@ def protecting(folder: JobFolder, checkpoint: int, snapshot: int | None, purpose
 
 
 def protections(folder: JobFolder, clock: Callable[[], float] = wall_s) -> list[Protection]:
-    """The protections that stand; one that can't be read stands, too."""
+    """The protections that stand; a damaged one stands, too."""
     found = []
     for entry in folder.storage.list(PROTECTED):
         match = _NAME.fullmatch(entry.name)
@@ -102,11 +109,12 @@ def protections(folder: JobFolder, clock: Callable[[], float] = wall_s) -> list[
         document = folder.storage.read_document(path)
         if not document and not folder.storage.exists(path):
             continue  # released since the listing
-        if not _ended(document, clock()):
-            snapshot = document.get("snapshot")
-            found.append(
-                Protection(int(match.group(1)), snapshot if isinstance(snapshot, int) else None, path)
-            )
+        snapshot = document.get("snapshot")
+        if _damaged(document):
+            if entry.changed_ns is None or not _is_over(entry.changed_ns / 1e9, clock()):
+                found.append(Protection(int(match.group(1)), None, path, damaged=True))
+        elif not _ended(document, clock()):
+            found.append(Protection(int(match.group(1)), snapshot, path))
     return found
 
 
@@ -115,19 +123,51 @@ def protected_checkpoints(folder: JobFolder, clock: Callable[[], float] = wall_s
     return {protection.checkpoint for protection in protections(folder, clock)}
 
 
-def protected_snapshots(folder: JobFolder, clock: Callable[[], float] = wall_s) -> set[int]:
-    """Ids of the checkpoints whose snapshots must stay."""
-    return {p.snapshot for p in protections(folder, clock) if p.snapshot is not None}
+def protected_snapshots(
+    folder: JobFolder, there: Callable[[], Iterable[int]], clock: Callable[[], float] = wall_s
+) -> set[int]:
+    """Ids of the checkpoints whose snapshots must stay.
+
+    Args:
+        folder: the job's.
+        there: gives the ids of all checkpoints that have a snapshot; asked where a protection is damaged.
+        clock: see ``protect``.
+    """
+    standing = protections(folder, clock)
+    found = {each.snapshot for each in standing if each.snapshot is not None}
+    newest = max((each.checkpoint for each in standing if each.damaged), default=None)
+    if newest is not None:
+        found.update(snapshot for snapshot in there() if snapshot <= newest)
+    return found
 
 
-def _ended(document: dict[str, object], now: float) -> bool:
+def _checksum_of(document: dict[str, Any]) -> str:
+    return f"{zlib.crc32(json.dumps(document).encode()):08x}"
+
+
+def _damaged(document: dict[str, Any]) -> bool:
+    """Whether a file does not say what it was written to say; those of earlier versions have no checksum."""
+    said = {name: value for name, value in document.items() if name != _CHECKSUM}
+    snapshot = said.get("snapshot")
+    return (
+        "snapshot" not in said
+        or not (snapshot is None or type(snapshot) is int)
+        or (_CHECKSUM in document and document[_CHECKSUM] != _checksum_of(said))
+    )
+
+
+def _ended(document: dict[str, Any], now: float) -> bool:
     since = document.get("time")
-    if isinstance(since, int | float) and now - since > LONGEST_HOURS * 3600:
+    if isinstance(since, int | float) and _is_over(since, now):
         return True
     pid = document.get("pid")
     return (
         document.get("host") == socket.gethostname() and isinstance(pid, int) and pid > 0 and not _lives(pid)
     )
+
+
+def _is_over(since: float, now: float) -> bool:
+    return now - since > LONGEST_HOURS * 3600
 
 
 def _lives(pid: int) -> bool:

@@ -174,7 +174,8 @@ _COPIERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-_MOST_FRAMES = 3  # the caller's variable, that of the function it calls, the argument of getrefcount: no frame of ours holds more
+# The caller's variable, that of the function it calls, the argument of getrefcount: no frame of ours holds more.
+_MOST_FRAMES = 3
 
 
 def _count_of_one_holder() -> int:

@@ -137,7 +137,9 @@ def test_pickles_without_the_time_of_the_last_access(spark: SparkSession) -> Non
     rows = [(number, payload and bytearray(payload)) for number, payload in enumerate(payloads)]
     spark.createDataFrame(rows, "n INT, payload BINARY").createOrReplaceTempView("payloads")
     found = spark.sql(f"SELECT {untimed_sql('payload')} FROM payloads ORDER BY n").collect()
-    assert [row[0] and bytes(row[0]) for row in found] == [payload and untimed(payload) for payload in payloads]
+    assert [row[0] and bytes(row[0]) for row in found] == [
+        payload and untimed(payload) for payload in payloads
+    ]
     assert [len({untimed(each) for each in some}) for some in pairs] == [1] * len(values)
     assert len({untimed(some[0]) for some in pairs}) == len(values)
 

@@ -524,7 +524,9 @@ class TestConformance:
         visible.clear()
         check_sink(Kept(visible, one), lambda: visible, element=lambda number: one)
 
-    @pytest.mark.parametrize("value", [float("nan"), [float("nan")], {"x": {1, 2}}, Row(x=[1]), {1: "a", 2: "b"}])
+    @pytest.mark.parametrize(
+        "value", [float("nan"), [float("nan")], {"x": {1, 2}}, Row(x=[1]), {1: "a", 2: "b"}]
+    )
     def test_what_is_the_same_passes(self, value: Any) -> None:
         given = [copy.deepcopy(value), np.int64(2)]
         check_source(Giving(given, given), [2, copy.deepcopy(value)])

@@ -454,7 +454,7 @@ class Opaque:
 
 
 class Renewing(KeyedProcessFunction):
-    """Pickled states whose values are written anew, and are the same but for the time of the last access; ``last`` changes."""
+    """Pickled values that are written anew and the same, but for the time of the last access; ``last`` changes."""
 
     def open(self, runtime_context: Any) -> None:
         config = StateTtlConfig.new_builder(Time.days(1)).build()
@@ -531,7 +531,7 @@ def test_the_time_of_the_last_access_is_no_difference(tmp_path: Path) -> None:
     assert {name: (each.added, each.removed, each.changed) for name, each in found.items()} == {
         "same": (1, 0, 0), "objects": (1, 0, 0), "listed": (1, 0, 0), "last": (1, 0, 2)
     }  # fmt: skip
-    accessed = [change for change in key_history(str(folder), "a", state="same").changes]
+    accessed = key_history(str(folder), "a", state="same").changes
     assert len(accessed) == 3, "each renewal is a mutation"
 
 

@@ -219,7 +219,9 @@ class TestDecimals:
         given = ["1.25", "-1.25", "1.2", "0", "999.9", "-0.04", 7, 2.35]
         rounded = [Decimal(text) for text in ("1.3", "-1.3", "1.2", "0.0", "999.9", "0.0", "7.0", "2.4")]
         values = [Decimal(each) if isinstance(each, str) else each for each in given]
-        path = write(tmp_path / "out", writers.for_row_type(self.ROW), [self.row(each) for each in [*values, None]])
+        path = write(
+            tmp_path / "out", writers.for_row_type(self.ROW), [self.row(each) for each in [*values, None]]
+        )
         assert schema_of(path).field("a").type == pa.decimal128(4, 1)
         found = read(FileSource.for_bulk_file_format(form(self.ROW), str(tmp_path / "out")).build())
         assert [repr(row) for row in found] == [repr(self.row(each)) for each in [*rounded, None]]

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -222,7 +223,7 @@ def test_protections(base: Path, tmp_path: Path) -> None:
         protecting(folder, 1, None, "x"),
     ):
         assert protected_checkpoints(folder) == {1, 3}
-        assert protected_snapshots(folder) == {2}
+        assert protected_snapshots(folder, lambda: [1, 2]) == {2}
         (folder_file,) = (tmp_path / "base" / "job" / "protected").glob("1-*.json")
         folder_file.write_text("half")
         assert protected_checkpoints(folder) == {1, 3}, "one that can't be read stands"
@@ -234,6 +235,40 @@ def test_protections(base: Path, tmp_path: Path) -> None:
     (tmp_path / "base" / "job" / "protected" / "notes.txt").write_text("mine")
     assert protected_checkpoints(folder) == set()
     assert open_job_folder(str(tmp_path / "base"), "job").name == "job"
+
+
+def test_a_damaged_protection_stands(base: Path, tmp_path: Path) -> None:
+    """Whichever bit of it flips: with another pid its owner seemed dead, with another time it seemed old."""
+    folder = find_job_folder(str(shutil.copytree(base, tmp_path / "base")), "job")
+    there = [1, 2, 3]
+    with protecting(folder, 2, 1, "test"):
+        (path,) = (tmp_path / "base" / "job" / "protected").iterdir()
+        whole = path.read_bytes()
+        for place in range(8 * len(whole)):
+            damaged = bytearray(whole)
+            damaged[place // 8] ^= 1 << place % 8
+            path.write_bytes(damaged)
+            assert protected_checkpoints(folder) == {2}, bytes(damaged)
+            assert 1 in protected_snapshots(folder, lambda: there), bytes(damaged)
+        for length in range(len(whole)):
+            path.write_bytes(whole[:length])
+            assert protected_snapshots(folder, lambda: there) == {1, 2}, "3 is newer than the checkpoint"
+        later = time.time() + LONGEST_HOURS * 3600 + 60
+        assert protected_checkpoints(folder, lambda: later) == set(), "it would stand for ever"
+        path.write_bytes(whole)
+        assert protected_snapshots(folder, lambda: there) == {1}
+
+
+def test_a_protection_of_an_earlier_version_is_believed(base: Path, tmp_path: Path) -> None:
+    folder = find_job_folder(str(shutil.copytree(base, tmp_path / "base")), "job")
+    with protecting(folder, 2, 1, "test"):
+        (path,) = (tmp_path / "base" / "job" / "protected").iterdir()
+        document = json.loads(path.read_text())
+        del document["checksum"]
+        path.write_text(json.dumps(document))
+        assert protected_snapshots(folder, lambda: [1, 2]) == {1}
+        path.write_text(json.dumps({**document, "pid": 2**22 + 1}))
+        assert protected_checkpoints(folder) == set()
 
 
 def test_a_protection_ends_with_its_process(base: Path, tmp_path: Path) -> None:

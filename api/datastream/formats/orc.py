@@ -74,7 +74,9 @@ class OrcBulkWriters:
             NotSupportedError: a type that ORC cannot hold.
         """
         found = row_type_of(row_type, "OrcBulkWriters.for_row_type: row_type")
-        return RowDataBulkWriterFactory(files.ColumnarFiles("orc", files.orc_schema(found), rounds=True), found)
+        return RowDataBulkWriterFactory(
+            files.ColumnarFiles("orc", files.orc_schema(found), rounds=True), found
+        )
 
 
 __getattr__ = module_getattr(__name__)

@@ -109,7 +109,9 @@ class ParquetBulkWriters:
         what = "ParquetBulkWriters.for_row_type"
         found = row_type_of(row_type, f"{what}: row_type")
         flag(utc_timestamp, f"{what}: utc_timestamp")
-        return RowDataBulkWriterFactory(files.ColumnarFiles("parquet", files.arrow_schema(found), rounds=True), found)
+        return RowDataBulkWriterFactory(
+            files.ColumnarFiles("parquet", files.arrow_schema(found), rounds=True), found
+        )
 
 
 class AvroParquetWriters:

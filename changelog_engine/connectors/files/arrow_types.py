@@ -1,7 +1,8 @@
 """Arrow's types and values for ours, for the columnar formats.
 
-A struct is a Row to whoever declares rows, and a dict to whoever declares Avro records; maps are dicts to both. A decimal of a
-declared precision is a column of that precision, and rounded as in CSV's columns; one of none keeps 18 digits behind the point.
+A struct is a Row to whoever declares rows, and a dict to whoever declares Avro records; maps are dicts to both. A decimal
+of a declared precision is a column of that precision, and rounded as in CSV's columns; one of none keeps 18 digits behind
+the point.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ import pyarrow.compute as pc
 
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
 from changelog_engine.formats.texts import of_32_bits
-from changelog_engine.types.basic import DecimalTypeInfo
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from changelog_engine.types.basic import DecimalTypeInfo
 from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in_order
 from changelog_engine.types.typeinfo import Misfit, shown
 
@@ -119,7 +120,9 @@ def columns_of(values: list[Any], schema: pa.Schema, rounds: bool = False) -> pa
     try:
         columns = _same_columns(values, schema.names)
         if columns is not None:
-            arrays = [_array(column, field.type, rounds) for column, field in zip(columns, schema, strict=True)]
+            arrays = [
+                _array(column, field.type, rounds) for column, field in zip(columns, schema, strict=True)
+            ]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
         return pa.RecordBatch.from_struct_array(pa.array([convert(value) for value in values], struct))
     except (pa.ArrowException, TypeError, ValueError, OverflowError, IndexError) as error:
