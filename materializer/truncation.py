@@ -138,13 +138,12 @@ def _truncate_log(
         lineage = ledger.lineage
         refuse_incomplete(ledger)
         usable = Snapshots(snapshots.storage, snapshots).usable()
-        there = [(found.checkpoint, found.attempt) for found in usable]
         stays = needed(
             lineage,
-            there,
+            [(found.checkpoint, found.attempt) for found in usable],
             retention,
             protected_checkpoints(folder, clock),
-            protected_snapshots(folder, lambda: {checkpoint for checkpoint, _ in there}, clock),
+            protected_snapshots(folder, [found.checkpoint for found in usable].copy, clock),
             int(clock() * 1000),
         )
         for number, change in enumerate(_commits(_changes(folder, ledger, stays))):
