@@ -362,6 +362,7 @@ class KeyedStore:
         """Parts that became durable; at a barrier, that is everything."""
         self.expiring.end_epoch(order.kind.barrier and not self.changelog and self.config.folder is not None)
         self.backend.end_epoch()
+        self._handles.check()
         if self.config.folder is None:
             self.buffer.drain()
             return []

@@ -732,10 +732,10 @@ static PyObject *
 timer_take(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
 {
     Call *call = (Call *)self;
-    PyObject *timer = arguments[0], *table = call->parts[TABLE], *cursor = call->parts[CURSOR];
-    if (!are_given(flags, names, 1) || !PyTuple_CheckExact(timer) || PyTuple_GET_SIZE(timer) != 2) {
+    if (!are_given(flags, names, 1) || !PyTuple_CheckExact(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) != 2) {
         return left_to_reference(call, arguments, flags, names);
     }
+    PyObject *timer = arguments[0], *table = call->parts[TABLE], *cursor = call->parts[CURSOR];
     PyObject *number = PyDict_GetItemWithError(table, timer);
     if (number != zero) {
         if (number == NULL) {
@@ -925,8 +925,11 @@ call_of(PyObject *module, PyObject *arguments)
     call->reference = Py_NewRef(reference);
     int taken = take_test(call, test);
     for (int part = 0; taken && part < PART_COUNT; part++) {
-        PyObject *found = PyDict_GetItemString(given, part_names[part]);
+        PyObject *part_name = PyUnicode_FromString(part_names[part]);
+        PyObject *found = part_name == NULL ? NULL : PyDict_GetItemWithError(given, part_name);
         call->parts[part] = found == NULL || found == Py_None ? NULL : Py_NewRef(found);
+        Py_XDECREF(part_name);
+        taken = found != NULL || !PyErr_Occurred(); /* a log that was not found for want of memory would log nothing */
     }
     int complete = taken && are_complete(call, kind);
     PyObject_GC_Track((PyObject *)call);

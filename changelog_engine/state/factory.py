@@ -16,6 +16,7 @@ from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.backend import PAGE, BufferedTable, StateBackend, StateTable
 from changelog_engine.state.compiled_handles import compiled
 from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.guarded import Guard, GuardedTable, GuardedTimers
 from changelog_engine.state.handles import (
     Admission,
     AggregatingHandle,
@@ -29,7 +30,7 @@ from changelog_engine.state.handles import (
     function_of,
 )
 from changelog_engine.state.mutation_log import MutationLog
-from changelog_engine.state.timer_table import TimerTable
+from changelog_engine.state.timer_table import HeapTimers, TimerTable
 from changelog_engine.state.timers import NetTimerQueue, TimerQueue
 from changelog_engine.state.ttl import TtlStates, stored_spec
 
@@ -84,6 +85,8 @@ class HandleFactory:
         self._expiring = expiring
         self.tables: dict[_Name, StateTable] = {}
         self.timer_tables: dict[_Name, TimerTable] = {}
+        self._given: list[Any] = []  # by the backend
+        self._guard = Guard()
 
     def opened(
         self,
@@ -139,6 +142,7 @@ class HandleFactory:
         """Let go of the tables."""
         self.tables.clear()
         self.timer_tables.clear()
+        self._given.clear()
 
     def _table(self, operator: str, spec: StateSpec) -> StateTable:
         what = f"a table for state {spec.name!r} of operator {operator!r}"
@@ -152,13 +156,14 @@ class HandleFactory:
             raise self._refused(
                 f"gave {table!r} as {what}, which has not all of get, pop, __setitem__ and items"
             )
-        if any(table is other for other in self.tables.values()):
+        if any(table is other for other in self._given):
             raise self._refused(f"gave the table of another state as {what}")
         if next(iter(table.items()), None) is not None:
             raise self._refused(
                 f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
             )
-        return table
+        self._given.append(table)
+        return table if isinstance(table, (dict, BufferedTable)) else GuardedTable(table, self._guard)
 
     def _timer_table(self, operator: str, domain: str) -> TimerTable:
         what = f"a table for the timers {domain!r} of operator {operator!r}"
@@ -170,13 +175,18 @@ class HandleFactory:
             raise self._refused(f"failed to make {what}: {error!r}") from error
         if not isinstance(table, TimerTable):
             raise self._refused(f"gave {table!r} as {what}, which does not derive from TimerTable")
-        if any(table is other for other in self.timer_tables.values()):
+        if any(table is other for other in self._given):
             raise self._refused(f"gave another table of timers as {what}")
         if next(iter(table), None) is not None:
             raise self._refused(
                 f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
             )
-        return table
+        self._given.append(table)
+        return table if isinstance(table, HeapTimers) else GuardedTimers(table, self._guard)
+
+    def check(self) -> None:
+        """Raise what a table of the backend has raised before, if any did."""
+        self._guard.check()
 
     def _refused(self, what: str) -> ConfigurationError:
         return ConfigurationError(f"the state backend {type(self.backend).__qualname__} {what}: see {PAGE}")

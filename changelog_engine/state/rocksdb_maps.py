@@ -129,8 +129,12 @@ class SpreadMap:
         found: tuple[int, Any] | None = self._known.get(map_key, UNREAD)
         if found is UNREAD:
             self._table.make_room()
-            data = self._table.store.get(self._prefix + encode(map_key))
-            found = self._known[map_key] = None if data is None else load(data)
+            try:
+                data = self._table.store.get(self._prefix + encode(map_key))
+                found = self._known[map_key] = None if data is None else load(data)
+            except BaseException as error:
+                self._table.has_failed(error)
+                raise
         return found
 
 

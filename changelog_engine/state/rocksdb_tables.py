@@ -4,8 +4,9 @@ Invariants:
     * What ``get`` gives is the last entry that was set, wherever it lies: changed entries go before cached ones, those
       before the store.
     * An entry that was changed in place and set again is written again.
-    * When a write has failed, what was half-way between memory and the store may be in neither. So each write after it fails
-      too, whoever caught the first failure: an epoch never ends with such a table.
+    * When a write has failed, what was half-way between memory and the store may be in neither; when a read has, a mutation
+      may be logged that the table does not have. So each write after it fails too, whoever caught the first failure: an epoch
+      never ends with such a table.
     * The number of entries in memory is bounded by the cache's size and the average size of entries.
     * Entries of a size that is fixed are written when there is no room for them, some at a time, or when all are asked for:
       nothing of the database outlives the process. Others are written at the end of each epoch, which tells their size.
@@ -50,11 +51,11 @@ class RocksTable(BufferedTable):
         self._fixed = False
         self._limit = self._entries_of(FIRST_SIZE)
         self._stored = False  # whether the store may have anything of this table
-        self._failure: BaseException | None = None  # of the first write that failed
+        self._failure: BaseException | None = None  # of the first write or read that failed
 
     @property
     def whole(self) -> bool:
-        """Whether no write has failed."""
+        """Whether no write and no read has failed."""
         return self._failure is None
 
     def of_fixed_size(self, fixed: bool) -> None:
@@ -170,8 +171,14 @@ class RocksTable(BufferedTable):
         return writer.finish()
 
     def _load(self, key: KeyIdentity) -> Any:
-        data = self._store.get(self._bytes_of(key)) if self._stored else None
-        entry = None if data is None else self._decoded(key, data)
+        entry = None
+        if self._stored:
+            try:
+                data = self._store.get(self._bytes_of(key))
+                entry = None if data is None else self._decoded(key, data)
+            except BaseException as error:
+                self.has_failed(error)
+                raise
         if self._fixed:
             if len(self.changed) + len(self._cached) >= self._limit:
                 self._make_room()
@@ -179,6 +186,10 @@ class RocksTable(BufferedTable):
             self._cached.clear()
         self._cached[key] = entry
         return entry
+
+    def has_failed(self, error: BaseException) -> None:
+        """Something of it could not be read or written."""
+        self._failure = self._failure or error
 
     def _decoded(self, key: KeyIdentity, data: bytes) -> Any:
         return load(data)
