@@ -5,8 +5,8 @@ Invariants:
       before the store.
     * An entry that was changed in place and set again is written again.
     * When a write has failed, what was half-way between memory and the store may be in neither; when a read has, a mutation
-      may be logged that the table does not have. So each write after it fails too, whoever caught the first failure: an epoch
-      never ends with such a table.
+      may be logged that the table does not have. So each write after it fails too, whoever caught the first failure: an
+      epoch never ends with such a table.
     * The number of entries in memory is bounded by the cache's size and the average size of entries.
     * Entries of a size that is fixed are written when there is no room for them, some at a time, or when all are asked for:
       nothing of the database outlives the process. Others are written at the end of each epoch, which tells their size.

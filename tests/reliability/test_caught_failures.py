@@ -1,4 +1,4 @@
-"""A function that catches what a table of its state raised: the log has what the table has, or the epoch does not end well."""
+"""A function that catches what a table of its state raised: the log has what the table has, or the epoch fails."""
 
 from __future__ import annotations
 
