@@ -80,6 +80,7 @@ def states(job: TestJob) -> Any:
 
 FAILING = {
     "rocksdb: read": ("rocksdb without cache", RocksStore, "get"),
+    "rocksdb: write": ("rocksdb without cache", RocksStore, "write"),
     "custom: get": ("custom", SQLiteTable, "get"),
     "custom: set": ("custom", SQLiteTable, "__setitem__"),
     "custom: pop": ("custom", SQLiteTable, "pop"),
