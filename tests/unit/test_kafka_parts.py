@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -40,6 +41,7 @@ from changelog_engine.connectors.kafka import (
 )
 from changelog_engine.connectors.kafka.offsets import Cluster
 from changelog_engine.connectors.kafka.reader import Decoder
+from changelog_engine.connectors.kafka.sink import KafkaWriter
 from changelog_engine.connectors.kafka.transactions import admin_settings
 from changelog_engine.errors import (
     ConfigurationError,
@@ -422,3 +424,18 @@ def test_a_cluster_that_nobody_answers_for_is_known_soon(monkeypatch: pytest.Mon
     with pytest.raises(ConnectorError, match=r"Kafka \(localhost:1\): listing topics failed: .*refused"):
         cluster.topics()
     cluster.close()
+
+
+@pytest.mark.parametrize(("waits", "left", "told"), [(False, 3, True), (False, 0, False), (True, 3, False)])
+def test_what_is_not_delivered_at_the_end_is_told(
+    waits: bool, left: int, told: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A sink that does not wait gives its last records some seconds; a sink that waits writes them again."""
+    writer: Any = KafkaWriter.__new__(KafkaWriter)
+    writer._sink = SimpleNamespace(waits=waits)
+    writer._producer = SimpleNamespace(
+        call=lambda *arguments: left, failure=lambda doing, error: f"{doing} failed: {error}"
+    )
+    writer.close()
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == (["writing failed: 3 records were not delivered"] if told else [])

@@ -77,7 +77,9 @@ class KafkaWriter(SinkWriter):
 
     def close(self) -> None:
         try:
-            self._producer.call("writing", "flush", 0 if self._sink.waits else _LAST_FLUSH_S)
+            left = self._producer.call("writing", "flush", 0 if self._sink.waits else _LAST_FLUSH_S)
+            if left and not self._sink.waits:  # else they come again
+                log.warning("%s", self._producer.failure("writing", f"{left} records were not delivered"))
         except ConnectorError as error:
             log.warning("%s", error)
 
