@@ -51,9 +51,9 @@ def _form_of(value: Any) -> Any:
     if kind is float:
         return kind, repr(value)  # which is the same for NaN, and not for 0.0 and -0.0
     if kind in (list, tuple):
-        return kind, tuple(map(_form_of, value))
+        return kind, tuple([_form_of(item) for item in value])
     if kind in (set, frozenset):
-        return kind, frozenset(map(_form_of, value))
+        return kind, frozenset([_form_of(item) for item in value])
     if kind is dict:
         return kind, frozenset((_form_of(key), _form_of(item)) for key, item in value.items())
     if kind is Row:
@@ -62,7 +62,7 @@ def _form_of(value: Any) -> Any:
             kind,
             value.get_row_kind(),
             None if names is None else tuple(names),
-            tuple(map(_form_of, values_of(value))),
+            tuple([_form_of(item) for item in values_of(value)]),
         )
     try:
         hash(value)
