@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 from contextlib import closing
 from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -26,7 +27,8 @@ from changelog_engine.connectors import files
 from changelog_engine.connectors.files import CsvFiles, CsvRecords
 from changelog_engine.connectors.files import FileSource as EngineSource
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
-from changelog_engine.types import Row, Types
+from changelog_engine.testing.conformance import check_source
+from changelog_engine.types import Instant, Row, Types
 
 
 def csv_schema(**options):
@@ -432,6 +434,16 @@ class TestBytesThatAreNotUtf8:
         reader.close()
         assert found.values == [{"a": "ä"}]
         assert [(bad.line, bad.record) for _, bad in found.aside] == [(2, '{"a": "\ufffd"}')]
+
+
+def test_an_instant_keeps_its_nanoseconds(tmp_path):
+    """They were cut off."""
+    schema = files.CsvSchema((files.CsvColumn("c", Types.INSTANT(), None),))
+    rows = [Row(c=Instant(-3, nanos)) for nanos in (0, 120_000_000, 123_456_000, 123_456_789, 1)]
+    path = write(tmp_path, SimpleNamespace(_factory=files.CsvFiles(schema)), rows)
+    fractions = [line.rstrip().partition(".")[2] for line in path.read_text().replace('"', "").splitlines()]
+    assert fractions == ["", "120000Z", "123456Z", "123456789Z", "000000001Z"]
+    assert check_source(EngineSource([str(path)], CsvRecords(schema))) == rows
 
 
 class TestBothReaders:

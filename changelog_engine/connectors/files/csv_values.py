@@ -237,6 +237,7 @@ def _plain(value: Any) -> str:
         return value.isoformat(" ")
     if isinstance(value, Instant):
         time = datetime.datetime.fromtimestamp(value.seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
-        fraction = f".{value.nanos // 1000:06d}" if value.nanos else ""
+        micros, rest = divmod(value.nanos, 1000)
+        fraction = f".{value.nanos:09d}" if rest else f".{micros:06d}" if micros else ""
         return f"{time}{fraction}Z"
     return str(value)
