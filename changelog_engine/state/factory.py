@@ -16,7 +16,7 @@ from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.backend import PAGE, BufferedTable, StateBackend, StateTable
 from changelog_engine.state.compiled_handles import compiled
 from changelog_engine.state.cursor import Cursor, NamespaceScope
-from changelog_engine.state.guarded import Guard, GuardedTable, GuardedTimers
+from changelog_engine.state.guarded import FailureGuard, GuardedTable, GuardedTimers
 from changelog_engine.state.handles import (
     Admission,
     AggregatingHandle,
@@ -86,7 +86,7 @@ class HandleFactory:
         self.tables: dict[_Name, StateTable] = {}
         self.timer_tables: dict[_Name, TimerTable] = {}
         self._given: list[Any] = []  # by the backend
-        self._guard = Guard()
+        self._guard = FailureGuard()
 
     def opened(
         self,

@@ -3,7 +3,7 @@
 A handle logs a mutation before the table changes. A function that catches what the table raises would go on without the
 change that the log has, and a restore would bring it back.
 
-Invariant: once a table or a table of timers has raised, whoever caught it, `Guard.check` raises the same.
+Invariant: once a table or a table of timers has raised, whoever caught it, `FailureGuard.check` raises the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from changelog_engine.state.backend import KeyIdentity, StateTable
 from changelog_engine.state.timer_table import Timer, TimerTable
 
 
-class Guard:
+class FailureGuard:
     """Remembers the first failure of a subtask's tables.
 
     Attributes:
@@ -47,7 +47,7 @@ class Guard:
 class GuardedTable:
     """A state table under a guard."""
 
-    def __init__(self, table: StateTable, guard: Guard) -> None:
+    def __init__(self, table: StateTable, guard: FailureGuard) -> None:
         self._table = table
         self._guard = guard
 
@@ -76,7 +76,7 @@ class GuardedTimers(TimerTable):
 
     __slots__ = ("_guard", "_table")
 
-    def __init__(self, table: TimerTable, guard: Guard) -> None:
+    def __init__(self, table: TimerTable, guard: FailureGuard) -> None:
         self._table = table
         self._guard = guard
 

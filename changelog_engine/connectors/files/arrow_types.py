@@ -51,7 +51,6 @@ def arrow_type(type_info: TypeInformation, wide: bool = False) -> pa.DataType:
     """Arrow's type for one of ours.
 
     Args:
-        type_info: a type.
         wide: decimals have 38 digits, 18 of them behind the point, whatever was declared.
 
     Raises:
@@ -107,8 +106,6 @@ def columns_of(values: list[Any], schema: pa.Schema, rounds: bool = False) -> pa
     """Rows, tuples or dicts as columns.
 
     Args:
-        values: the elements.
-        schema: the columns.
         rounds: decimals get as many digits behind the point as their column has; else all digits must fit.
 
     Raises:
