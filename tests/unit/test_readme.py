@@ -29,16 +29,17 @@ from changelog_engine.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^```(?P<mark>[^\n`]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}(?:  +\d+(?=  +\d))?")  # and how many ms it took
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}(?:  +[\d,]+(?=  +\d))?")  # and how many ms it took
 _SIZE = re.compile(r"[\d,.]+ (?:bytes|[kM]?B)\b")
 _LINK = re.compile(r"\]\((?P<target>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
-# What a user's machine has by default takes longer for no more to see.
-_SPARK_DEFAULTS = """\
-spark.ui.enabled false
-spark.ui.showConsoleProgress false
-spark.sql.shuffle.partitions 2
-spark.databricks.delta.snapshotPartitions 2
-"""
+# What a user's machine has by default takes longer for no more to see. They are options of Java: a folder with a file of
+# defaults, SPARK_CONF_DIR, comes first in the class path, and Java passes over an archive of classes made without it.
+_SPARK_DEFAULTS = (
+    "-Dspark.ui.enabled=false",
+    "-Dspark.ui.showConsoleProgress=false",
+    "-Dspark.sql.shuffle.partitions=2",
+    "-Dspark.databricks.delta.snapshotPartitions=2",
+)
 
 
 class Block(NamedTuple):
@@ -97,14 +98,12 @@ def console(document: Path) -> Iterator[tuple[str, list[str]]]:
 def test_scripts_print_what_the_document_shows(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    conf = tmp_path / "conf"
-    conf.mkdir()
-    (conf / "spark-defaults.conf").write_text(_SPARK_DEFAULTS)
     work = tmp_path / "work"
     work.mkdir()
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    options = " ".join((os.environ["SPARK_SUBMIT_OPTS"], *_SPARK_DEFAULTS))
     environment = {
-        **os.environ, "PYTHONPATH": path, "SPARK_CONF_DIR": str(conf), "SPARK_LOCAL_IP": "127.0.0.1"
+        **os.environ, "PYTHONPATH": path, "SPARK_SUBMIT_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1"
     }  # fmt: skip
     shown = {b.mark.removeprefix("output="): b.body for b in blocks(document) if b.mark.startswith("output=")}
     for name, text in files(document).items():
