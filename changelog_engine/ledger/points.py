@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from changelog_engine.changelog.model import Checkpoint
@@ -36,6 +36,7 @@ _ATTEMPT = re.compile(r"attempt:\d{1,9}")
 _TIME_OF_DAY = re.compile(r"\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?")
 
 _DAY_MS = 86_400_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 At = str | int | None
 
@@ -140,7 +141,7 @@ def _on_its_day(of_day: int, lineage: Lineage) -> int | None:
 
 
 def _milliseconds(text: str) -> int:
-    return int(moment(text).timestamp() * 1000)
+    return (moment(text) - _EPOCH) // timedelta(milliseconds=1)  # a float's would be one less for some times
 
 
 def _by_id(lineage: Lineage, wanted: int) -> Checkpoint:

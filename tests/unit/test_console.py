@@ -47,7 +47,7 @@ from changelog_engine.inspection.points import open_ledger, open_point
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.inspection.values import as_json, key_identities
 from changelog_engine.ledger.job_path import open_job
-from changelog_engine.ledger.points import FORMS, checkpoint_at
+from changelog_engine.ledger.points import FORMS, checkpoint_at, time_of
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.state.handles_in_c import CALLS
@@ -203,6 +203,17 @@ def test_points(job: Path) -> None:
     assert checkpoint_at(lineage, f"as-of:{exact}+00:00").id == 3
     assert checkpoint_at(lineage, exact.partition("T")[2]).id == 3
     assert checkpoint_at(lineage, "2100-01-01").id == newest.id
+
+
+@pytest.mark.parametrize("second", ["1970-01-01T09:09:14", "2026-11-27T09:09:14", "1969-12-31T18:30:20"])
+def test_a_time_means_its_millisecond(job: Path, second: str) -> None:
+    """One less would be the checkpoint before."""
+    lineage = open_ledger(str(job)).lineage
+    first = time_of(second, lineage)
+    assert [time_of(f"{second}.{ms:03d}", lineage) for ms in range(1000)] == [
+        first + ms for ms in range(1000)
+    ]
+    assert time_of(f"{second}.0009", lineage) == first
 
 
 @pytest.mark.parametrize(
