@@ -6,10 +6,9 @@ The driver's loop looks here.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 
 from changelog_engine.clock import Deadline
-from changelog_engine.driver.rescaling import RescaleRequests
+from changelog_engine.driver.rescaling import Prepare, RescaleRequests
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.job_folder import JobFolder
@@ -23,7 +22,7 @@ class JobControl:
 
     Args:
         folder: the job's folder; None when the job makes no checkpoints.
-        prepare: makes ready what another parallelism needs.
+        prepare: see ``EpochRunner.prepare``.
 
     Attributes:
         savepoints: requests for savepoints.
@@ -32,7 +31,7 @@ class JobControl:
         keeps_result: stopped with a savepoint, which is not a cancellation.
     """
 
-    def __init__(self, folder: JobFolder | None, plan: JobPlan, prepare: Callable[[JobPlan], None]) -> None:
+    def __init__(self, folder: JobFolder | None, plan: JobPlan, prepare: Prepare) -> None:
         self.savepoints = SavepointRequests(folder)
         self.rescales = RescaleRequests(plan, folder is not None, prepare)
         self.draining = False

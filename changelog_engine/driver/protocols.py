@@ -50,11 +50,12 @@ class EpochRunner(Protocol):
             stages: in which they are.
         """
 
-    def prepare(self, plan: JobPlan) -> None:
+    def prepare(self, plan: JobPlan, over: Callable[[], bool]) -> None:
         """Make ready what a plan with another parallelism needs, while epochs run; called in a thread of its own.
 
         Args:
             plan: the job as it will be, perhaps.
+            over: says whether the job has ended, so that there is nothing to wait for.
         """
 
     def rescale(self, plan: JobPlan) -> None:

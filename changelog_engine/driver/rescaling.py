@@ -20,6 +20,8 @@ from changelog_engine.errors import ChangelogEngineError, ConfigurationError, Jo
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.graph.rescaling import Parallelism, ParallelismChange, changes, in_words, rescaled
 
+Prepare = Callable[[JobPlan, Callable[[], bool]], None]
+
 
 @dataclass(frozen=True)
 class Rescaled:
@@ -76,10 +78,10 @@ class RescaleRequests:
     Args:
         plan: the job as it begins.
         makes_checkpoints: whether there will be anything that state could be taken from.
-        prepare: makes ready what another parallelism needs, while the job runs.
+        prepare: see ``EpochRunner.prepare``.
     """
 
-    def __init__(self, plan: JobPlan, makes_checkpoints: bool, prepare: Callable[[JobPlan], None]) -> None:
+    def __init__(self, plan: JobPlan, makes_checkpoints: bool, prepare: Prepare) -> None:
         self._plan = plan
         self._makes_checkpoints = makes_checkpoints
         self._prepare = prepare
@@ -127,7 +129,7 @@ class RescaleRequests:
             made = changes(self._plan, plan)
             if not made:
                 return Rescaled(None, (), 0.0)
-            self._prepare(plan)
+            self._prepare(plan, lambda: self._ended is not None)
             request = Request(plan, made, why)
             with self._lock:
                 self._refuse_when_ended()

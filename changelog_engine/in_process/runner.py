@@ -135,7 +135,7 @@ class InProcessRunner:
         if self.tells:
             self.registry.commit(durable)
 
-    def prepare(self, plan: JobPlan) -> None:
+    def prepare(self, plan: JobPlan, over: Callable[[], bool]) -> None:
         """See EpochRunner: there is nothing to do."""
 
     def rescale(self, plan: JobPlan) -> None:

@@ -397,9 +397,10 @@ def spare_location(placement: Placement, plan: JobPlan) -> str | None:
     Args:
         placement: of the job's subtasks.
     """
-    if not placement.executors:
+    there = placement.there() if placement.executors else []
+    if not there:
         return None
-    taken = dict.fromkeys((executor.location for executor in placement.executors), 0)
+    taken = dict.fromkeys((executor.location for executor in there), 0)
     for stages in side_by_side(plan):
         subtasks = Counter(
             placement.location(subtask, stage.parallelism)
@@ -407,7 +408,7 @@ def spare_location(placement: Placement, plan: JobPlan) -> str | None:
             for subtask in range(stage.parallelism)
         )
         taken = {location: max(count, subtasks[location]) for location, count in taken.items()}
-    spare = {executor.location: executor.slots - taken[executor.location] for executor in placement.executors}
+    spare = {executor.location: executor.slots - taken[executor.location] for executor in there}
     best = max(spare, key=spare.__getitem__)
     return best if spare[best] > 0 else None
 

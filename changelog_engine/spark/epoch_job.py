@@ -16,7 +16,7 @@ import logging
 import os
 import pickle
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -37,7 +37,7 @@ from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.own_executors import ExecutorsWanted, OwnExecutors
 from changelog_engine.spark.pinned import PinnedFunctions
-from changelog_engine.spark.placement import Placement, Setting
+from changelog_engine.spark.placement import Executor, Placement, Setting
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.read_ahead import Begun, ReadAhead, Shuffled
 from changelog_engine.spark.session import epoch_slots
@@ -98,7 +98,7 @@ class SparkEpochRunner:
         self._stage_names = _stage_names(self.plan)
         self._placement: Placement | None = None
         if not context.master.startswith("local") or context.master.startswith("local-cluster"):
-            self._placement = Placement(context, _widest(self.plan), lambda: self._cancelled)
+            self._placement = Placement(context, _parallelisms(self.plan), lambda: self._cancelled)
         settings = job.settings
         self._executors = ExecutorsWanted(
             settings.materialize_executors,
@@ -234,8 +234,8 @@ class SparkEpochRunner:
         if self._placement is None:
             self._errands.run(partial(self._functions.tell, durable, stages))
 
-    def prepare(self, plan: JobPlan) -> None:
-        """See EpochRunner: the processes of further subtasks start, and import what they need."""
+    def prepare(self, plan: JobPlan, over: Callable[[], bool]) -> None:
+        """See EpochRunner: executors come, the processes of further subtasks start there, and import what they need."""
         added = [
             (stage, range(before.parallelism, stage.parallelism))
             for before, stage in zip(self.plan.stages, plan.stages, strict=True)
@@ -246,19 +246,28 @@ class SparkEpochRunner:
             return
         count = sum(len(subtasks) for _, subtasks in added)
         with contextlib.suppress(*LOST):  # the first epoch's failure says more
+            executors: list[Executor] = []
+            if self._placement is not None:
+                executors = self._placement.come(max(_parallelisms(plan)), over)
+                if over() or not executors:
+                    return
             self._start_workers(plan)
             self._enter_pool()
             self.context.setLocalProperty(
                 _CALL_SITE[0], f"starting {count} more workers of {plan.graph.name}"
             )
-            starts = [self._warm_up(stage, subtasks) for stage, subtasks in added]
+            starts = [self._warm_up(stage, subtasks, executors) for stage, subtasks in added]
             served = self._python_rdd.collectAndServe(self._union(starts))
             with _load_from_socket(served, NoOpSerializer()) as stream:
                 list(stream)
 
-    def _warm_up(self, stage: Stage, subtasks: range) -> Any:
-        """The RDD that has the processes of some subtasks import what they need."""
-        functions, start = self._functions, self._start_of(stage, range(stage.parallelism))
+    def _warm_up(self, stage: Stage, subtasks: range, executors: list[Executor]) -> Any:
+        """The RDD that has the processes of some subtasks import what they need.
+
+        Args:
+            executors: where they are to be, on masters that have some.
+        """
+        functions, start = self._functions, self._start_of(stage, range(stage.parallelism), executors)
         task = WarmUp(self._job, frozenset(stage.nodes))
         if functions.routed:
             return self._cut(functions.warm_up(start, task, stage.id), subtasks)
@@ -276,7 +285,7 @@ class SparkEpochRunner:
         self._shipped, self.plan, self._parallelism = shipped, shipped.plan, shipped.plan.parallelism_of
         self._functions.carry(self._job)
         if self._placement is not None:
-            self._placement.resize(_widest(plan))
+            self._placement.resize(_parallelisms(plan))
         self._starts.clear()  # where a subtask runs depends on how many there are
         with contextlib.suppress(Exception):
             before.destroy()
@@ -487,15 +496,19 @@ class SparkEpochRunner:
             known = self._starts[stage.id, *subtasks] = self._start_of(stage, subtasks)
         return known
 
-    def _start_of(self, stage: Stage, subtasks: Iterable[int]) -> Any:
+    def _start_of(
+        self, stage: Stage, subtasks: Iterable[int], executors: list[Executor] | None = None
+    ) -> Any:
         elements = [
-            self._tuple(bytearray(b""), self._sequence(self._locations(stage, subtask)))
+            self._tuple(bytearray(b""), self._sequence(self._locations(stage, subtask, executors)))
             for subtask in subtasks
         ]
         return self._scala_context.makeRDD(self._sequence(elements), self._byte_array)
 
-    def _locations(self, stage: Stage, subtask: int) -> list[str]:
-        return [] if self._placement is None else [self._placement.location(subtask, stage.parallelism)]
+    def _locations(self, stage: Stage, subtask: int, executors: list[Executor] | None = None) -> list[str]:
+        if self._placement is None:
+            return []
+        return [self._placement.location(subtask, stage.parallelism, executors)]
 
     def _shares(self, stage: Stage) -> list[range]:
         """The subtasks that are at one place, for each place."""
@@ -584,8 +597,8 @@ def _stage_names(plan: JobPlan) -> dict[int, str]:
     }
 
 
-def _widest(plan: JobPlan) -> int:
-    return max(stage.parallelism for stage in plan.stages)
+def _parallelisms(plan: JobPlan) -> set[int]:
+    return {stage.parallelism for stage in plan.stages}
 
 
 def _decoded(collected: list[bytes]) -> Iterator[EpochReport]:

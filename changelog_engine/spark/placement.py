@@ -5,7 +5,7 @@ application asked for: one that came after the first epoch would get none of its
 
 Invariants:
     * Within an attempt a subtask prefers one executor, unless that one is gone.
-    * Executors get subtasks by the tasks that they run at a time.
+    * Executors get subtasks by the tasks that they run at a time. One that has none may go, as dynamic allocation has it.
     * Who waits says for what, and until when.
 """
 
@@ -15,7 +15,7 @@ import logging
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,10 +31,12 @@ _LOOK_S = 0.1
 _TOLD_AFTER_S = 5.0
 _TOLD_AGAIN_S = 30.0
 _REGISTRATION_S = 60.0  # beside those that came, for the rest of them
+_ASK_AGAIN_S = 5.0
 _REPLACEMENT_S = 10.0  # for another one in a lost one's place
 _NONE_S = 300.0  # for the first one
 _UNITS_S = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _TIME = re.compile(r"(\d+)\s*([a-z]*)")
+_IDLE_S = 60.0  # Spark's own, after which dynamic allocation takes an executor away
 _LOCAL_CLUSTER = re.compile(r"local-cluster\[\s*(\d+)")
 _INITIAL = (
     "spark.dynamicAllocation.minExecutors",
@@ -131,7 +133,7 @@ class Placement:
     """The executors of a job's subtasks.
 
     Args:
-        subtasks: of the job's widest stage.
+        parallelisms: of the job's stages.
         cancelled: why waiting has to end; None as long as it has not.
         clock: seconds; for tests.
         pause: sleeps for a number of seconds; for tests.
@@ -140,7 +142,7 @@ class Placement:
     def __init__(
         self,
         context: SparkContext,
-        subtasks: int,
+        parallelisms: Collection[int],
         cancelled: Callable[[], str | None],
         clock: Callable[[], float] = monotonic_s,
         pause: Callable[[float], None] = time.sleep,
@@ -148,10 +150,12 @@ class Placement:
         self.executors: list[Executor] = []
         self._scala_context: Any = context._jsc.sc()
         conf = context.getConf()
+        jvm: Any = context._jvm
+        self._nowhere: Any = jvm.PythonUtils.toScalaMap({})  # in particular
         self._setting: Setting = conf.get
         self._master = context.master
-        self._wanted = wanted(context.master, conf.get, subtasks)
-        self._subtasks = subtasks
+        self.resize(parallelisms)
+        self._used: frozenset[str] = frozenset()  # ids of those that have subtasks
         self._cancelled = cancelled
         self._clock = clock
         self._pause = pause
@@ -170,17 +174,45 @@ class Placement:
         """
         if self.executors and attempt == self._attempt and not self.lost():
             return False
-        found = self._awaited()
+        before, self.executors = self.executors, self._awaited()
         self._attempt = attempt
-        if found == self.executors:
-            return False
-        self.executors = found
-        return True
+        self._used = self._with_subtasks()
+        return self.executors != before
 
-    def resize(self, subtasks: int) -> None:
-        """The job's widest stage has another number of subtasks; executors that are there are not waited for again."""
-        self._subtasks = subtasks
-        self._wanted = wanted(self._master, self._setting, subtasks)
+    def resize(self, parallelisms: Collection[int]) -> None:
+        """The job's stages have other numbers of subtasks; executors that are there are not waited for again."""
+        self._parallelisms = frozenset(parallelisms)
+        self._wanted = wanted(self._master, self._setting, max(parallelisms))
+
+    def come(self, subtasks: int, over: Callable[[], bool]) -> list[Executor]:
+        """Have the executors come that more subtasks need, beside the epochs; returns those that are there then.
+
+        Where executors do not come with tasks, those that are there are all.
+
+        Args:
+            subtasks: of the job's widest stage.
+            over: says whether they are not needed any more.
+        """
+        found, needed = self._staying(), self._needed_executors(subtasks)
+        until = self._clock() + self._registration_s()
+        ask_at = self._clock()
+        while len(found) < needed and self._clock() < until and not over():
+            if self._clock() >= ask_at:
+                ask_at += _ASK_AGAIN_S
+                if not self._ask_for(needed):
+                    break
+            self._pause(_LOOK_S)
+            found = self._staying()
+        return found
+
+    def _staying(self) -> list[Executor]:
+        """Executors but for those that Spark is about to take away, since they idled."""
+        backend = self._scala_context.schedulerBackend()
+        return [
+            executor
+            for executor in self._find()
+            if executor.id in self._used or backend.isExecutorActive(executor.id)
+        ]
 
     def slots(self) -> int | None:
         """How many tasks executors run at a time, with those that dynamic allocation may bring; None: no bound is known."""
@@ -190,29 +222,45 @@ class Placement:
         most = self._setting("spark.dynamicAllocation.maxExecutors")
         return None if most is None else max(found, int(most) * self._slots_of_each())
 
-    def location(self, subtask: int, parallelism: int) -> str:
-        """The location that a subtask of a stage prefers; neighbours share an executor."""
-        slots = [executor for executor in self.executors for _ in range(executor.slots)]
+    def location(self, subtask: int, parallelism: int, executors: list[Executor] | None = None) -> str:
+        """The location that a subtask of a stage prefers; neighbours share an executor.
+
+        Args:
+            executors: that are there; None for those of the attempt.
+        """
+        slots = _slots(self.executors if executors is None else executors)
         return slots[subtask * len(slots) // parallelism].location
 
     def lost(self) -> list[str]:
-        """Those of the chosen executors that are gone."""
+        """Those of the executors with subtasks that are gone."""
         alive = self._alive()
-        return [executor.location for executor in self.executors if executor.id not in alive]
+        gone = self._used - alive
+        return [executor.location for executor in self.executors if executor.id in gone]
+
+    def there(self) -> list[Executor]:
+        """Those of the attempt's executors that are not gone, with subtasks and without."""
+        alive = self._alive()
+        return [executor for executor in self.executors if executor.id in alive]
 
     def _awaited(self) -> list[Executor]:
         began = self._clock()
         replaced = bool(self.executors)
         target = self._wanted
-        if replaced:  # what never came is not waited for again
-            target = Wanted(min(len(self.executors), target.executors or len(self.executors)), target.slots)
-        patience = _REPLACEMENT_S if replaced else self._registration_s()
+        if replaced:  # what never came is not waited for again, nor what had or will have nothing to do
+            most = min(len(self._used), len(self._with_subtasks()))
+            target = Wanted(min(most, target.executors or most), target.slots)
+        patience = self._while_idle(_REPLACEMENT_S if replaced else self._registration_s())
         told, last = _TOLD_AFTER_S, began
         found = self._find()
-        if dynamic_allocation(self._setting) and self._needed_executors() > len(found):
-            # Spark asks for executors when tasks wait, and before the first epoch none do.
-            self._scala_context.requestExecutors(self._needed_executors() - len(found))
+        needed = max(self._needed_executors(max(self._parallelisms)), target.executors or 0)
+        ask_at = began
+        if needed > len(found):
+            self._ask_for(needed)
+            ask_at += _ASK_AGAIN_S
         while not target.suffices(found):
+            if self._clock() >= ask_at:
+                self._ask_for(needed)
+                ask_at += _ASK_AGAIN_S
             if (reason := self._cancelled()) is not None:
                 raise EpochFailedError(reason)
             waited = self._clock() - began
@@ -245,17 +293,53 @@ class Placement:
             found = now
         return found
 
-    def _registration_s(self) -> float:
-        given = self._setting("spark.scheduler.maxRegisteredResourcesWaitingTime")
-        parsed = _TIME.fullmatch(given.strip().lower()) if given is not None else None
-        if parsed is None or (parsed[2] or "ms") not in _UNITS_S:
-            return _REGISTRATION_S
-        return int(parsed[1]) * _UNITS_S[parsed[2] or "ms"]
+    def _with_subtasks(self) -> frozenset[str]:
+        """Ids of those of the attempt's executors that some stage's subtask prefers."""
+        slots = _slots(self.executors)
+        return frozenset(
+            slots[subtask * len(slots) // parallelism].id
+            for parallelism in self._parallelisms
+            for subtask in range(parallelism)
+        )
 
-    def _needed_executors(self) -> int:
+    def _ask_for(self, executors: int) -> bool:
+        """Have the application ask for so many in all; returns whether they come so.
+
+        Where they come and go with tasks, Spark asks when tasks wait, and before an attempt none do. Of what it asked for
+        before, less or more by now than are there, it does not tell; and it may ask for fewer again. Executors of other
+        profiles that have not come yet are not asked for until the next time that Spark changes its mind.
+        """
+        if not dynamic_allocation(self._setting):
+            return False
+        self._scala_context.requestTotalExecutors(executors, 0, self._nowhere)
+        return True
+
+    def _registration_s(self) -> float:
+        return self._time_s("spark.scheduler.maxRegisteredResourcesWaitingTime", "ms", _REGISTRATION_S)
+
+    def _while_idle(self, wait_s: float) -> float:
+        """How long to wait for executors, so that those that are there and idle meanwhile are not taken away."""
+        if not dynamic_allocation(self._setting):
+            return wait_s
+        return min(wait_s, self._time_s("spark.dynamicAllocation.executorIdleTimeout", "s", _IDLE_S) / 2)
+
+    def _time_s(self, key: str, unit: str, otherwise: float) -> float:
+        """A setting that is a time.
+
+        Args:
+            unit: of a number alone.
+            otherwise: where it is not set, or cannot be read.
+        """
+        given = self._setting(key)
+        parsed = _TIME.fullmatch(given.strip().lower()) if given is not None else None
+        if parsed is None or (parsed[2] or unit) not in _UNITS_S:
+            return otherwise
+        return int(parsed[1]) * _UNITS_S[parsed[2] or unit]
+
+    def _needed_executors(self, subtasks: int) -> int:
         each = self._slots_of_each()
-        most = int(self._setting("spark.dynamicAllocation.maxExecutors") or self._subtasks)
-        return max(1, min(most, math.ceil(self._subtasks / each)))
+        most = int(self._setting("spark.dynamicAllocation.maxExecutors") or subtasks)
+        return max(1, min(most, math.ceil(subtasks / each)))
 
     def _slots_of_each(self) -> int:
         return max(1, int(self._setting("spark.executor.cores") or 1) // task_cpus(self._setting))
@@ -280,3 +364,8 @@ class Placement:
                     continue  # it is about to be there: its place comes with its storage, after itself
                 found.append(Executor(str(summary.id()), host, max(1, summary.totalCores() // cpus)))
         return sorted(found, key=lambda executor: (len(executor.id), executor.id))
+
+
+def _slots(executors: list[Executor]) -> list[Executor]:
+    """Each executor as often as it runs tasks at a time."""
+    return [executor for executor in executors for _ in range(executor.slots)]

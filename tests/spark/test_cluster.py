@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from cluster_job import key_of
-from driver_process import Driver, executors_java, newest_checkpoint, wait_for
+from driver_process import Driver, all_processes, executors_java, newest_checkpoint, pinned_of, wait_for
 from pyarrow import fs
 from servers.s3 import S3Server
 from servers.spark_cluster import SparkMaster, SparkWorker
@@ -32,6 +34,7 @@ pytestmark = pytest.mark.slow
 NUMBERS = 300_000
 STOPPED_S = 4
 RESTARTS = "failed and restarts"
+RESCALE = [sys.executable, "-c", "from changelog_engine.cli import main; main()", "rescale"]
 
 
 @pytest.fixture(scope="module")
@@ -226,6 +229,51 @@ def test_snapshots_have_executors_of_their_own_that_go_again(master: SparkMaster
     expected = Counter(key_of(number) for number in range(NUMBERS))
     assert state_at(f"{job}/changelog").states["by key", "count"] == expected
     assert verify(folder).faults == []
+
+
+def test_executors_come_with_subtasks_and_go_without_a_restart(master: SparkMaster, tmp_path: Path) -> None:
+    """Dynamic allocation takes away what idles, also of what the application began with."""
+    output, job = tmp_path / "out", tmp_path / "log" / "cluster"
+    options = {
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "execution.checkpointing.interval": "500ms",
+        "parallelism.default": 1,
+        "changelog.materialization.executors": 0,
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.initialExecutors": 2,
+        "spark.dynamicAllocation.executorIdleTimeout": "8s",
+        **on(master, "127.0.0.9", tmp_path),
+    }
+    with ExitStack() as stack:
+        workers = [stack.enter_context(SparkWorker(master, host)) for host in ("127.0.0.2", "127.0.0.3")]
+        driver = stack.enter_context(
+            Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path)
+        )
+
+        def executors() -> int:
+            return sum(len(worker.executors()) for worker in workers)
+
+        goes_on = _more_checkpoints(driver, str(tmp_path / "log"))
+        driver.wait_for(lambda: executors() == 2, what="executors")
+        driver.wait_for(lambda: executors() == 1, what="end of the executor without a subtask")
+        goes_on("its end")
+        for parallelism in (2, 1):
+            asked = subprocess.run(
+                [*RESCALE, job, str(parallelism)], capture_output=True, text=True, timeout=170
+            )
+            assert asked.returncode == 0, f"{asked.stderr}\n{driver.output}"
+            driver.wait_for(lambda count=parallelism: executors() == count, what="executors")  # type: ignore[misc]
+            goes_on("rescale")
+            if parallelism == 2:
+                here = [[p for p in all_processes() if p.session == worker.pid] for worker in workers]
+                pins = sorted(sorted(pinned_of(processes)) for processes in here)
+                assert pins == [["0/0/0", "0/1/0"], ["0/0/1", "0/1/1"]], driver.output
+        driver.hurry()
+        assert driver.end() == 0, driver.output
+        assert RESTARTS not in driver.output
+    expected = Counter(key_of(number) for number in range(NUMBERS))
+    assert state_at(f"{job}/changelog").states["by key", "count"] == expected
+    assert verify(find_job_folder(str(tmp_path / "log"), "cluster")).faults == []
 
 
 def _more_checkpoints(driver: Driver, base: str, more: int = 2) -> Callable[[str], None]:

@@ -177,7 +177,9 @@ def test_it_comes_to_rest(known: bool, works: float) -> None:
 def test_what_somebody_else_asked_for_stays() -> None:
     """A change that was decided on before, and waited for its turn, is not made after it."""
     plan = keyed_plan()
-    requests = RescaleRequests(rescaled(plan, 8), True, lambda plan: pytest.fail("there is nothing to do"))
+    requests = RescaleRequests(
+        rescaled(plan, 8), True, lambda plan, over: pytest.fail("there is nothing to do")
+    )
     assert requests.take(4, "4,000 elements wait", plan).checkpoint is None
     assert requests.waiting is None
 

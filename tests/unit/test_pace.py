@@ -82,7 +82,7 @@ def test_a_rest_by_target_and_interval(
 
 @pytest.mark.parametrize("asked", ["stop", "fail", "savepoint", "rescale"])
 def test_a_rest_ends_when_something_is_asked(monkeypatch: pytest.MonkeyPatch, asked: str) -> None:
-    control = JobControl(None, plan_of(), lambda plan: None)
+    control = JobControl(None, plan_of(), lambda plan, over: None)
     if asked == "stop":
         control.stop()
     elif asked == "fail":

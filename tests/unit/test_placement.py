@@ -68,7 +68,8 @@ class Scheduler:
 
     def __init__(self, steps: dict[float, list[tuple[str, int, int]]], conf: dict[str, str]) -> None:
         self.steps, self.conf, self.now = steps, conf, 0.0
-        self.master, self._jsc, self.requested = "spark://host:7077", self, 0
+        self.about_to_go: set[str] = set()
+        self.master, self._jsc, self._jvm, self.requested = "spark://host:7077", self, mock.Mock(), 0
 
     def getConf(self) -> dict[str, str]:
         return self.conf
@@ -79,7 +80,13 @@ class Scheduler:
     def statusStore(self) -> Scheduler:
         return self
 
-    def requestExecutors(self, number: int) -> None:
+    def schedulerBackend(self) -> Scheduler:
+        return self
+
+    def isExecutorActive(self, id_: str) -> bool:
+        return id_ not in self.about_to_go
+
+    def requestTotalExecutors(self, number: int, aware: int, where: Any) -> None:
         self.requested = number
 
     def there(self) -> list[tuple[str, int, int]]:
@@ -119,7 +126,7 @@ class Summary:
 
 
 def placed(scheduler: Scheduler, subtasks: int = 4, cancelled: Any = lambda: None) -> Placement:
-    return Placement(scheduler, subtasks, cancelled, lambda: scheduler.now, scheduler.pause)  # type: ignore[arg-type]
+    return Placement(scheduler, [subtasks], cancelled, lambda: scheduler.now, scheduler.pause)  # type: ignore[arg-type]
 
 
 def test_a_second_executor_that_comes_late_is_waited_for_and_told_of(
@@ -175,14 +182,76 @@ def test_a_lost_executor_is_replaced_or_done_without() -> None:
     assert 110 <= scheduler.now < 111
 
 
+def test_an_executor_without_subtasks_may_go() -> None:
+    """Dynamic allocation takes away what idles: no epoch fails for it, and none is waited for in its place."""
+    steps = {0: [("0", 1, 0), ("1", 1, 0), ("2", 1, 0)], 60: [("0", 1, 0), ("1", 1, 0)], 90: [("0", 1, 0)]}
+    scheduler = Scheduler(steps, DYNAMIC | {"spark.dynamicAllocation.initialExecutors": "3"})
+    placement = Placement(scheduler, [1, 2], lambda: None, lambda: scheduler.now, scheduler.pause)  # type: ignore[arg-type]
+    assert placement.place(1)
+    assert [placement.location(0, 1)[-1], *(placement.location(n, 2)[-1] for n in (0, 1))] == list("001")
+    scheduler.now = 60
+    assert placement.lost() == []
+    assert not placement.place(1)
+    assert [executor.id for executor in placement.there()] == ["0", "1"]
+    scheduler.now = 90
+    assert placement.lost() == ["executor_10.0.0.1_1"]
+    placement.resize([1])
+    assert placement.place(2)
+    assert placement.executors == [Executor("0", "10.0.0.0", 1)]
+    assert scheduler.now < 91
+
+
+def test_executors_that_idle_while_others_are_waited_for_do_not_go() -> None:
+    initial = {
+        "spark.dynamicAllocation.initialExecutors": "2",
+        "spark.dynamicAllocation.executorIdleTimeout": "9",
+    }
+    scheduler = Scheduler(
+        {0: [("0", 1, 0)], 100: [("0", 1, 0), ("1", 1, 0)], 200: [("1", 1, 0)]}, DYNAMIC | initial
+    )
+    placement = placed(scheduler, subtasks=2)
+    assert placement.place(1)
+    assert 4 < scheduler.now < 5
+    scheduler.now = 100
+    assert placement.place(2)
+    scheduler.now = 200
+    assert placement.place(2)
+    assert 204 < scheduler.now < 205
+
+
+def test_executors_for_more_subtasks_come_while_epochs_run() -> None:
+    one, two = [("0", 2, 0)], [("0", 2, 0), ("1", 2, 0)]
+    conf = DYNAMIC | {"spark.executor.cores": "2"}
+    scheduler = Scheduler({0: one, 5: [*one, ("9", 2, 0)], 10: two}, conf)
+    scheduler.about_to_go = {"9"}
+    placement = placed(scheduler, subtasks=2)
+    assert placement.place(1)
+    assert placement.come(2, lambda: False) == placement.executors
+    assert scheduler.now == scheduler.requested == 0
+    came = placement.come(4, lambda: False)
+    assert scheduler.requested == 2
+    assert 10 <= scheduler.now < 11
+    assert [placement.location(n, 4, came)[-1] for n in range(4)] == list("0011")
+    assert placement.location(1, 2)[-1] == "0", "the epochs go on where they are"
+    placement.resize([4])
+    assert placement.place(2)
+    assert placement.executors == came
+    assert len(placement.come(8, lambda: scheduler.now > 15)) == 2, "the job has ended"
+    assert scheduler.now < 16
+    assert len(placement.come(8, lambda: False)) == 2, "the cluster has no room"
+    assert 75 <= scheduler.now < 77
+    fixed = placed(Scheduler({0: one}, {"spark.executor.cores": "2"}), subtasks=2)
+    assert len(fixed.come(8, lambda: False)) == 1
+
+
 def test_a_rescaled_job_asks_for_executors_and_waits_for_none() -> None:
     scheduler = Scheduler({0: [("0", 2, 0)]}, DYNAMIC | {"spark.executor.cores": "2"})
     placement = placed(scheduler, subtasks=2)
     assert placement.place(1)
     assert scheduler.requested == 0
-    placement.resize(6)
+    placement.resize([6])
     assert not placement.place(2)
-    assert scheduler.requested == 2
+    assert scheduler.requested == 3
     assert scheduler.now == 0
     assert [placement.location(subtask, 6)[-1] for subtask in range(6)] == list("000000")
 
@@ -314,10 +383,13 @@ def test_background_tasks_go_where_epochs_leave_a_slot(slots: tuple[int, ...], s
     plan = plan_job(keyed_job([], Count(), key_type=Types.LONG(), parallelism=3))
     assert [[stage.id for stage in stages] for stages in side_by_side(plan)] == [[0], [1]]
     assert [[stage.id for stage in stages] for stages in side_by_side(plan, {0})] == [[0, 1], [0, 1]]
-    placement = Placement(Scheduler({0: []}, {}), 3, lambda: None)  # type: ignore[arg-type]
+    there = [(str(number), count, 0) for number, count in enumerate(slots)]
+    placement = Placement(Scheduler({0: there}, {}), [3], lambda: None)  # type: ignore[arg-type]
     placement.executors = [Executor(str(number), "host", count) for number, count in enumerate(slots)]
     found = spare_location(placement, plan)
     assert found == (None if spare is None else f"executor_host_{spare}")
+    placement.executors.append(Executor("gone", "host", 1))
+    assert spare_location(placement, plan) != "executor_host_gone"
 
 
 def test_local_masters_say_how_many_cores_they_were_given() -> None:

@@ -145,9 +145,9 @@ def test_what_the_program_fixed_stays() -> None:
 def test_executors_that_are_not_there_yet_start_nothing() -> None:
     """A request may come while a job waits for its cluster."""
     waiting = mock.MagicMock(plan=plan_of())
-    waiting._placement = placement = Placement(mock.MagicMock(master="yarn"), 2, lambda: None)
-    waiting._warm_up = lambda stage, subtasks: placement.location(subtasks.start, stage.parallelism)
-    SparkEpochRunner.prepare(waiting, rescaled(plan_of(), 4))
+    waiting._placement = placement = Placement(mock.MagicMock(master="yarn"), [2], lambda: None)
+    waiting._warm_up = lambda stage, subtasks, _: placement.location(subtasks.start, stage.parallelism)
+    SparkEpochRunner.prepare(waiting, rescaled(plan_of(), 4), lambda: False)
     waiting._start_workers.assert_not_called()
 
 
@@ -319,7 +319,7 @@ def test_a_request_is_not_lost_with_another(tmp_path: Path, monkeypatch: pytest.
         "write_durable",
         lambda self, path, data: broken(path) if first in path else write(self, path, data),
     )
-    inbox = RequestInbox(folder, RescaleRequests(plan_of(), True, lambda plan: None))
+    inbox = RequestInbox(folder, RescaleRequests(plan_of(), True, lambda plan, over: None))
     inbox._look()
     monkeypatch.undo()
     assert [answer_to(folder, each) is None for each in (first, second, third)] == [True, True, False]
