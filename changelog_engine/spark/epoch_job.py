@@ -32,6 +32,7 @@ from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.messages import Durable, EpochReport
 from changelog_engine.spark.background import BackgroundTasks, room_beside, spare_location
 from changelog_engine.spark.errands import Errands
+from changelog_engine.spark.exit_names import forget_gone_sockets
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.notes import WorkerNotes
@@ -56,6 +57,7 @@ _GROUP_PROPERTIES = (
     *_CALL_SITE,
 )
 _LONGEST_NAME = 120
+_TIDY_EPOCHS = 1_000  # from one look at the names that Java keeps to the next
 _LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
 _SORT_MANAGERS = ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortShuffleManager")
 
@@ -113,6 +115,7 @@ class SparkEpochRunner:
         self._group_before: list[tuple[str, str | None]] | None = None
         self._ahead = ReadAhead(context, self._run_ahead, self._forget)
         self._errands = Errands()
+        self._epochs = 0
         self._ended: dict[int, Shuffled] = {}  # what stages sent in the epoch before
         # Elsewhere a subtask has no process of its own by its stage's daemon, or sources their places.
         self._reads_ahead = self._functions.routed and self._placement is None
@@ -162,6 +165,9 @@ class SparkEpochRunner:
 
     def _run(self, orders: Orders, timeout_s: float, following: Following | None) -> list[EpochReport]:
         self._cancelled = None
+        self._epochs += 1
+        if self._epochs % _TIDY_EPOCHS == 0:
+            self._errands.run(partial(forget_gone_sockets, self.context))
         ended, self._ended = self._ended, {}
         if ended:
             self._errands.run(partial(self._forget, ended))
