@@ -19,13 +19,14 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
+from changelog_engine.graph.descriptions import DescribedState, key_type_of, map_key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.operators.state_types import spec_of
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import TypeInformation, type_of
+from changelog_engine.types import TypeInformation
 from materializer.entries import StateEntries
 
 _TIME, _VALUE = 0, 1  # of the pairs that are kept for state with a time to live
@@ -153,7 +154,7 @@ def _fold_at(
         uid = operator["uid"]
         if operators is not None and uid not in operators:
             continue
-        key_type = type_of(operator.get("key_type"))
+        key_type = key_type_of(operator)
         for described in operator.get("states", ()):
             name = (uid, described["name"])
             if wanted not in (None, name[1]):
@@ -192,7 +193,7 @@ def _withholding(
 
 
 def fold_rows(
-    tables: list[pa.Table], described: dict[str, Any], key_type: TypeInformation | None, time_ms: int
+    tables: list[pa.Table], described: DescribedState, key_type: TypeInformation | None, time_ms: int
 ) -> StateEntries:
     """The entries that rows of one state make.
 
@@ -228,7 +229,7 @@ def pending_timers(tables: list[pa.Table], key_type: TypeInformation | None) -> 
 
 
 def _fold(
-    tables: list[pa.Table], described: dict[str, Any], key_type: TypeInformation | None
+    tables: list[pa.Table], described: DescribedState, key_type: TypeInformation | None
 ) -> dict[Any, Any]:
     """Identities to what is kept for them."""
     spec = spec_of(described)
@@ -257,10 +258,10 @@ def _live(entries: dict[Any, Any], since: int, part: int) -> dict[Any, Any]:
 
 
 def _entries(
-    entries: dict[Any, Any], described: dict[str, Any], key_type: TypeInformation | None
+    entries: dict[Any, Any], described: DescribedState, key_type: TypeInformation | None
 ) -> StateEntries:
     if described["kind"] == StateKind.MAP.value:
-        map_keys = key_codec_for(type_of(described.get("map_key_type")))
+        map_keys = key_codec_for(map_key_type_of(described))
         entries = {identity: StateEntries(map_keys, entry) for identity, entry in entries.items()}
     return StateEntries(key_codec_for(key_type), entries, described.get("namespace") is not None)
 

@@ -12,6 +12,7 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import operators_of
 from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import check_listed, footer_of_file
 from changelog_engine.ledger.job_folder import JobFolder
@@ -139,7 +140,7 @@ def _operators(
     operators = {piece.operator for piece, _ in base if piece.operator is not None}
     ends = [segment.last for segment in checkpoint.lineage if segment.last > (found.checkpoint or 0)]
     for row in (checkpoint, *(ledger.lineage.checkpoint(identity) for identity in ends)):
-        operators.update(operator["uid"] for operator in row.operators if "states" in operator)
+        operators.update(operator["uid"] for operator in keyed_operators(row.operators))
     unnamed = [file for piece, file in base if piece.operator is None]
     for storage, files in (
         (ledger.snapshots.storage, unnamed),

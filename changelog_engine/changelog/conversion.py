@@ -32,6 +32,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import RestoreError
+from changelog_engine.graph.descriptions import DescribedState
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import StateTable
@@ -87,7 +88,7 @@ class TypeVersions(NamedTuple):
         return all(first is None or first >= self.since for first in firsts)
 
 
-def versions_of(described: dict[str, Any]) -> TypeVersions:
+def versions_of(described: DescribedState) -> TypeVersions:
     """How a state's entries were written, from what a checkpoint says of it. Nothing is converted.
 
     Args:

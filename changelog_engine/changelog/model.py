@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from changelog_engine.display import Displayed, Document, Grid, text_of
 from changelog_engine.errors import FormatVersionError
+from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.readable import iso
 
 FORMAT_VERSION = 1
@@ -100,7 +101,7 @@ class Checkpoint(Displayed):
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
         sources: source uid -> split id -> [position, finished].
         operator_state: stage uid -> subtask -> small non-keyed state (watermarks), JSON.
-        operators: one dict an operator: uid, name, parallelism, max_parallelism, key type and state descriptors.
+        operators: those of the job, with their states.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
         figures: what the job did since its parent, for people; see docs/table-format.md. Empty in rows of older engines.
@@ -120,7 +121,7 @@ class Checkpoint(Displayed):
     snapshot: int | None = None
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
     operator_state: dict[str, dict[str, Any]] = field(default_factory=dict)
-    operators: list[dict[str, Any]] = field(default_factory=list)
+    operators: list[DescribedOperator] = field(default_factory=list)
     finished: bool = False
     stopped: bool = False
     figures: dict[str, Any] = field(default_factory=dict)

@@ -20,6 +20,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from changelog_engine.config.options import BASE_PATH
+from changelog_engine.graph.descriptions import DescribedOperator, keyed_operators
 
 _LONGEST_S = 2.0
 _MOST_POINTS = 20
@@ -88,9 +89,9 @@ def _path(ctx: click.Context) -> str:
     return ctx.args[names.index("path")]
 
 
-def _keyed(ctx: click.Context) -> list[dict[str, Any]]:
+def _keyed(ctx: click.Context) -> list[DescribedOperator]:
     newest = _lineage(ctx).newest_checkpoint()
-    return [] if newest is None else [each for each in newest.operators if "states" in each]
+    return [] if newest is None else keyed_operators(newest.operators)
 
 
 def _fitting(incomplete: str, ask: Callable[[], Iterable[str]]) -> list[CompletionItem]:

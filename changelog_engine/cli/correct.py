@@ -20,11 +20,11 @@ from changelog_engine.cli.options import PATH, at_option, pickle_option
 from changelog_engine.cli.shown import Answer, Sheet, Value, shows
 from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import repair
+from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.readable import counted
 from changelog_engine.state.ttl import user_type
-from changelog_engine.types import type_of
 
 
 @click.command()
@@ -187,10 +187,10 @@ def _table(
         raise click.UsageError(f"{name} of {uid} {needed}")
     table: dict[str, list[Any]] = {"key": [], "value": [], "delete": []}
     map_keys: list[Any] = []
-    meant = None if map_key is None else key_of(map_key, type_of(described.get("map_key_type")), "--map-key")
+    meant = None if map_key is None else key_of(map_key, map_key_type_of(described), "--map-key")
     pairs: list[tuple[str, str | None]] = [*settings, *((key, None) for key in deletions)]
     for key_text, text in pairs:
-        key = key_of(key_text, type_of(operator.get("key_type")), "--set" if text is not None else "--delete")
+        key = key_of(key_text, key_type_of(operator), "--set" if text is not None else "--delete")
         values = [None] if text is None else values_of_text(text, value_type, kind == "list", "--set ...")
         if not values:
             raise click.UsageError(f"--set {key_text} {text}: an empty list is none: say --delete {key_text}")

@@ -24,6 +24,12 @@ from changelog_engine.codec.arrow_columns import UNIT_OF_INT96
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    key_type_of,
+    map_key_type_of,
+)
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.state.ttl import user_type
@@ -33,7 +39,6 @@ from changelog_engine.types import (
     RowTypeInfo,
     TupleTypeInfo,
     TypeInformation,
-    type_of,
 )
 
 _OF_ENTRY = ("key", "value", "map_key", "delete")
@@ -168,8 +173,8 @@ def _one(path: str, name: str, rows: list[dict[str, Any]], said: str | None) -> 
 def _typed(
     given: list[tuple[str, dict[str, Any]]],
     texts: bool,
-    operator: dict[str, Any],
-    described: dict[str, Any],
+    operator: DescribedOperator,
+    described: DescribedState,
     what: str,
 ) -> dict[str, list[Any]]:
     """Rows of text or JSON as a table of Python objects of the declared types."""
@@ -186,10 +191,10 @@ def _typed(
         if not known or str(gone or "false").lower() not in ("true", "false"):
             raise click.UsageError(f"{where}: delete is {gone!r}, neither true nor false")
         table["delete"].append(str(gone).lower() == "true")
-        table["key"].append(key_of(_text(row.get("key")), type_of(operator.get("key_type")), f"{where}: key"))
+        table["key"].append(key_of(_text(row.get("key")), key_type_of(operator), f"{where}: key"))
         if is_map:
             text = _text(row.get("map_key"))
-            table["map_key"].append(key_of(text, type_of(described.get("map_key_type")), f"{where}: map_key"))
+            table["map_key"].append(key_of(text, map_key_type_of(described), f"{where}: map_key"))
         elif row.get("map_key") not in (None, ""):
             raise click.UsageError(f"{where}: {what} is not a MapState: leave map_key out")
         value = row.get("value")

@@ -26,6 +26,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSerializableError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.described import described_state
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
@@ -270,7 +271,7 @@ class StateChangesReader(SplitReader):
     def _check_key_groups(self, row: Checkpoint) -> None:
         """With another max parallelism keys are in other groups, and some of these in no split."""
         uid = self._source.operator
-        found = next((each for each in row.operators if each["uid"] == uid and "states" in each), None)
+        found = next((each for each in keyed_operators(row.operators) if each["uid"] == uid), None)
         if found is not None and found["max_parallelism"] != self._key_groups:
             raise ConnectorError(
                 f"operator {uid!r} of {self._source.path} has max parallelism {found['max_parallelism']} at checkpoint "
@@ -346,7 +347,7 @@ def _position(reached: Reached, row: int | None, max_parallelism: int, last: int
     return {"reached": reached.to_json(), "row": row, "max_parallelism": max_parallelism, "last": last}
 
 
-def _specs(operator: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+def _specs(operator: DescribedOperator, state: DescribedState) -> dict[str, Any]:
     """What elements are made by: the specs of types as a checkpoint has them."""
     return {
         "kind": state["kind"],

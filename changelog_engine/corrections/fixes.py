@@ -13,15 +13,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    key_type_of,
+    map_key_type_of,
+    states_of,
+)
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.savepoints.given_tables import batches
 from changelog_engine.savepoints.state_rows import MAP_KEY, StateShape, refused_twice, typed_rows
 from changelog_engine.state.ttl import user_type
-from changelog_engine.types import type_of
 from changelog_engine.types.typeinfo import shown
 from materializer.entries import StateEntries
 from materializer.fold import FoldedState
@@ -100,8 +105,8 @@ class StateChanges:
         accessed: when each was last accessed, where the state has a time to live.
     """
 
-    operator: dict[str, Any]
-    described: dict[str, Any]
+    operator: DescribedOperator
+    described: DescribedState
     corrections: list[Correction]
     identities: list[KeyIdentity]
     map_identities: list[KeyIdentity] | None
@@ -127,7 +132,7 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
     if empty:
         raise ConfigurationError(f"the fix of operator {empty[0]!r} names no state: leave the operator out")
     found = []
-    for described_operator, described in _states(folded.checkpoint):
+    for described_operator, described in states_of(folded.checkpoint.operators):
         uid, name = described_operator["uid"], described["name"]
         if tables is not None:
             if (uid, name) not in tables:
@@ -148,21 +153,15 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
         missing = sorted(tables)[0]
         raise ConfigurationError(
             f"there is no state {missing[1]!r} of operator {missing[0]!r} at checkpoint {folded.checkpoint.id}; there are "
-            + ", ".join([f"{d['name']!r} of {o['uid']!r}" for o, d in _states(folded.checkpoint)])
+            + ", ".join([f"{d['name']!r} of {o['uid']!r}" for o, d in states_of(folded.checkpoint.operators)])
         )
     return found
-
-
-def _states(checkpoint: Checkpoint) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    for operator in checkpoint.operators:
-        for described in operator.get("states", ()):
-            yield operator, described
 
 
 class _State:
     """One state on its way."""
 
-    def __init__(self, folded: FoldedState, operator: dict[str, Any], described: dict[str, Any]) -> None:
+    def __init__(self, folded: FoldedState, operator: DescribedOperator, described: DescribedState) -> None:
         self.uid, self.name = operator["uid"], described["name"]
         self.kind = StateKind(described["kind"])
         self.where = f"state {self.name!r} of operator {self.uid!r}"
@@ -175,9 +174,9 @@ class _State:
         self.entries = folded.states[self.uid, self.name]
         self.times = folded.accessed.get((self.uid, self.name))
         self.max_parallelism = operator["max_parallelism"]
-        self.key_type = type_of(operator.get("key_type"))
+        self.key_type = key_type_of(operator)
         self.keys = key_codec_for(self.key_type)
-        self.map_key_type = type_of(described.get("map_key_type"))
+        self.map_key_type = map_key_type_of(described)
         self.map_keys = key_codec_for(self.map_key_type)
         self.value_type = user_type(described)
         is_map = self.kind is StateKind.MAP

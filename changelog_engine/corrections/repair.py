@@ -24,6 +24,7 @@ from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.config.names import writable
 from changelog_engine.corrections.fixes import Correction, Fix, StateChanges, changes_of
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.graph.key_groups import key_group_range, key_groups
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.ledger.described import check_names
@@ -35,7 +36,7 @@ from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.source import with_ends
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.state import mutation_log
-from changelog_engine.types import Types, type_of
+from changelog_engine.types import type_from_spec
 from changelog_engine.types.typeinfo import shown
 from materializer.fold import fold_at
 
@@ -259,11 +260,9 @@ def _rows(changes: StateChanges) -> tuple[str, pa.Table]:
                 value = (changes.accessed[place], value)
             values.append(value)
     identities = [changes.identities[place] for place in places]
-    key_type = type_of(operator.get("key_type"))
+    key_type = key_type_of(operator)
     groups = np.asarray(key_groups(identities, operator["max_parallelism"]))
-    texts, payloads = codec_for(type_of(described["value_type"]) or Types.PICKLED_BYTE_ARRAY()).encode_many(
-        values
-    )
+    texts, payloads = codec_for(type_from_spec(described["value_type"])).encode_many(values)
     columns = {
         "key_group": pa.array(groups, pa.int32()),
         "key": without_dictionary(key_codec_for(key_type).texts(identities)),
@@ -274,7 +273,7 @@ def _rows(changes: StateChanges) -> tuple[str, pa.Table]:
     if payloads is not None:
         columns["payload"] = payloads
     if changes.map_identities is not None:
-        codec = key_codec_for(type_of(described.get("map_key_type")))
+        codec = key_codec_for(map_key_type_of(described))
         columns["map_key"] = without_dictionary(
             codec.texts([changes.map_identities[place] for place in places])
         )

@@ -21,6 +21,7 @@ from changelog_engine.driver.mistakes import FATAL
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import Journal
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.descriptions import DescribedState, keyed_operators
 from changelog_engine.ledger.lineage import extend
 from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochReport
@@ -86,10 +87,9 @@ class Checkpointer:
         self.point = journal.restore_point(start)
         self.changed = False
         self._parts: list[Part] = []  # that no checkpoint has yet
-        self._states: dict[str, dict[str, dict[str, Any]]] = {}  # uid -> state's name -> its description
-        for operator in () if start is None else start.operators:
-            if operator.get("states") is not None:
-                self._states[operator["uid"]] = {state["name"]: state for state in operator["states"]}
+        self._states: dict[str, dict[str, DescribedState]] = {}  # uid -> state's name -> its description
+        for operator in () if start is None else keyed_operators(start.operators):
+            self._states[operator["uid"]] = {state["name"]: state for state in operator["states"]}
         self._restored_ms: float | None = None
         self._acknowledged_ms: float | None = None  # of this attempt's newest checkpoint
         self._failed = 0  # in a row

@@ -11,11 +11,19 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.connectors.protocols import SourceOfParts
 from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    EarlierType,
+    keyed_operators,
+    states_of,
+    with_key_type,
+)
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.broadcast import SHARED, TYPES
-from changelog_engine.operators.state_types import REMOVED, restored_versions, same_type, type_name
+from changelog_engine.operators.state_types import restored_versions, same_type, type_name
 from changelog_engine.types import Types
 from changelog_engine.windowing.namespaces import window_codec
 
@@ -26,7 +34,7 @@ def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
     The default follows the parallelism, and key groups cannot be moved: a job that only changes its parallelism keeps the
     number of key groups it was started with.
     """
-    kept = {op["uid"]: op["max_parallelism"] for op in checkpoint.operators if "states" in op}
+    kept = {op["uid"]: op["max_parallelism"] for op in keyed_operators(checkpoint.operators)}
     nodes = {node.id: node for node in plan.graph.nodes}
     stages = []
     for stage in plan.stages:
@@ -59,14 +67,16 @@ def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     return replace(checkpoint, operator_state=found)
 
 
-def describe_operators(plan: JobPlan, states: dict[str, dict[str, dict[str, Any]]]) -> list[dict[str, Any]]:
+def describe_operators(
+    plan: JobPlan, states: dict[str, dict[str, DescribedState]]
+) -> list[DescribedOperator]:
     """The job's operators as a checkpoint row keeps them."""
     nodes = {node.id: node for node in plan.graph.nodes}
-    described: dict[str, dict[str, Any]] = {}
+    described: dict[str, DescribedOperator] = {}
     for stage in plan.stages:
         for node in stage.nodes:
             uid = plan.uids[node]
-            entry: dict[str, Any] = {
+            entry: DescribedOperator = {
                 "uid": uid,
                 "name": nodes[node].name,
                 "kind": nodes[node].kind.value,
@@ -75,7 +85,7 @@ def describe_operators(plan: JobPlan, states: dict[str, dict[str, dict[str, Any]
             }
             if uid in states:
                 entry["key_type"] = None if stage.key_type is None else stage.key_type.spec()
-                entry["states"] = [state for state in states[uid].values() if not state.get(REMOVED)]
+                entry["states"] = [state for state in states[uid].values() if not state.get("removed")]
             described.setdefault(uid, entry)  # a sink may be in several stages
     return list(described.values())
 
@@ -133,7 +143,7 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
                 node.function.part_of(split)
 
 
-def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: dict[str, Any]) -> str:
+def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: DescribedOperator) -> str:
     """The beginning of the remedy for an operator that is gone: which operators of its kind may be it."""
     known = {each["uid"] for each in checkpoint.operators}
     new = [
@@ -149,9 +159,8 @@ def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: dict[str, Any]) ->
 
 def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
     described = {
-        (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
-        for operator in checkpoint.operators
-        for state in operator.get("states", ())
+        (operator["uid"], state["name"]): with_key_type(state, operator.get("key_type"))
+        for operator, state in states_of(checkpoint.operators)
     }
     for stage, uid, spec in _known_states(plan):
         found = described.get((uid, spec.name))
@@ -197,10 +206,10 @@ def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
 
     Windows declare theirs as elements come: those stay. Broadcast states are known here, and go at once.
     """
-    operators = [
+    operators: list[DescribedOperator] = [
         operator
         if operator["kind"] == NodeKind.WINDOW.value or "states" not in operator
-        else {**operator, "states": [{**state, REMOVED: True} for state in operator["states"]]}
+        else {**operator, "states": [{**state, "removed": True} for state in operator["states"]]}
         for operator in checkpoint.operators
     ]
     small = copy.deepcopy(checkpoint.operator_state)
@@ -236,8 +245,8 @@ def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def learn(
-    known: dict[str, dict[str, Any]],
-    declared: list[dict[str, Any]],
+    known: dict[str, DescribedState],
+    declared: list[DescribedState],
     stage: Stage,
     subtask: int,
     checkpoint: int,
@@ -266,10 +275,10 @@ def learn(
 
 
 def _succeeding(
-    before: dict[str, Any], state: dict[str, Any], stage: Stage, subtask: int, checkpoint: int
-) -> dict[str, Any]:
+    before: DescribedState, state: DescribedState, stage: Stage, subtask: int, checkpoint: int
+) -> DescribedState:
     value_type, earlier, since = state["value_type"], list(before.get("earlier", ())), before.get("since")
-    if before.get(REMOVED):  # who doesn't declare it has dropped it, so nothing is left in another type
+    if before.get("removed"):  # who doesn't declare it has dropped it, so nothing is left in another type
         return {**state, "since": checkpoint}
     if before["value_type"] != value_type:
         all_groups, since = [[0, stage.max_parallelism - 1]], checkpoint
@@ -277,13 +286,13 @@ def _succeeding(
             all_groups = _without(all_groups, version["key_groups"])
         earlier.append({"value_type": before["value_type"], "key_groups": all_groups})
     mine = key_group_range(subtask, stage.max_parallelism, stage.parallelism)
-    left = []
+    left: list[EarlierType] = []
     for version in earlier:
         groups = _without(version["key_groups"], [[mine.start, mine.stop - 1]])
         since = since if groups == version["key_groups"] else checkpoint
         if groups and version["value_type"] != value_type:
             left.append({**version, "key_groups": groups})
-    found = dict(state)
+    found = state.copy()
     if left:
         found["earlier"] = left
     if since is not None:

@@ -49,6 +49,7 @@ from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, ForeignPathError, RestoreError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history.mutation_rows import (
     MutationFile,
@@ -66,7 +67,7 @@ from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, R
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import IntegerTypeInfo, type_of
+from changelog_engine.types import IntegerTypeInfo
 
 STATE, MUTATIONS = "changelog_state", "changelog_mutations"
 _FEW_ROWS = 20_000  # that one task folds by itself
@@ -161,7 +162,7 @@ class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no type
         operator = described_operator(checkpoint, self._operator)
         groups = operator["max_parallelism"]
         if self._keys is not None:
-            codec = key_codec_for(type_of(operator.get("key_type")))
+            codec = key_codec_for(key_type_of(operator))
             found = {key_group(codec.from_texts([text])[0], groups) for text in self._keys}
             return [StatePartition(group, group + 1) for group in sorted(found)] or [StatePartition(0, 0)]
         base = tables.ledger.base(checkpoint)
@@ -432,7 +433,7 @@ def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> WantedMutatio
     before = options.get("valuebefore", "false").strip().lower()
     if before not in ("true", "false"):
         raise ConfigurationError(f"{MUTATIONS}: valueBefore = {before!r} is neither true nor false")
-    described: tuple[dict[str, Any], dict[str, Any] | None] | None = None
+    described: tuple[DescribedOperator, DescribedState | None] | None = None
     if operator is not None and state is not None:
         if newest is None:
             raise RestoreError(
@@ -510,7 +511,7 @@ def _pieces(
     ]
 
 
-def _ranges(operator: dict[str, Any], rows: int) -> list[tuple[int, int]]:
+def _ranges(operator: DescribedOperator, rows: int) -> list[tuple[int, int]]:
     """Ranges of an operator's key groups, as many as the rows are worth."""
     groups = operator["max_parallelism"]
     least = 1 if rows < _FEW_ROWS else operator["parallelism"]
@@ -592,7 +593,7 @@ def _leaves(condition: Filter, checkpoint: int, time_ms: int | None) -> bool:
         return True
 
 
-def _key_texts(condition: Filter, operator: dict[str, Any]) -> frozenset[str] | None:
+def _key_texts(condition: Filter, operator: DescribedOperator) -> frozenset[str] | None:
     """The texts of the keys that a filter leaves; None where it says nothing of keys, or not exactly."""
     if isinstance(condition, (EqualTo, EqualNullSafe)):
         values: Sequence[Any] = [condition.value]
@@ -605,7 +606,7 @@ def _key_texts(condition: Filter, operator: dict[str, Any]) -> frozenset[str] | 
     values = [value for value in values if value is not None]
     if condition.attribute not in (("key",), ("key_json",)) or len(values) > _MOST_KEYS:
         return None
-    key_type = type_of(operator.get("key_type"))
+    key_type = key_type_of(operator)
     codec = key_codec_for(key_type)
     try:
         with refusing_objects():

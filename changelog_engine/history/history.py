@@ -14,6 +14,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.display import Displayed, Document, Grid
 from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
+from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, keyed_operators
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history import log_views
 from changelog_engine.history.catalog import CHANGELOG_TABLE, SNAPSHOTS_TABLE, Catalog, Frames
@@ -26,7 +27,6 @@ from changelog_engine.history.tables import Selection, Tables, When
 from changelog_engine.history.timers_sql import TimerColumns, timer_changes_sql, timers_sql
 from changelog_engine.history.views import is_many, state_views
 from changelog_engine.ledger.described import described_operator, described_state
-from changelog_engine.types import type_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -279,15 +279,14 @@ class History(Displayed):
     def _times(self, checkpoint: Checkpoint) -> Times:
         return Times(*self._tables.times(checkpoint))
 
-    def _holders(self, checkpoint: Checkpoint, key: Any) -> list[tuple[dict[str, Any], range, str]]:
+    def _holders(self, checkpoint: Checkpoint, key: Any) -> list[tuple[DescribedOperator, range, str]]:
         """Operators with state whose keys can be this one, with its key group and the condition on rows."""
         found, faults = [], []
-        for operator in checkpoint.operators:
-            if "states" in operator:
-                try:
-                    found.append((operator, *_key_filter(operator, key)))
-                except TypeMismatchError as error:
-                    faults.append(f"{operator['uid']!r}: {error}")
+        for operator in keyed_operators(checkpoint.operators):
+            try:
+                found.append((operator, *_key_filter(operator, key)))
+            except TypeMismatchError as error:
+                faults.append(f"{operator['uid']!r}: {error}")
         if not found:
             raise ConfigurationError(
                 f"History.key(key): no operator with state has such keys ({'; '.join(faults) or 'none has state'})"
@@ -359,7 +358,7 @@ def open(spark: SparkSession, path: str, at: When = None) -> History:
     return History(spark, path, at)
 
 
-def _key_filter(operator: dict[str, Any], key: Any) -> tuple[range, str]:
+def _key_filter(operator: DescribedOperator, key: Any) -> tuple[range, str]:
     """The key groups and the condition on rows of one key of an operator.
 
     Raises:
@@ -367,7 +366,7 @@ def _key_filter(operator: dict[str, Any], key: Any) -> tuple[range, str]:
     """
     if key is _ANY_KEY:
         return ALL_KEY_GROUPS, "true"
-    codec = key_codec_for(type_of(operator.get("key_type")))
+    codec = key_codec_for(key_type_of(operator))
     identity = codec.identity(key)
     group = key_group(identity, operator["max_parallelism"])
     return range(group, group + 1), f"key_group = {group} AND key = {literal(codec.text(identity))}"

@@ -23,6 +23,7 @@ from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.arrow_columns import as_array, of_type
 from changelog_engine.errors import ForeignPathError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import identity_values, timer_values, value_of_row
 from changelog_engine.history.sql_types import time_of_ms
@@ -79,7 +80,7 @@ class WantedMutations:
 
     operator: str | None = None
     state: str | None = None
-    described: tuple[dict[str, Any], dict[str, Any] | None] | None = None
+    described: tuple[DescribedOperator, DescribedState | None] | None = None
     before: bool = False
 
     @property

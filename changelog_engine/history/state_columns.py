@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, key_type_of
 from changelog_engine.history.names import literal
 from changelog_engine.history.pickles import pickled_type, untimed_sql
 from changelog_engine.history.sql_types import (
@@ -87,7 +88,7 @@ class StateColumns:
     ttl_ms: int | None
 
     @staticmethod
-    def of(operator: dict[str, Any], state: dict[str, Any]) -> StateColumns:
+    def of(operator: DescribedOperator, state: DescribedState) -> StateColumns:
         """From what a checkpoint says of an operator and its state."""
         ttl = state.get("ttl")
         map_key, namespace = state.get("map_key_type"), state.get("namespace")
@@ -95,7 +96,7 @@ class StateColumns:
             operator["uid"],
             state["name"],
             state["kind"],
-            key_sql_type(type_of(operator.get("key_type"))),
+            key_sql_type(key_type_of(operator)),
             key_sql_type(type_of(map_key)) if state["kind"] == "map" else None,
             None if namespace is None else window_sql_type(namespace),
             sql_type(user_type(state)),

@@ -8,8 +8,9 @@ Invariants:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from changelog_engine.graph.descriptions import DescribedOperator, key_type_of
 from changelog_engine.history.names import literal
 from changelog_engine.history.rows_sql import Times, newest_sql, own_rows
 from changelog_engine.history.sql_types import (
@@ -28,7 +29,6 @@ from changelog_engine.history.state_columns import (
     identity_columns,
 )
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
-from changelog_engine.types import type_of
 
 _STATES = f"state IN ('{EVENT_TIMERS}', '{PROCESSING_TIMERS}')"
 _DOMAIN = f"CASE state WHEN '{EVENT_TIMERS}' THEN 'event time' ELSE 'processing time' END"
@@ -52,11 +52,11 @@ class TimerColumns:
     map_key: ClassVar[None] = None  # as a state's columns have it
 
     @staticmethod
-    def of(operator: dict[str, Any]) -> TimerColumns:
+    def of(operator: DescribedOperator) -> TimerColumns:
         """From what a checkpoint says of an operator; its timers have the namespaces that its states have."""
         namespaces = [state["namespace"] for state in operator.get("states", ()) if state.get("namespace")]
         window = window_sql_type(namespaces[0]) if namespaces else None
-        return TimerColumns(operator["uid"], key_sql_type(type_of(operator.get("key_type"))), window)
+        return TimerColumns(operator["uid"], key_sql_type(key_type_of(operator)), window)
 
     def shown(self) -> list[ViewColumn]:
         """The columns of the operator's view of timers, in their order."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.graph.descriptions import keyed_operators, states_of
 from changelog_engine.history.changes_sql import history_sql
 from changelog_engine.history.fold_sql import state_sql
 from changelog_engine.history.names import HISTORY_SUFFIX, view_names
@@ -75,10 +76,9 @@ def state_views(
     """
     described = {
         (operator["uid"], state["name"]): (operator, state)
-        for operator in checkpoint.operators
-        for state in operator.get("states", ())
+        for operator, state in states_of(checkpoint.operators)
     }
-    keyed = {operator["uid"]: operator for operator in checkpoint.operators if "states" in operator}
+    keyed = {operator["uid"]: operator for operator in keyed_operators(checkpoint.operators)}
     states: list[StateViews] = []
     timers: list[TimerViews] = []
     queries: dict[str, str] = {}

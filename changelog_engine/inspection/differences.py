@@ -23,6 +23,14 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    key_type_of,
+    keyed_operators,
+    map_key_type_of,
+    states_of,
+)
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
@@ -32,7 +40,7 @@ from changelog_engine.ledger.nearest import named
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.state.ttl import user_type
-from changelog_engine.types import type_of
+from changelog_engine.types import type_from_spec
 from changelog_engine.types.typeinfo import shown
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
@@ -193,14 +201,25 @@ def differences(
 class _Described(NamedTuple):
     """What a checkpoint says of a state."""
 
-    operator: dict[str, Any]
-    state: dict[str, Any]
+    operator: DescribedOperator
+    state: DescribedState | None  # None: timers
+
+    @property
+    def kind(self) -> str:
+        return _TIMER if self.state is None else self.state["kind"]
+
+    @property
+    def ttl_ms(self) -> int | None:
+        ttl = None if self.state is None else self.state.get("ttl")
+        return None if ttl is None else ttl["ttl_ms"]
 
     @property
     def declared(self) -> tuple[Any, ...]:
         """What must be the same for texts to be comparable."""
-        of = self.state
-        types = [self.operator.get("key_type"), of["value_type"], of.get("map_key_type"), of.get("namespace")]
+        key_type, of = self.operator.get("key_type"), self.state
+        if of is None:
+            return _TIMER, key_type
+        types = [key_type, of["value_type"], of.get("map_key_type"), of.get("namespace")]
         return of["kind"], *types, of.get("ttl") is not None
 
 
@@ -217,13 +236,10 @@ _Shape = dict[_Name, _Described]
 def _described(checkpoint: Checkpoint) -> dict[tuple[str, str], _Described]:
     found = {
         (operator["uid"], described["name"]): _Described(operator, described)
-        for operator in checkpoint.operators
-        for described in operator.get("states", ())
+        for operator, described in states_of(checkpoint.operators)
     }
-    timers = {"kind": _TIMER, "value_type": None}
-    for operator in checkpoint.operators:
-        if "states" in operator:
-            found |= {(operator["uid"], name): _Described(operator, timers) for name in TIMER_STATES.values()}
+    for operator in keyed_operators(checkpoint.operators):
+        found |= {(operator["uid"], name): _Described(operator, None) for name in TIMER_STATES.values()}
     return found
 
 
@@ -284,7 +300,7 @@ def _live(
     if parted is None:
         tables = [_folded(_restored(point, ALL_KEY_GROUPS, operators)) for point in points]
     else:
-        expires = any(each.state.get("ttl") is not None for shape in shapes for each in shape.values())
+        expires = any(each.ttl_ms is not None for shape in shapes for each in shape.values())
         touched = None if expires else parted.touched  # what expires does so without a mutation
         groups = ALL_KEY_GROUPS if touched is None else _hull(touched)
         base = {} if not len(groups) else _folded(_restored(parted.point, groups, operators), touched)
@@ -334,8 +350,8 @@ def _hull(touched: Mask) -> range:
 
 
 def _shown(live: pa.Table, described: _Described, point: Point) -> pa.Table:
-    ttl = described.state.get("ttl")
-    return live if ttl is None else accessed_since(live, point.checkpoint.time_ms - ttl["ttl_ms"])
+    ttl_ms = described.ttl_ms
+    return live if ttl_ms is None else accessed_since(live, point.checkpoint.time_ms - ttl_ms)
 
 
 def _of_groups(table: pa.Table, touched: npt.NDArray[np.bool_]) -> pa.Table:
@@ -351,11 +367,11 @@ def _state(
     allow_pickle: bool,
 ) -> StateDifference:
     known = [each for each in descriptions if each is not None]
-    kind = known[-1].state["kind"]
+    kind = known[-1].kind
     if len(known) == 2 and known[0].declared != known[1].declared:
         why = f"it was declared {_declared(known[0])} at the one point and {_declared(known[1])} at the other"
         return StateDifference(*name, kind, uncompared=why)
-    if any(each.state.get("earlier") for each in known):
+    if any(each.state is not None and each.state.get("earlier") for each in known):
         return StateDifference(*name, kind, uncompared="some of its entries are in an earlier type still")
     filled = next((side for side in sides if side is not None), None)
     if filled is None:
@@ -376,9 +392,10 @@ def _state(
 
 
 def _declared(described: _Described) -> str:
-    types = [type_of(described.operator.get("key_type")), type_of(described.state["value_type"])]
+    value_type = None if described.state is None else type_from_spec(described.state["value_type"])
+    types = [key_type_of(described.operator), value_type]
     shown = ["undeclared" if each is None else each.name for each in types]
-    return f"{described.state['kind']} of {shown[1]} by {shown[0]}"
+    return f"{described.kind} of {shown[1]} by {shown[0]}"
 
 
 def _plain(table: pa.Table) -> pa.Table:
@@ -479,13 +496,15 @@ def _values(
         code = int(entries.codes[row])
         first_row.setdefault(code, place)
         sides.setdefault(code, [[], []])[row >= split].append(value)
-    key_type = type_of(described.operator.get("key_type"))
+    key_type = key_type_of(described.operator)
     at = [first_row[int(code)] for _, code in shown]
     keys = keys_of([table["key"][i].as_py() for i in at], key_type, allow_pickle)
     map_keys = keys_of(
-        [table["map_key"][i].as_py() for i in at], type_of(described.state.get("map_key_type")), allow_pickle
+        [table["map_key"][i].as_py() for i in at],
+        None if described.state is None else map_key_type_of(described.state),
+        allow_pickle,
     )
-    is_list = described.state["kind"] == "list"
+    is_list = described.kind == "list"
     found = []
     for (change, code), i, key, map_key in zip(shown, at, keys, map_keys, strict=True):
         before, after = ((side if is_list else side[0]) if side else None for side in sides[int(code)])
@@ -497,10 +516,10 @@ def _values(
 def _of_rows(table: pa.Table, described: _Described, allow_pickle: bool) -> list[Any]:
     """The value of each row, typed."""
     texts, payloads = table["value"].to_pylist(), table["payload"].to_pylist()
-    if described.state["kind"] == _TIMER:
+    if described.state is None:
         return [int(text) for text in texts]
     values = values_of(texts, payloads, user_type(described.state), allow_pickle)
-    if described.state.get("ttl") is None:
+    if described.ttl_ms is None:
         return values
     return [  # a pickle holds the pair
         value[1] if payload is not None and not isinstance(value, Withheld) else value

@@ -20,6 +20,14 @@ from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    key_type_of,
+    keyed_operators,
+    map_key_type_of,
+    states_of,
+)
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.states import entries_at
@@ -34,7 +42,7 @@ from changelog_engine.readable import iso
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.protocol import Storage
-from changelog_engine.types import TypeInformation, type_of
+from changelog_engine.types import TypeInformation, type_from_spec
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
 from changelog_engine.windowing.spec import CONTENTS
@@ -196,19 +204,19 @@ def key_history(
     opened: set[str] = set()  # one key may be meant in several ways, and several operators share files
     keyed = [
         described
-        for described in checkpoint.operators
-        if "states" in described and operator in (None, described["uid"])
+        for described in keyed_operators(checkpoint.operators)
+        if operator in (None, described["uid"])
     ]
 
-    def look(described: dict[str, Any], identities: Iterable[KeyIdentity]) -> None:
+    def look(described: DescribedOperator, identities: Iterable[KeyIdentity]) -> None:
         for identity in identities:
             reader = _Reader(ledger, checkpoint, described, allow_pickle, times)
             table, files = reader.rows(base, identity)
             opened.update(files)
-            found.extend(reader.changes(table, type_of(described.get("key_type")), state))
+            found.extend(reader.changes(table, key_type_of(described), state))
 
     for described in keyed:
-        key_type = type_of(described.get("key_type"))
+        key_type = key_type_of(described)
         identities = key_identities(key, key_type)
         if not identities:
             refused.append(f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}")
@@ -220,10 +228,10 @@ def key_history(
             path, checkpoint.id, operator=operator, state=state, key=key, allow_pickle=True
         ).entries
         for described in keyed:
-            codec = key_codec_for(type_of(described.get("key_type")))
+            codec = key_codec_for(key_type_of(described))
             mine = {codec.identity(entry.key) for entry in there if entry.operator == described["uid"]}
             look(described, mine)
-    if refused and not found and len(refused) == sum("states" in each for each in checkpoint.operators):
+    if refused and not found and len(refused) == len(keyed_operators(checkpoint.operators)):
         raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {', '.join(refused)}")
     shown = [change for change in found if wanted(change)]
     shown.sort(key=lambda change: (change.checkpoint, change.operator, change.sequence))
@@ -409,7 +417,7 @@ class _Reader:
         self,
         ledger: Ledger,
         checkpoint: Checkpoint,
-        described: dict[str, Any],
+        described: DescribedOperator,
         allow_pickle: bool,
         times: _Times,
     ) -> None:
@@ -418,7 +426,7 @@ class _Reader:
         self._described = described
         self._allow_pickle = allow_pickle
         self._times = times
-        self._specs: dict[tuple[str, int], dict[str, Any]] = {}
+        self._specs: dict[tuple[str, int], DescribedState] = {}
         self._begins: int | None = None
 
     def rows(self, base: Base, identity: KeyIdentity) -> tuple[pa.Table, set[str]]:
@@ -426,7 +434,7 @@ class _Reader:
         uid, self._begins = self._described["uid"], base.checkpoint
         group = key_group(identity, self._described["max_parallelism"])
         groups, operators = range(group, group + 1), frozenset([uid])
-        text = key_codec_for(type_of(self._described.get("key_type"))).text(identity)
+        text = key_codec_for(key_type_of(self._described)).text(identity)
         first: list[PartFile] = []
         if base.snapshot is not None:
             first = self._ledger.snapshot_files(base.snapshot, groups, operators)
@@ -491,14 +499,14 @@ class _Reader:
         self,
         columns: dict[str, list[Any]],
         at: list[int],
-        described: dict[str, Any],
+        described: DescribedState,
         key: Any,
         fired: set[tuple[int, int | None]],
     ) -> Iterator[KeyChange]:
         values, accessed = self._values(columns, at, described)
         ttl = described.get("ttl")
         expiry = None if ttl is None else _Expiry(ttl["ttl_ms"], self._times)
-        map_key_type = type_of(described.get("map_key_type"))
+        map_key_type = map_key_type_of(described)
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
         held = _HELD.get(described["kind"], _Held)(map_key_type)
         windows = any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
@@ -555,7 +563,7 @@ class _Reader:
         )
 
     def _values(
-        self, columns: dict[str, list[Any]], at: list[int], described: dict[str, Any]
+        self, columns: dict[str, list[Any]], at: list[int], described: DescribedState
     ) -> tuple[list[Any], list[int | None]]:
         """Typed values, each as the attempt that wrote it had declared the state; and last accesses, with a time to live."""
         found: list[Any] = []
@@ -575,8 +583,7 @@ class _Reader:
             spec = self._spec(described, end)
             since: list[int | None] = [None] * len(indices)
             try:
-                value_type = type_of(spec["value_type"])
-                assert value_type is not None
+                value_type = type_from_spec(spec["value_type"])
                 values = values_of(
                     ["null" if skip else text for text, skip in zip(texts, gone, strict=True)],
                     payloads,
@@ -604,7 +611,7 @@ class _Reader:
             self._checkpoint.id,
         )
 
-    def _spec(self, described: dict[str, Any], end: int) -> dict[str, Any]:
+    def _spec(self, described: DescribedState, end: int) -> DescribedState:
         if end == self._checkpoint.id or end not in self._ledger.lineage.checkpoints:
             return described
         if (described["name"], end) not in self._specs:
@@ -612,10 +619,8 @@ class _Reader:
             self._specs[described["name"], end] = next(
                 (
                     state
-                    for operator in row.operators
-                    if operator["uid"] == self._described["uid"]
-                    for state in operator.get("states", ())
-                    if state["name"] == described["name"]
+                    for operator, state in states_of(row.operators)
+                    if (operator["uid"], state["name"]) == (self._described["uid"], described["name"])
                 ),
                 described,
             )

@@ -14,12 +14,13 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.errors import NotSerializableError
+from changelog_engine.graph.descriptions import DescribedState, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.states import StateEntry, StateSummary, key_name, summary_of
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import TypeInformation, type_of
+from changelog_engine.types import TypeInformation
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows, pending_timers
 
 _TIMED = r"(?s)^\[(?P<ms>-?\d+),(?P<value>.*)\]$"
@@ -55,7 +56,7 @@ def state_samples(ledger: Ledger, checkpoint: Checkpoint, limit: int) -> list[St
     live = live_rows(list(read_parts(ledger.restore_point(checkpoint), ALL_KEY_GROUPS, None, ledger)))
     found = []
     for operator in checkpoint.operators:
-        uid, key_type = operator["uid"], type_of(operator.get("key_type"))
+        uid, key_type = operator["uid"], key_type_of(operator)
         for described in operator.get("states", ()):
             summary = summary_of(operator, described)
             found.append(
@@ -93,7 +94,7 @@ def _not_expired(live: pa.Table, since: int) -> pa.Array:
 def _state(
     rows: pa.Table | None,
     summary: StateSummary,
-    described: dict[str, Any],
+    described: DescribedState,
     key_type: TypeInformation | None,
     checkpoint: Checkpoint,
     limit: int,

@@ -28,13 +28,14 @@ from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, CorruptChangelogError, NotSerializableError
+from changelog_engine.graph.descriptions import DescribedState, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.values import Withheld, keys_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.state.backend import TIMER_STATES
-from changelog_engine.types import TypeInformation, type_of
+from changelog_engine.types import TypeInformation
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows
 
 MOST_ROWS = 30_000_000  # of one state in memory; some 100 bytes each
@@ -169,7 +170,7 @@ class StateOverTime:
         withheld = PICKLED if self._table["payload"].null_count < self._table.num_rows else None
         texts = self._texts.take(pa.array(chosen, pa.int64())).to_pylist()
         values: dict[str, list[tuple[str | None, Any]]] = {}
-        if withheld is None and described is not None and rows.num_rows:
+        if withheld is None and (described is not None or self._timers is not None) and rows.num_rows:
             try:
                 values = self._values(rows, described, key_type, checkpoint.time_ms)
             except NotSerializableError:
@@ -184,7 +185,7 @@ class StateOverTime:
         return KeysAt(checkpoint, tuple(entries), len(shown), len(self._texts), self._begins, withheld)
 
     def _values(
-        self, rows: pa.Table, described: dict[str, Any], key_type: TypeInformation | None, time_ms: int
+        self, rows: pa.Table, described: DescribedState | None, key_type: TypeInformation | None, time_ms: int
     ) -> dict[str, list[tuple[str | None, Any]]]:
         codec = key_codec_for(key_type)
         found: dict[str, list[tuple[str | None, Any]]] = {}
@@ -193,6 +194,7 @@ class StateOverTime:
                 for time, identity in timers_of([rows], key_type):
                     found.setdefault(codec.text(identity), []).append((None, time))
             return found
+        assert described is not None
         if rows.num_rows > _CONDENSED:
             rows = fold_state([rows])
         entries = fold_rows([rows], described, key_type, time_ms)
@@ -201,13 +203,13 @@ class StateOverTime:
             found.setdefault(codec.text(codec.identity(plain)), []).append((namespace, value))
         return found
 
-    def _described(self, checkpoint: Checkpoint) -> tuple[dict[str, Any] | None, TypeInformation | None]:
-        """The state as a checkpoint describes it; None where it had none."""
+    def _described(self, checkpoint: Checkpoint) -> tuple[DescribedState | None, TypeInformation | None]:
+        """The state as a checkpoint describes it, None where it had none and for timers; and the type of its keys."""
         for operator in (*checkpoint.operators, *self.tip.operators):
             if operator["uid"] == self.operator:
-                key_type = type_of(operator.get("key_type"))
+                key_type = key_type_of(operator)
                 if self._timers is not None:
-                    return {}, key_type
+                    return None, key_type
                 states = {each["name"]: each for each in operator.get("states", ())}
                 return states.get(self.state), key_type
         return None, None

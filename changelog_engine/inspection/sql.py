@@ -23,6 +23,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
+from changelog_engine.graph.descriptions import DescribedOperator, keyed_operators, states_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.names import HISTORY_SUFFIX, view_names
 from changelog_engine.history.plain_rows import dated, state_values, timers_values
@@ -112,11 +113,10 @@ class Views:
     def __init__(self, ledger: Ledger, checkpoint: Checkpoint) -> None:
         self._ledger = ledger
         self._checkpoint = checkpoint
-        keyed = {operator["uid"]: operator for operator in checkpoint.operators if "states" in operator}
+        keyed = {operator["uid"]: operator for operator in keyed_operators(checkpoint.operators)}
         states = {
-            (uid, state["name"]): (operator, state)
-            for uid, operator in keyed.items()
-            for state in operator["states"]
+            (operator["uid"], state["name"]): (operator, state)
+            for operator, state in states_of(checkpoint.operators)
         }
         self._makers: dict[str, Callable[[], pa.Table]] = {
             "checkpoints": self._checkpoints,
@@ -177,7 +177,7 @@ class Views:
         values = state_values(live, columns, self._checkpoint.time_ms)
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
-    def _timers(self, operator: dict[str, Any]) -> pa.Table:
+    def _timers(self, operator: DescribedOperator) -> pa.Table:
         live, columns = self._live(operator["uid"]), TimerColumns.of(operator)
         found = [live[operator["uid"], state] for state in TIMER_DOMAINS if (operator["uid"], state) in live]
         values = timers_values(found, columns)
@@ -203,7 +203,7 @@ def _history(changes: Changes, view: str, columns: StateColumns) -> None:
     changes.history(view, columns)
 
 
-def _timers_history(changes: Changes, view: str, operator: dict[str, Any]) -> None:
+def _timers_history(changes: Changes, view: str, operator: DescribedOperator) -> None:
     changes.timers_history(view, operator)
 
 

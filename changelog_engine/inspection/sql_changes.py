@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.graph.descriptions import DescribedOperator, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import dated, loaded
@@ -34,7 +35,6 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_file
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
-from changelog_engine.types import type_of
 
 _IDENTITY = (("key", "key"), ("window", "namespace"), ("map_key", "map_key"))
 _PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key
@@ -126,12 +126,12 @@ class Changes:
             f"SELECT {', '.join([*shown, *self._valid()])} FROM found {self._joined()}"
         )
 
-    def timers_history(self, view: str, operator: dict[str, Any]) -> None:
+    def timers_history(self, view: str, operator: DescribedOperator) -> None:
         """What happened to an operator's timers on the checkpoint's lineage."""
         table = self._loaded(self._rows(operator["uid"], list(TIMER_DOMAINS)))
         windows = [state["namespace"] for state in operator["states"] if state.get("namespace")]
         kinds = (
-            key_sql_type(type_of(operator.get("key_type"))),
+            key_sql_type(key_type_of(operator)),
             window_sql_type(windows[0]) if windows else None,
         )
         shown = self._identity(zip(_IDENTITY, kinds, strict=False))

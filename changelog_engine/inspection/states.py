@@ -7,6 +7,13 @@ from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.display import Displayed, Document, Grid, Literal
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    key_type_of,
+    keyed_operators,
+    map_key_type_of,
+)
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import key_identities
@@ -15,7 +22,6 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.nearest import nearest
 from changelog_engine.ledger.points import At
 from changelog_engine.state.ttl import user_type
-from changelog_engine.types import type_of
 from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
 
 _UNDECLARED = "undeclared"
@@ -231,13 +237,13 @@ def _title(what: str, checkpoint: Checkpoint) -> str:
     return f"{what} at checkpoint {checkpoint.id}, attempt {checkpoint.attempt}"
 
 
-def summary_of(operator: dict[str, Any], described: dict[str, Any]) -> StateSummary:
+def summary_of(operator: DescribedOperator, described: DescribedState) -> StateSummary:
     """What a checkpoint says of a state; how many keys it has is not known from that.
 
     Args:
         operator: as in ``Checkpoint.operators``.
     """
-    map_key = type_of(described.get("map_key_type"))
+    map_key = map_key_type_of(described)
     ttl = described.get("ttl")
     return StateSummary(
         operator["uid"],
@@ -252,25 +258,25 @@ def summary_of(operator: dict[str, Any], described: dict[str, Any]) -> StateSumm
     )
 
 
-def key_name(operator: dict[str, Any]) -> str:
+def key_name(operator: DescribedOperator) -> str:
     """The name of the declared type of an operator's keys."""
-    key_type = type_of(operator.get("key_type"))
+    key_type = key_type_of(operator)
     return _UNDECLARED if key_type is None else key_type.name
 
 
-def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> list[dict[str, Any]]:
+def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> list[DescribedOperator]:
     return [
         found
-        for found in checkpoint.operators
+        for found in keyed_operators(checkpoint.operators)
         if operator in (None, found["uid"])
-        and any(state in (None, described["name"]) for described in found.get("states", ()))
+        and any(state in (None, described["name"]) for described in found["states"])
     ]
 
 
 def _of_key(
     ledger: Ledger,
     checkpoint: Checkpoint,
-    described: dict[str, Any],
+    described: DescribedOperator,
     state: str | None,
     key: str,
     allow_pickle: bool,
@@ -278,7 +284,7 @@ def _of_key(
 ) -> list[StateEntry]:
     """The entries of a key in one operator: one key group is read."""
     found = []
-    identities = key_identities(key, type_of(described.get("key_type")))
+    identities = key_identities(key, key_type_of(described))
     groups = {key_group(identity, described["max_parallelism"]) for identity in identities}
     for group in sorted(groups):
         folded = fold_at(
@@ -306,7 +312,7 @@ def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[S
     return found
 
 
-def _miss(described: dict[str, Any], entries: list[StateEntry], key: str) -> Miss:
+def _miss(described: DescribedOperator, entries: list[StateEntry], key: str) -> Miss:
     keys = {repr(entry.key): entry.key for entry in entries if entry.operator == described["uid"]}
     return Miss(
         described["uid"],

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import RestoreError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, keyed_operators, states_of
 from changelog_engine.ledger.nearest import did_you_mean, named
 
 
@@ -14,13 +13,13 @@ def parallelism_of(checkpoint: Checkpoint) -> dict[str, int]:
     return {operator["uid"]: operator["parallelism"] for operator in checkpoint.operators}
 
 
-def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
+def described_operator(checkpoint: Checkpoint, operator: str) -> DescribedOperator:
     """The description of an operator with keys.
 
     Raises:
         RestoreError: the checkpoint has no such operator; lists those it has, and the nearest.
     """
-    keyed = {found["uid"]: found for found in checkpoint.operators if "states" in found}
+    keyed = {found["uid"]: found for found in keyed_operators(checkpoint.operators)}
     if operator not in keyed:
         there = ", ".join([repr(each) for each in keyed]) or "none"
         raise RestoreError(
@@ -32,18 +31,17 @@ def described_operator(checkpoint: Checkpoint, operator: str) -> dict[str, Any]:
 
 def described_state(
     checkpoint: Checkpoint, operator: str, state: str
-) -> tuple[dict[str, Any], dict[str, Any]]:
+) -> tuple[DescribedOperator, DescribedState]:
     """The descriptions of an operator and of one of its states.
 
     Raises:
         RestoreError: the checkpoint has no such state; lists those it has, and the nearest.
     """
     there = {}
-    for found in checkpoint.operators:
-        for described in found.get("states", ()):
-            if (found["uid"], described["name"]) == (operator, state):
-                return found, described
-            there[f"{found['uid']!r}.{described['name']!r}"] = f"{found['uid']}.{described['name']}"
+    for found, described in states_of(checkpoint.operators):
+        if (found["uid"], described["name"]) == (operator, state):
+            return found, described
+        there[f"{found['uid']!r}.{described['name']!r}"] = f"{found['uid']}.{described['name']}"
     near = did_you_mean(f"{operator}.{state}", there.values())
     raise RestoreError(
         f"checkpoint {checkpoint.id} has no state {state!r} of operator {operator!r}; it has {', '.join(there) or 'none'}"
@@ -57,18 +55,13 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
     Raises:
         RestoreError: says which there are, and of many the nearest.
     """
-    keyed = [found for found in checkpoint.operators if "states" in found]
+    keyed = keyed_operators(checkpoint.operators)
     if operator is not None and operator not in {found["uid"] for found in keyed}:
         uids = [found["uid"] for found in keyed]
         raise RestoreError(
             f"checkpoint {checkpoint.id}: {named('operator with state', operator, uids)}{did_you_mean(operator, uids)}"
         )
-    names = [
-        described["name"]
-        for found in keyed
-        if operator in (None, found["uid"])
-        for described in found["states"]
-    ]
+    names = [described["name"] for found, described in states_of(keyed) if operator in (None, found["uid"])]
     if state is not None and state not in names:
         raise RestoreError(
             f"checkpoint {checkpoint.id}: {named('state', state, names)}{did_you_mean(state, names)}"

@@ -26,6 +26,7 @@ from changelog_engine.changelog.part_selection import PartFile, restore_hint
 from changelog_engine.changelog.row_filter import RowFilter, mask_of_groups
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group_range
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.suffix import Suffix
@@ -355,10 +356,9 @@ class StateShare(NamedTuple):
 def shares(checkpoint: Checkpoint) -> Iterator[StateShare]:
     """All keyed state of a checkpoint, cut by operators of one parallelism and by their subtasks."""
     alike: dict[tuple[int, int], set[str]] = {}
-    for operator in checkpoint.operators:
-        if "states" in operator:
-            shape = operator["max_parallelism"], operator["parallelism"]
-            alike.setdefault(shape, set()).add(operator["uid"])
+    for operator in keyed_operators(checkpoint.operators):
+        shape = operator["max_parallelism"], operator["parallelism"]
+        alike.setdefault(shape, set()).add(operator["uid"])
     for stage, ((max_parallelism, parallelism), uids) in enumerate(alike.items()):
         for subtask in range(parallelism):
             groups = key_group_range(subtask, max_parallelism, parallelism)

@@ -24,6 +24,7 @@ from changelog_engine.changelog.log_files import checksum_of, merged_bounds, rea
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, on_lineage, restore_hint
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
+from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.bounds import Bounds, footer_of_file
 from changelog_engine.ledger.lineage import Lineage
@@ -333,8 +334,7 @@ class _Run:
         """The key groups that parts can have: a subtask has those that its number gives it in any of the job's shapes."""
         shapes = {
             (operator["max_parallelism"], operator["parallelism"])
-            for operator in self.end.operators
-            if "states" in operator
+            for operator in keyed_operators(self.end.operators)
         }
         ranges: dict[int, Bounds | None] = {}
         found = {}

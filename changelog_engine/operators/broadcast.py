@@ -17,6 +17,7 @@ from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import InvalidJobError, NoCurrentKeyError
+from changelog_engine.graph.descriptions import DescribedState, with_key_type
 from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import NodeKind, StateSpec
 from changelog_engine.operators.context import (
@@ -149,7 +150,7 @@ class BroadcastStates:
     def snapshot(self) -> dict[str, Any]:
         """All entries as JSON: state's name to rows of (key, value, payload in base 64); the types beside them."""
         rows = {name: self._rows(name) for name in self._specs}
-        types = {name: describe(spec, None) for name, spec in self._specs.items()}
+        types = {name: with_key_type(describe(spec), None) for name, spec in self._specs.items()}
         return {**self._undeclared, **rows, TYPES: {**self._undeclared_types, **types}}
 
     def _rows(self, name: str) -> list[list[str | None]]:
@@ -181,7 +182,7 @@ class BroadcastStates:
                     self._undeclared_types[name] = types[name]
 
     def _take(
-        self, name: str, spec: StateSpec, rows: list[list[str | None]], found: dict[str, Any] | None
+        self, name: str, spec: StateSpec, rows: list[list[str | None]], found: DescribedState | None
     ) -> None:
         version = Version(spec.value_type)  # an older engine kept no types
         if found is not None:

@@ -37,12 +37,13 @@ from changelog_engine.codec.columns import as_strings
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import RestoreError
+from changelog_engine.graph.descriptions import DescribedOperator, states_of, with_key_type
 from changelog_engine.graph.key_groups import KeyGroups, key_groups
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import Tell, read_parts
 from changelog_engine.operators.failures import errors_within
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.operators.state_types import REMOVED, restored_versions
+from changelog_engine.operators.state_types import restored_versions
 from changelog_engine.state.backend import TIMER_STATES, KeptBackend, StateTable
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timer_table import Timer
@@ -225,7 +226,7 @@ class KeptState:
         self.tables, self.timers, self.pending = {}, {}, {}
         self.backend.close()
 
-    def roll_back(self, point: RestorePoint, described: list[dict[str, Any]], tell: Tell | None) -> bool:
+    def roll_back(self, point: RestorePoint, described: list[DescribedOperator], tell: Tell | None) -> bool:
         """Make the tables what they were at a checkpoint.
 
         Args:
@@ -253,23 +254,23 @@ class KeptState:
             self._put_back_timers(name, stamps, rows.get(name, []))
         return self._as_large(since[1], point)
 
-    def _as_described(self, described: list[dict[str, Any]]) -> bool:
+    def _as_described(self, described: list[DescribedOperator]) -> bool:
         """Whether the checkpoint has every state in the type in which it is kept."""
-        for operator in described:
-            for state in operator.get("states", ()):
-                kept = self.tables.get((operator["uid"], state["name"]))
-                if state.get(REMOVED):
-                    return False
-                if kept is None:
-                    continue
-                found = {**state, "key_type": operator.get("key_type")}
-                try:
-                    versions = restored_versions(operator["uid"], found, kept.declared, self.key_type)
-                except RestoreError:
-                    return False
-                if versions.earlier or versions.newest.convert is not None:
-                    return False
-                self._versions[operator["uid"], state["name"]] = versions
+        for operator, state in states_of(described):
+            name = operator["uid"], state["name"]
+            kept = self.tables.get(name)
+            if state.get("removed"):
+                return False
+            if kept is None:
+                continue
+            found = with_key_type(state, operator.get("key_type"))
+            try:
+                versions = restored_versions(operator["uid"], found, kept.declared, self.key_type)
+            except RestoreError:
+                return False
+            if versions.earlier or versions.newest.convert is not None:
+                return False
+            self._versions[name] = versions
         return True
 
     def _find(self, changes: list[ChangedKeys]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.connectors.protocols import RestoredSink
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.operators.metrics import MetricFigure
 from changelog_engine.state.sizes import TableSize
 
@@ -90,7 +91,7 @@ class EpochOrder(NamedTuple):
     kind: EpochKind
     committed_epoch: int
     restore: RestorePoint | None
-    restored_operators: list[dict[str, Any]]
+    restored_operators: list[DescribedOperator]
     operator_state: dict[str, Any]
     shared_state: dict[str, Any]
     checkpoint_id: int
@@ -177,7 +178,7 @@ class EpochReport:
     operator_state: dict[str, Any] = field(default_factory=dict)
     shared_state: dict[str, Any] = field(default_factory=dict)
     driver_output: dict[int, list[Any]] = field(default_factory=dict)
-    states: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    states: dict[str, list[DescribedState]] = field(default_factory=dict)
     next_timer_ms: int | None = None
     barrier_ms: float = 0.0
     work_ms: float = 0.0

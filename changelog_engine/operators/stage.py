@@ -16,7 +16,6 @@ from typing import Any
 from changelog_engine.changelog.model import Part, small_name
 from changelog_engine.clock import WallClock, monotonic_ms
 from changelog_engine.codec.keys import KeyCodec
-from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.operators.async_io import AsyncOperator
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.batch import KeyedBatch
@@ -402,7 +401,7 @@ class StageRuntime:
             if self.subtask == 0:
                 report.shared_state = self._snapshot_shared()
             report.states = {
-                self.uids[node]: [_described(spec) for spec in context.declared]
+                self.uids[node]: [describe(spec) for spec in context.declared]
                 for node, context in self.contexts.items()
                 if context.declared or self.uids[node] in self._logged or self.operators[node].has_timers()
             }
@@ -470,10 +469,3 @@ def _sorted(data: Iterable[bytes]) -> tuple[list[Block], list[bytes]]:
             blocks.append(item)
     blocks.sort(key=lambda block: (block.edge, block.channel))
     return blocks, reports
-
-
-def _described(spec: StateSpec) -> dict[str, Any]:
-    """A state as the checkpoint row lists it; the type of the keys stands with the operator."""
-    described = describe(spec, None)
-    described.pop("key_type")
-    return described

@@ -2,10 +2,6 @@
 
 The driver asks for the states that it can see in the graph, before anything is changed; a subtask asks for each state that
 is declared to it. Both say the same.
-
-In a checkpoint a state may have, besides its type: ``since``, the checkpoint at which the state began or its type changed
-last, and ``earlier``, the key groups whose entries are in other types still, because no subtask declared the state for them
-yet.
 """
 
 from __future__ import annotations
@@ -16,12 +12,11 @@ from typing import Any
 
 from changelog_engine.changelog.conversion import DROPPED, TypeVersions, Version, versions_of
 from changelog_engine.errors import RestoreError
+from changelog_engine.graph.descriptions import DescribedState, TypeSpec, map_key_type_of, with_key_type
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.ttl import stored_type
-from changelog_engine.types import TypeInformation, Types, type_from_spec, type_of
+from changelog_engine.types import TypeInformation, Types, type_from_spec
 from changelog_engine.types.widening import is_wider_integer, widening
-
-REMOVED = "removed"  # of a restored state: it goes, unless it is declared when the functions are opened
 
 REMEDY = (
     "declare it as it was, give it another name to start it empty, convert its values by the descriptor's "
@@ -33,13 +28,12 @@ _FIXED_REMEDY = (
 )
 
 
-def describe(spec: StateSpec, key_type: TypeInformation | None) -> dict[str, Any]:
-    """A state's descriptor as JSON, as the checkpoint row keeps it, with the type of its keys."""
-    described = {
+def describe(spec: StateSpec) -> DescribedState:
+    """A state's descriptor as the checkpoint row keeps it."""
+    described: DescribedState = {
         "name": spec.name,
         "kind": spec.kind.value,
         "value_type": stored_type(spec).spec(),
-        "key_type": None if key_type is None else key_type.spec(),
     }
     if spec.map_key_type is not None:
         described["map_key_type"] = spec.map_key_type.spec()
@@ -50,12 +44,12 @@ def describe(spec: StateSpec, key_type: TypeInformation | None) -> dict[str, Any
     return described
 
 
-def type_name(described: dict[str, Any] | None) -> str:
+def type_name(described: TypeSpec | None) -> str:
     """What messages call a type that a checkpoint has; None for undeclared."""
     return "PICKLED_BYTE_ARRAY (undeclared)" if described is None else type_from_spec(described).name
 
 
-def spec_of(described: dict[str, Any]) -> StateSpec:
+def spec_of(described: DescribedState) -> StateSpec:
     """The state as it is kept, from what a checkpoint says of it.
 
     Args:
@@ -65,12 +59,12 @@ def spec_of(described: dict[str, Any]) -> StateSpec:
         described["name"],
         StateKind(described["kind"]),
         type_from_spec(described["value_type"]),
-        type_of(described.get("map_key_type")),
+        map_key_type_of(described),
     )
 
 
 def restored_versions(
-    operator: str, found: dict[str, Any], spec: StateSpec, key_type: TypeInformation | None
+    operator: str, found: DescribedState, spec: StateSpec, key_type: TypeInformation | None
 ) -> TypeVersions:
     """How a restored state's values become those of the state that is declared.
 
@@ -82,7 +76,9 @@ def restored_versions(
     Raises:
         RestoreError: they can't; names operator, state, both types and what to do.
     """
-    declared = json.loads(json.dumps(describe(spec, key_type)))
+    declared: DescribedState = json.loads(
+        json.dumps(with_key_type(describe(spec), None if key_type is None else key_type.spec()))
+    )
     had, has = found.get("ttl") is not None, spec.ttl is not None
     if had != has:
         words = ("with", "without") if had else ("without", "with")
@@ -103,7 +99,7 @@ def restored_versions(
     for version in written.all:
         converted = _converted(version, spec)
         if converted is None:
-            was = {**found, "value_type": version.type.spec()}
+            was: DescribedState = {**found, "value_type": version.type.spec()}
             raise RestoreError(_refusal(operator, spec, was, declared, ["value_type"], REMEDY))
         made.append(converted)
     return TypeVersions(made[0], tuple(made[1:]), written.since)
@@ -169,8 +165,8 @@ def _stored(convert: Callable[[Any], Any], timed: bool) -> Callable[[Any], Any]:
 def _refusal(
     operator: str,
     spec: StateSpec,
-    found: dict[str, Any],
-    declared: dict[str, Any],
+    found: DescribedState,
+    declared: DescribedState,
     differing: list[str],
     remedy: str,
 ) -> str:
@@ -180,7 +176,7 @@ def _refusal(
     )
 
 
-def _words(described: dict[str, Any], names: list[str]) -> str:
+def _words(described: DescribedState, names: list[str]) -> str:
     return ", ".join([_word(name, described.get(name)) for name in sorted(names)])
 
 

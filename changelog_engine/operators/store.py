@@ -25,11 +25,12 @@ from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
 from changelog_engine.codec.namespaces import NamespaceCodec
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import Tell, give_parts, read_parts
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.operators.state_types import REMOVED, describe, restored_versions, spec_of
+from changelog_engine.operators.state_types import describe, restored_versions, spec_of
 from changelog_engine.state.backend import KeptBackend, StateBackend, StateTable
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.factory import HandleFactory
@@ -113,7 +114,7 @@ class KeyedStore:
         self.specs: dict[tuple[str, str], StateSpec] = {}
         self.namespaces: dict[tuple[str, str], NamespaceCodec] = {}
         self._pending: Pending = {}
-        self._described: dict[tuple[str, str], dict[str, Any]] = {}
+        self._described: dict[tuple[str, str], DescribedState] = {}
         self._sequence = 0
         self._part_number = 0
         self._counts: dict[tuple[str, str], int] = {}
@@ -180,7 +181,7 @@ class KeyedStore:
         kept = self._kept_tables.pop(name, None)
         if kept is None:
             return None
-        if describe(spec, None) == describe(kept.declared, None) and spec.kind is kept.declared.kind:
+        if describe(spec) == describe(kept.declared) and spec.kind is kept.declared.kind:
             return kept.table
         assert self._point is not None and isinstance(self.backend, KeptBackend)
         self.backend.remove(kept.table)
@@ -229,7 +230,7 @@ class KeyedStore:
     def load(
         self,
         point: RestorePoint | None,
-        described: list[dict[str, Any]],
+        described: list[DescribedOperator],
         tell: Tell | None = None,
         kept: KeptState | None = None,
     ) -> bool:
@@ -286,21 +287,20 @@ class KeyedStore:
             cursors=self._cursors,
         )
 
-    def take(self, tables: Iterable[Any], described: list[dict[str, Any]]) -> None:
+    def take(self, tables: Iterable[Any], described: list[DescribedOperator]) -> None:
         """Keep log rows for the states that will be declared; see load."""
         self._describe(described)
         self._pending = group_by_state(tables)
 
-    def _describe(self, described: list[dict[str, Any]]) -> None:
+    def _describe(self, described: list[DescribedOperator]) -> None:
         self._described = {
-            (operator["uid"], state["name"]): {**state, "key_type": operator.get("key_type")}
-            for operator in described
-            for state in operator.get("states", ())
+            (operator["uid"], state["name"]): with_key_type(state, operator.get("key_type"))
+            for operator, state in states_of(described)
         }
 
     def _drop_removed(self) -> None:
         """Remove the states that are to go because nobody declared them while the functions were opened."""
-        marked = [name for name, described in self._described.items() if described.get(REMOVED)]
+        marked = [name for name, described in self._described.items() if described.get("removed")]
         for name in [name for name in marked if name not in self.specs]:
             described, tables = self._described.pop(name), self._pending.pop(name, [])
             if tables and self.changelog:

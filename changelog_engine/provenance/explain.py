@@ -27,6 +27,7 @@ from changelog_engine.errors import (
     RestoreError,
     UserFunctionError,
 )
+from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, keyed_operators
 from changelog_engine.graph.key_groups import key_groups
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
@@ -48,7 +49,6 @@ from changelog_engine.replay.job import notes_of
 from changelog_engine.replay.recorded import RecordedRange
 from changelog_engine.replay.run import ReplayRun, plan_of
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.types import type_of
 
 _WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last change; then all
 
@@ -481,7 +481,7 @@ def _recorded(
 ) -> dict[int, list[pa.Table]]:
     """The log's rows by checkpoint: all of some operators, and those of wanted keys."""
     found: dict[int, list[pa.Table]] = {row.id: [] for row in history.checkpoints}
-    stateful = {each["uid"] for each in history.end.operators if "states" in each}
+    stateful = {each["uid"] for each in keyed_operators(history.end.operators)}
     if whole & stateful:
         for number, tables in history.mutations(operators=whole & stateful).items():
             found[number] += tables
@@ -635,11 +635,11 @@ def _read_between(
 
 def _candidates(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[_Wanted]:
     """What the key may be, of each operator with state."""
-    known = [each for each in checkpoint.operators if "states" in each]
+    known = keyed_operators(checkpoint.operators)
     if operator is not None:
         known = [each for each in known if each["uid"] == operator]
     if not known:
-        there = ", ".join(repr(each["uid"]) for each in checkpoint.operators if "states" in each)
+        there = ", ".join(repr(each["uid"]) for each in keyed_operators(checkpoint.operators))
         raise RestoreError(f"no operator with state has the uid {operator!r}; there are {there or 'none'}")
     found = []
     for each in known:
@@ -668,8 +668,8 @@ def _readings(key: Any) -> list[Any]:
         return [key]
 
 
-def _codec_of(operator: dict[str, Any]) -> KeyCodec:
-    return key_codec_for(type_of(operator.get("key_type")))
+def _codec_of(operator: DescribedOperator) -> KeyCodec:
+    return key_codec_for(key_type_of(operator))
 
 
 def _codecs(plan: JobPlan) -> dict[str, KeyCodec]:

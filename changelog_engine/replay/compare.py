@@ -20,13 +20,14 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.canonical import canonical_text
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, map_key_type_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
 from changelog_engine.state.ttl import TimedType, user_type
-from changelog_engine.types import TypeInformation, type_of
+from changelog_engine.types import TypeInformation
 from changelog_engine.types.typeinfo import shown
 
 _OF_THE_ENGINE = frozenset((*TIMER_DOMAINS, MERGING_WINDOWS))
@@ -91,19 +92,19 @@ class StateTypes(NamedTuple):
     keys: dict[str, TypeInformation | None]
 
 
-def types_of(operators: list[dict[str, Any]]) -> StateTypes:
+def types_of(operators: list[DescribedOperator]) -> StateTypes:
     """The types that a checkpoint describes."""
     specs: dict[tuple[str, str], StateSpec] = {}
     keys: dict[str, TypeInformation | None] = {}
     for operator in operators:
-        keys[operator["uid"]] = type_of(operator.get("key_type"))
+        keys[operator["uid"]] = key_type_of(operator)
         for state in operator.get("states", ()):
             value_type = user_type(state)
             specs[operator["uid"], state["name"]] = StateSpec(
                 state["name"],
                 StateKind(state["kind"]),
                 value_type if state.get("ttl") is None else TimedType(value_type),
-                type_of(state.get("map_key_type")),
+                map_key_type_of(state),
             )
     return StateTypes(specs, keys)
 

@@ -22,6 +22,7 @@ from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.clock import wall_ms
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ChangelogEngineError, ConfigurationError
+from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.ledger.job_folder import JobFolder
@@ -162,7 +163,7 @@ def _planned(
     max_parallelism: int | Mapping[str, int],
     now_ms: int,
     shared: list[str],
-) -> tuple[list[_Source], list[dict[str, Any]]]:
+) -> tuple[list[_Source], list[DescribedOperator]]:
     """The tables with what they become, and the operators as a checkpoint's row has them."""
     uids: list[Any] = list(dict.fromkeys([*operators, *timers, *shared]))
     if not uids:
@@ -171,13 +172,20 @@ def _planned(
     _refuse_unknown("types", types, uids)
     if isinstance(max_parallelism, Mapping):
         _refuse_unknown("max_parallelism", max_parallelism, uids)
-    sources, described = [], []
+    sources: list[_Source] = []
+    described: list[DescribedOperator] = []
     for uid in uids:
         if not isinstance(uid, str) or not uid:
             raise ArgumentTypeError(f"an operator's uid must be a non-empty str, got {uid!r}")
         writable(uid, "the uid of an operator")
         groups = _groups_of(uid, max_parallelism)
-        entry = {"uid": uid, "name": uid, "kind": "process", "parallelism": 1, "max_parallelism": groups}
+        entry: DescribedOperator = {
+            "uid": uid,
+            "name": uid,
+            "kind": "process",
+            "parallelism": 1,
+            "max_parallelism": groups,
+        }
         if spare := set(types.get(uid, {})) - set(operators.get(uid, {})):
             raise ConfigurationError(
                 f"types has {sorted(spare)[0]!r} of operator {uid!r}, for which there is no table: give it one (with no "
@@ -207,9 +215,7 @@ def _planned(
             where = f"the table of {domain} timers of operator {uid!r}"
             shape = StateShape(where, None, key_type, None, None, groups)
             sources.append(_Source(uid, _TIMERS[domain], shape, table))
-        states = [
-            {k: v for k, v in describe(spec, None).items() if k != "key_type"} for spec in specs.values()
-        ]
+        states = [describe(spec) for spec in specs.values()]
         described.append({**entry, "key_type": key_type.spec(), "states": states})
     return sources, described
 

@@ -25,6 +25,7 @@ from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.clock import wall_ms
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.graph.descriptions import states_of
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
@@ -119,8 +120,7 @@ def pickled_states(checkpoint: Checkpoint) -> list[str]:
     """
     return [
         f"{operator['uid']}.{state['name']}"
-        for operator in checkpoint.operators
-        for state in operator.get("states", ())
+        for operator, state in states_of(checkpoint.operators)
         if _is_any(operator.get("key_type"), state.get("value_type"), state.get("map_key_type") or "none")
     ]
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from changelog_engine.graph.descriptions import DescribedState
 from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.state.backend import StateTable
@@ -57,7 +58,7 @@ def stored_type(spec: StateSpec) -> TypeInformation:
     return spec.value_type if spec.ttl is None else TimedType(spec.value_type)
 
 
-def user_type(described: dict[str, Any]) -> TypeInformation:
+def user_type(described: DescribedState) -> TypeInformation:
     """The user's type of a state's values: without the time of the last access.
 
     Args:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.graph.nodes import (
     JobGraph,
     JobSettings,
@@ -40,7 +41,7 @@ class HarnessSnapshot:
     """All state of an operator, as a harness's `OperatorHarness.snapshot` gives it; it can be pickled."""
 
     rows: pa.Table
-    described: list[dict[str, Any]]
+    described: list[DescribedOperator]
     operator_state: dict[str, Any]
     shared_state: dict[str, Any]
     processing_time: int
@@ -328,7 +329,7 @@ class OperatorHarness:
         runtime, store = self._runtime, self._store
         tables = [] if store is None else [table_of(*live) for live in store.live_columns()]
         context = runtime.contexts.get(self._node)
-        states = [describe(spec, None) for spec in (() if context is None else context.declared)]
+        states = [describe(spec) for spec in (() if context is None else context.declared)]
         key_type = None if store is None or store.key_type is None else store.key_type.spec()
         described = [{"uid": self._uid, "key_type": key_type, "states": states}]
         small = {runtime.uids[node]: operator.snapshot() for node, operator in runtime.operators.items()}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.graph.descriptions import states_of
 from changelog_engine.inspection.moments import StateOverTime
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import CheckpointRow, Timeline
@@ -94,8 +95,7 @@ class OpenedJob:
         return [
             (operator["uid"], state["name"])
             for checkpoint in found.values()
-            for operator in checkpoint.operators
-            for state in operator.get("states", ())
+            for operator, state in states_of(checkpoint.operators)
         ]
 
     def checkpoint(self, at: str | int | None) -> Checkpoint:
