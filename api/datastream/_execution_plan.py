@@ -30,7 +30,7 @@ def execution_plan(graph: JobGraph, descriptions: Mapping[int, str]) -> str:
     """
     plan = plan_job(graph)
     parallelism = {node: stage.parallelism for stage in plan.stages for node in stage.nodes}
-    nodes = {node.id: node for node in graph.nodes}
+    nodes = graph.by_id()
     listed = []
     for node in graph.nodes:
         if node.kind in WAYS:

@@ -128,10 +128,9 @@ def bounds_of(plan: JobPlan, settings: JobSettings) -> ScalingBounds | None:
 
 
 def _dealt(plan: JobPlan, follows: frozenset[str]) -> frozenset[str]:
-    nodes = {node.id: node for node in plan.graph.nodes}
     found: set[str] = set()
     for stage in plan.stages:
-        here = [nodes[each] for each in stage.nodes] if stage.uid in follows else []
+        here = plan.nodes_of(stage) if stage.uid in follows else []
         specs = [node.function for node in here if node.kind is NodeKind.TIMESTAMPS]
         if any(spec.out_of_orderness_ms is not None and spec.idle_timeout_ms is None for spec in specs):
             sources = [node for node in here if node.kind is NodeKind.SOURCE]

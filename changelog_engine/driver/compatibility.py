@@ -35,11 +35,10 @@ def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
     number of key groups it was started with.
     """
     kept = {op["uid"]: op["max_parallelism"] for op in keyed_operators(checkpoint.operators)}
-    nodes = {node.id: node for node in plan.graph.nodes}
     stages = []
     for stage in plan.stages:
         known = [kept[plan.uids[node]] for node in stage.nodes if plan.uids[node] in kept]
-        explicit = plan.graph.max_parallelism or any(nodes[node].max_parallelism for node in stage.nodes)
+        explicit = plan.graph.max_parallelism or any(node.max_parallelism for node in plan.nodes_of(stage))
         if known and not explicit and known[0] >= stage.parallelism:
             stage = replace(stage, max_parallelism=known[0])
         stages.append(stage)
@@ -71,15 +70,14 @@ def describe_operators(
     plan: JobPlan, states: dict[str, dict[str, DescribedState]]
 ) -> list[DescribedOperator]:
     """The job's operators as a checkpoint row keeps them."""
-    nodes = {node.id: node for node in plan.graph.nodes}
     described: dict[str, DescribedOperator] = {}
     for stage in plan.stages:
-        for node in stage.nodes:
-            uid = plan.uids[node]
+        for node in plan.nodes_of(stage):
+            uid = plan.uids[node.id]
             entry: DescribedOperator = {
                 "uid": uid,
-                "name": nodes[node].name,
-                "kind": nodes[node].kind.value,
+                "name": node.name,
+                "kind": node.kind.value,
                 "parallelism": stage.parallelism,
                 "max_parallelism": stage.max_parallelism,
             }
@@ -179,9 +177,8 @@ def _shared(checkpoint: Checkpoint, stage: str) -> dict[str, Any]:
 
 
 def _broadcast_states(plan: JobPlan) -> Iterator[tuple[Stage, Node, StateSpec]]:
-    nodes = {node.id: node for node in plan.graph.nodes}
     for stage in plan.stages:
-        for node in (nodes[identity] for identity in stage.nodes):
+        for node in plan.nodes_of(stage):
             if node.kind is NodeKind.BROADCAST_PROCESS:
                 for spec in node.function.states:
                     yield stage, node, spec
@@ -189,7 +186,7 @@ def _broadcast_states(plan: JobPlan) -> Iterator[tuple[Stage, Node, StateSpec]]:
 
 def _known_states(plan: JobPlan) -> Iterator[tuple[Stage, str, StateSpec]]:
     """The states that the engine's own operators have; what functions declare is not known here."""
-    nodes = {node.id: node for node in plan.graph.nodes}
+    nodes = plan.graph.by_id()
     for stage in plan.stages:
         heads = {node for edge in stage.inputs for node in edge.to_nodes} if stage.keyed else set()
         for node in (nodes[head] for head in sorted(heads)):

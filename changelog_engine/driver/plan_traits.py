@@ -29,25 +29,24 @@ def stages_ahead(plan: JobPlan, settings: JobSettings) -> frozenset[int]:
     BATCH mode there is nothing to win. A stage behind them waits where a sink in it commits, as do the stages behind it. All
     of them wait where they can't tell the number of the next checkpoint: a failed one is tolerated.
     """
-    nodes = {node.id: node for node in plan.graph.nodes}
     sources = [stage for stage in plan.stages if not stage.inputs]
     if not settings.read_ahead or settings.batch:
         return frozenset()
-    if not all(stage.outputs and _may_run_ahead(stage, nodes) for stage in sources):
+    if not all(stage.outputs and _may_run_ahead(plan, stage) for stage in sources):
         return frozenset()
     ahead = {stage.id for stage in sources}
     if settings.tolerable_failures:
         return frozenset(ahead)
     for stage in plan.stages:
         fed = all(edge.from_stage in ahead for edge in stage.inputs)
-        if fed and stage.outputs and _may_run_ahead(stage, nodes):
+        if fed and stage.outputs and _may_run_ahead(plan, stage):
             ahead.add(stage.id)
     return frozenset(ahead)
 
 
-def _may_run_ahead(stage: Stage, nodes: dict[int, Node]) -> bool:
+def _may_run_ahead(plan: JobPlan, stage: Stage) -> bool:
     """Whether what a stage does in an epoch depends on nothing that is decided after the epoch before."""
-    return all(_needs_no_end(nodes[node]) for node in stage.nodes)
+    return all(_needs_no_end(node) for node in plan.nodes_of(stage))
 
 
 def _needs_no_end(node: Node) -> bool:

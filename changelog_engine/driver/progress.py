@@ -38,7 +38,6 @@ class SourceProgress:
             str, list[dict[str, Any]]
         ] = {}  # uid -> subtask -> its splits' positions; none: not dealt yet
         self._stage_sources: dict[int, list[str]] = {}
-        nodes = {node.id: node for node in plan.graph.nodes}
         self._names: dict[str, str] = {}
         self._endless = False  # whether new splits may come for ever
         self._discovering: dict[str, DiscoveringSource] = {}  # uid -> source
@@ -47,10 +46,9 @@ class SourceProgress:
         # Uids of sources that began a part whose first splits no checkpoint has yet.
         self._unsettled: set[str] = set()
         for stage in plan.stages:
-            for node_id in stage.nodes:
-                node = nodes[node_id]
+            for node in plan.nodes_of(stage):
                 if node.kind is NodeKind.SOURCE:
-                    uid = plan.uids[node_id]
+                    uid = plan.uids[node.id]
                     self._names[uid] = node.label
                     self._stage_sources.setdefault(stage.id, []).append(uid)
                     self._endless = self._endless or is_endless(node.function)

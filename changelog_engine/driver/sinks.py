@@ -30,12 +30,11 @@ class CommittingSinks:
         self._nodes: dict[str, Node] = {}
         self._parallelism: dict[str, int] = {}
         self._of_stage: dict[int, list[str]] = {}
-        nodes = {node.id: node for node in plan.graph.nodes}
         for stage in plan.stages:
-            for node in stage.nodes:
-                if nodes[node].kind is NodeKind.SINK and isinstance(nodes[node].function, CommittingSink):
-                    uid = plan.uids[node]
-                    self._nodes[uid] = nodes[node]
+            for node in plan.nodes_of(stage):
+                if node.kind is NodeKind.SINK and isinstance(node.function, CommittingSink):
+                    uid = plan.uids[node.id]
+                    self._nodes[uid] = node
                     self._parallelism[uid] = stage.parallelism
                     self._of_stage.setdefault(stage.id, []).append(uid)
         self.any = bool(self._nodes)

@@ -30,7 +30,6 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, A
         Stage uid -> the state, of those stages only.
     """
     before = parallelism_of(checkpoint)
-    nodes = {node.id: node for node in plan.graph.nodes}
     found: dict[str, dict[str, Any]] = {}
     for stage in plan.stages:
         if before.get(stage.uid, stage.parallelism) == stage.parallelism:
@@ -41,8 +40,8 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, A
         inputs = [state["inputs"] for state in subtasks if "inputs" in state]
         if inputs:
             merged["inputs"] = merged_inputs(inputs)
-        for node in [node for node in stage.nodes if nodes[node].kind is NodeKind.TIMESTAMPS]:
-            name = small_name(plan.uids[node])
+        for node in [node for node in plan.nodes_of(stage) if node.kind is NodeKind.TIMESTAMPS]:
+            name = small_name(plan.uids[node.id])
             times = merged_times([state.get(name) for state in subtasks])
             if times is not None:
                 merged[name] = times

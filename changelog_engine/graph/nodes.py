@@ -183,6 +183,9 @@ class JobGraph:
     parallelism: int
     max_parallelism: int | None = None
 
+    def by_id(self) -> dict[int, Node]:
+        return {node.id: node for node in self.nodes}
+
 
 class RestartKind(enum.Enum):
     """Flink's restart strategies."""

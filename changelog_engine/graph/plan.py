@@ -102,6 +102,11 @@ class JobPlan:
         """Stage id to parallelism."""
         return {stage.id: stage.parallelism for stage in self.stages}
 
+    def nodes_of(self, stage: Stage) -> list[Node]:
+        """A stage's operators, in its order."""
+        nodes = self.graph.by_id()
+        return [nodes[each] for each in stage.nodes]
+
     def channels(self, stage: Stage) -> int:
         """How many upstream subtasks feed each subtask of the stage."""
         parallelism = self.parallelism_of
@@ -145,7 +150,7 @@ class _Planner:
 
     def __init__(self, graph: JobGraph) -> None:
         self.graph = graph
-        self.nodes = {node.id: node for node in graph.nodes}
+        self.nodes = graph.by_id()
         self.drafts: list[_Draft] = []
         self.stage_of: dict[int, int] = {}
         self.chained: dict[int, list[int]] = {}

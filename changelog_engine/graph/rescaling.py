@@ -75,9 +75,8 @@ def following(plan: JobPlan) -> frozenset[str]:
 
 def changes(before: JobPlan, after: JobPlan) -> tuple[ParallelismChange, ...]:
     """The stages whose parallelism differs, in the order of the flow of data."""
-    names = {node.id: node.label for node in before.graph.nodes}
     return tuple(
-        ParallelismChange(old.uid, names[old.nodes[0]], old.parallelism, new.parallelism)
+        ParallelismChange(old.uid, before.nodes_of(old)[0].label, old.parallelism, new.parallelism)
         for old, new in zip(before.stages, after.stages, strict=True)
         if old.parallelism != new.parallelism
     )
@@ -108,7 +107,6 @@ def _of_all(plan: JobPlan, wanted: int) -> dict[int, int]:
 
 
 def _by_uid(plan: JobPlan, wanted: Mapping[str, int]) -> dict[int, int]:
-    nodes = {node.id: node for node in plan.graph.nodes}
     stages_of: dict[str, list[Stage]] = {}  # a sink may be in several
     for stage in plan.stages:
         for each in stage.nodes:
@@ -130,7 +128,7 @@ def _by_uid(plan: JobPlan, wanted: Mapping[str, int]) -> dict[int, int]:
                 raise ConfigurationError(
                     f"operators {other!r} and {uid!r} are chained, so they have one parallelism: give both the same"
                 )
-            for node in (nodes[each] for each in stage.nodes):
+            for node in plan.nodes_of(stage):
                 if node.kind is NodeKind.SOURCE and not node.function.parallel and number != 1:
                     raise ConfigurationError(
                         f"operator {uid!r} runs in the subtask of source {node.label!r}, which reads with one subtask only. "
@@ -148,10 +146,10 @@ def _check_number(wanted: object, of: str) -> None:
 
 
 def _check_limit(plan: JobPlan, stage: Stage, wanted: int) -> None:
-    nodes = {node.id: node for node in plan.graph.nodes}
-    own = [nodes[node] for node in stage.nodes if nodes[node].max_parallelism is not None]
+    nodes = plan.nodes_of(stage)
+    own = [node for node in nodes if node.max_parallelism is not None]
     least: Node | None = min(own, key=lambda node: node.max_parallelism or 0, default=None)
-    limit, name = stage.max_parallelism, nodes[stage.nodes[0]].name
+    limit, name = stage.max_parallelism, nodes[0].name
     if least is not None and least.max_parallelism is not None and least.max_parallelism < limit:
         limit, name = least.max_parallelism, least.name
     if wanted > limit:
@@ -167,9 +165,9 @@ def _moved(plan: JobPlan, edge: Edge, parallelism: dict[int, int]) -> Edge:
     if edge.route is None:
         return replace(edge, partitioner=unasked_partitioner(before, after))
     if edge.partitioner is Partitioner.FORWARD and before != after:
-        names = {node.id: node.label for node in plan.graph.nodes}
+        nodes = plan.graph.by_id()
         raise InvalidJobError(
-            f"forward() connects {names[edge.from_node]!r} (parallelism {before}) with {names[edge.to_nodes[0]]!r} "
-            f"(parallelism {after}): both must have the same parallelism; name both"
+            f"forward() connects {nodes[edge.from_node].label!r} (parallelism {before}) with "
+            f"{nodes[edge.to_nodes[0]].label!r} (parallelism {after}): both must have the same parallelism; name both"
         )
     return edge

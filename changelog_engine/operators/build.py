@@ -85,7 +85,7 @@ class StageBuilder:
         self.subtask = subtask
         self.restarts = restarts
         self.clock = clock
-        self.nodes = {node.id: node for node in plan.graph.nodes}
+        self.nodes = plan.graph.by_id()
         self.contexts: dict[int, TaskContext] = {}
         self.sources: list[SourceHead] = []
         self.outputs: dict[int, DriverOutput] = {}

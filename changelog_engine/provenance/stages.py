@@ -76,11 +76,10 @@ class TracingRegistry(Registry):
         if builder.store is not None:
             _trace_store(builder, tracker)
         runtime = builder.build()
-        names = {node.id: node.label for node in builder.plan.graph.nodes}
         for source in runtime.sources:
             _trace_source(source, tracker)
         for node, operator in runtime.operators.items():
-            _trace_operator(operator, runtime.uids[node], names[node], tracker)
+            _trace_operator(operator, runtime.uids[node], builder.nodes[node].label, tracker)
         for operator in runtime.operators.values():
             for receivers in (operator.receivers, *operator.side_outputs.values()):
                 for receiver in receivers:

@@ -596,9 +596,10 @@ def _lost_words(lost: list[str]) -> str:
 
 def _stage_names(plan: JobPlan) -> dict[int, str]:
     """What Spark's interface calls each stage."""
-    labels = {node.id: node.label for node in plan.graph.nodes}
     return {
-        stage.id: f"stage {stage.id}: {', '.join(labels[node] for node in stage.nodes)}"[:_LONGEST_NAME]
+        stage.id: f"stage {stage.id}: {', '.join(node.label for node in plan.nodes_of(stage))}"[
+            :_LONGEST_NAME
+        ]
         for stage in plan.stages
     }
 
