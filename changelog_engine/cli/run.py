@@ -8,7 +8,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import sys
 import traceback
@@ -18,10 +17,11 @@ import click
 
 from changelog_engine.api_names import explained
 from changelog_engine.cli.check import check
+from changelog_engine.cli.command_line import RefusedError, options_by_key, use
 from changelog_engine.cli.completion import complete_job
 from changelog_engine.cli.options import arguments_argument, entries_option, name_option, script_argument
 from changelog_engine.cli.ui import page_beside
-from changelog_engine.config import find, outer_layers, set_command_line, without_effect
+from changelog_engine.config import outer_layers
 from changelog_engine.config.observing_options import PROGRESS
 from changelog_engine.config.options import BASE_PATH, CHECKPOINT_DIR
 from changelog_engine.display import printable
@@ -37,20 +37,6 @@ from changelog_engine.launcher.program import script_frames
 from changelog_engine.launcher.project_root import project_root
 from changelog_engine.ledger.points import FORMS
 
-_OPTIONS = {
-    "--restore": "changelog.restore",
-    "--parallelism": "parallelism.default",
-    "--master": "spark.master",
-    "--job": "changelog.job.name",
-    "--name": "pipeline.name",
-}
-
-
-class _Refused(click.ClickException):
-    """A command line that cannot be used."""
-
-    exit_code = 2
-
 
 class _OneLine(click.Command):
     """A command whose usage errors are one line."""
@@ -59,7 +45,7 @@ class _OneLine(click.Command):
         try:
             return super().parse_args(ctx, args)
         except click.UsageError as error:
-            raise _Refused(error.format_message()) from None
+            raise RefusedError(error.format_message()) from None
 
 
 @click.command(
@@ -132,18 +118,17 @@ def run(
     """
     if not os.path.isfile(script):
         what = "is a folder, not a script" if os.path.isdir(script) else "does not exist"
-        raise _Refused(f"{script} {what}")
+        raise RefusedError(f"{script} {what}")
     if as_json and not checks:
-        raise _Refused("--json goes with --check")
+        raise RefusedError("--json goes with --check")
     if in_process and given["master"] is not None:
-        raise _Refused("--master is Spark's and --without-spark runs none: leave one of them out")
-    configuration = _configuration(given, entries)
+        raise RefusedError("--master is Spark's and --without-spark runs none: leave one of them out")
+    configuration = options_by_key(given, entries)
     if quiet:
         if PROGRESS.key in configuration:
-            raise _Refused(f"--quiet and -D {PROGRESS.key} say the same: leave one of them out")
+            raise RefusedError(f"--quiet and -D {PROGRESS.key} say the same: leave one of them out")
         configuration[PROGRESS.key] = "never"
-    _configure(configuration)
-    _note_unknown(configuration)
+    use(configuration)
     if checks:
         sys.exit(check(script, as_json))
     with contextlib.ExitStack() as stack:
@@ -167,7 +152,7 @@ def _show_page(
         entries = [f"{key}={text}" for key, text in configuration.items() if key not in _RUNS_ONLY]
         address = stack.enter_context(page_beside(base, script, arguments, entries))
     except ChangelogEngineError as error:
-        raise _Refused(printable(str(error))) from None
+        raise RefusedError(printable(str(error))) from None
     click.echo(f"{address} shows the jobs of {printable(base)}", err=True)
 
 
@@ -184,46 +169,6 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
         sys.exit(JobInterruptedError.code)
     except Exception as error:
         _fail(error, script)
-
-
-def _configuration(given: dict[str, Any], entries: tuple[str, ...]) -> dict[str, str]:
-    """The options of their own and those by key, by key."""
-    chosen = {
-        key: (option, str(given[option.removeprefix("--")]))
-        for option, key in _OPTIONS.items()
-        if given[option.removeprefix("--")] is not None
-    }
-    result = {key: text for key, (_, text) in chosen.items()}
-    for entry in entries:
-        key, equals, text = entry.partition("=")
-        key = key.strip()
-        if not equals or not key:
-            raise _Refused(f"-D {entry}: write it as -D key=value")
-        known = find(key)
-        name = key if known is None else known.key
-        if name in chosen:
-            raise _Refused(f"{chosen[name][0]} and -D {key} say the same: leave one of them out")
-        result[key] = text
-    return result
-
-
-def _note_unknown(entries: dict[str, str]) -> None:
-    """Say which keys have no effect. Misspelt ones under the engine's own prefixes were refused by then."""
-    for key in entries:
-        note = without_effect(key)
-        if note is not None:
-            click.echo(f"note: -D {printable(note)}", err=True)
-
-
-def _configure(entries: dict[str, str]) -> None:
-    """Set the command line's level, and ask the API for an environment: it refuses what no job could run with."""
-    try:
-        set_command_line(entries)
-        importlib.import_module(
-            "changelog_engine.api.datastream"
-        ).StreamExecutionEnvironment.get_execution_environment()
-    except ChangelogEngineError as error:
-        raise _Refused(printable(str(error))) from None
 
 
 def _stop_jobs() -> None:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 
 import click
 
-from changelog_engine.cli.run import _configuration, _configure, _note_unknown
+from changelog_engine.cli.command_line import options_by_key, use
 from changelog_engine.config import set_command_line
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
@@ -51,12 +51,9 @@ def ask_script(
     """
     if not os.path.isfile(script):
         raise CannotAskError(f"{script} is not a script")
-    given = {"restore": None, "parallelism": None, "master": None, "job": None, "name": name}
     with process_as_before():
         try:
-            configuration = _configuration(given, entries)
-            _configure(configuration)
-            _note_unknown(configuration)
+            use(options_by_key({"name": name}, entries))
             return ask(lambda: run_program(script, arguments))
         except ChangelogEngineError as error:
             raise CannotAskError(printable(f"cannot {verb}: {error}")) from None
