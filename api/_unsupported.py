@@ -5,7 +5,6 @@ They do not exist (``hasattr`` is False, there are no stubs); only the error is 
 
 from __future__ import annotations
 
-import difflib
 import dis
 import importlib
 import sys
@@ -16,6 +15,7 @@ from typing import Any
 from changelog_engine.api_names import API, refuse_other_names
 from changelog_engine.errors import ChangelogEngineError, NotSupportedError
 from changelog_engine.launcher.pyflink_modules import is_pyflinks
+from changelog_engine.nearest import did_you_mean, public_names
 
 from ._reexports import elsewhere as names_from
 from ._reexports import pythons, why_no_module, why_not
@@ -88,10 +88,9 @@ def _attribute_error(owner: type, name: str) -> AttributeError:
         why = f"is the Java object behind PyFlink's, and there is none here: use {instead}"
         return NotSupportedError(not_supported(f"{owner.__name__}.{name}", why))
     message = f"{owner.__name__!r} object has no attribute {name!r}"
-    near = difflib.get_close_matches(name, [known for known in dir(owner) if not known.startswith("_")], n=1)
-    if near and not name.startswith("_"):
-        message += f"; did you mean {near[0]!r}?"
-    return AttributeError(message)
+    return AttributeError(
+        message if name.startswith("_") else message + did_you_mean(name, public_names(owner))
+    )
 
 
 def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str], Any]:

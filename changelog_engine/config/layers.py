@@ -6,7 +6,6 @@ keys are kept as they are.
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Any
 
 from changelog_engine.config.file import CONF_VARIABLE, read_file
 from changelog_engine.config.options import JOB_OVERRIDE, OPTIONS, Option, canonical, find
+from changelog_engine.nearest import did_you_mean
 
 JOB_VARIABLE = "CHANGELOG_ENGINE_JOB"  # for programs without a command line of the engine's
 _command_line: dict[str, str] = {}
@@ -78,8 +78,7 @@ def without_effect(key: str) -> str | None:
     if find(key) is not None or key.startswith(("spark.", *FILE_SYSTEM_PREFIXES)):
         return None
     names = [name for option in OPTIONS for name in (option.key, *option.older)]
-    near = difflib.get_close_matches(key, names, n=1, cutoff=0.8)
-    return f"{key} has no effect here{f'; did you mean {near[0]!r}?' if near else ''}"
+    return f"{key} has no effect here{did_you_mean(key, names, 0.8)}"
 
 
 def outer_layers(environment: Mapping[str, str] | None = None) -> ConfigLayers:

@@ -36,8 +36,8 @@ from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import Withheld, keys_of, values_of
-from changelog_engine.ledger.nearest import named
 from changelog_engine.ledger.reading import read_parts, read_suffix
+from changelog_engine.nearest import named
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_from_spec

@@ -33,9 +33,9 @@ from changelog_engine.history.timers_sql import TimerColumns
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.nearest import named
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.nearest import named
 from changelog_engine.state.backend import TIMER_DOMAINS
 
 _TIME = pa.timestamp("us")

@@ -19,8 +19,8 @@ from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.nearest import nearest
 from changelog_engine.ledger.points import At
+from changelog_engine.nearest import nearest
 from changelog_engine.state.ttl import user_type
 from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
 

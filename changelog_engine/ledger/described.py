@@ -5,7 +5,7 @@ from __future__ import annotations
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, keyed_operators, states_of
-from changelog_engine.ledger.nearest import did_you_mean, named
+from changelog_engine.nearest import did_you_mean, named
 
 
 def parallelism_of(checkpoint: Checkpoint) -> dict[str, int]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from changelog_engine.changelog.model import check_format
 from changelog_engine.errors import ChangelogEngineError, ForeignPathError, StorageError
 from changelog_engine.ledger.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
-from changelog_engine.ledger.nearest import nearest
+from changelog_engine.nearest import nearest
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import contextlib
-import difflib
 import dis
 import functools
 import importlib
@@ -22,6 +21,7 @@ from typing import Any
 
 from changelog_engine.api_names import API, PYFLINK, SHORT
 from changelog_engine.errors import ChangelogEngineError, NotSupportedError
+from changelog_engine.nearest import did_you_mean, public_names
 from changelog_engine.static_check.values import PLAIN, UNKNOWN, Bound, Instance, Known, Value
 
 _OURS = (API, "changelog_engine")
@@ -108,8 +108,7 @@ def _where(owner: ModuleType, name: str) -> str:
     """Where a name is that a module does not have; or the module's name that is most like it."""
     if name in homes():
         return f": from {homes()[name]} import {name}"
-    near = difflib.get_close_matches(name, [each for each in dir(owner) if not each.startswith("_")], n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    return did_you_mean(name, public_names(owner))
 
 
 def member(value: Known | Instance, name: str) -> Value | No:
@@ -172,8 +171,7 @@ def _refusal(cls: type, name: str) -> Value | No:
 
 
 def _absent(what: str, cls: type, name: str) -> str:
-    near = difflib.get_close_matches(name, [each for each in dir(cls) if not each.startswith("_")], n=1)
-    return f"{what} has no attribute {name!r}{f'; did you mean {near[0]!r}?' if near else ''}"
+    return f"{what} has no attribute {name!r}{did_you_mean(name, public_names(cls))}"
 
 
 @functools.cache

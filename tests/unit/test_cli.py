@@ -34,7 +34,7 @@ from changelog_engine.graph.plan import plan_job
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.states import entries_at
-from changelog_engine.ledger.nearest import nearest
+from changelog_engine.nearest import nearest
 from changelog_engine.spark.shipping import ship
 from materializer import FoldedState, StateEntries
 from materializer.fold import fold_at

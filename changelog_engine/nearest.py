@@ -37,15 +37,23 @@ def nearest(known: Iterable[Any], wanted: str) -> list[Any]:
     return heapq.nsmallest(_NEAREST, itertools.islice(known, _LOOKED_AT), key=distance)
 
 
-def did_you_mean(wanted: str, known: Iterable[str]) -> str:
+def did_you_mean(wanted: str, known: Iterable[str], likeness: float = 0.6) -> str:
     """The end of a message about a name that is not there; nothing where no known one is like it.
+
+    Args:
+        likeness: the least, from 0 to 1.
 
     Example:
         >>> did_you_mean("cuont", ["count", "places"]), did_you_mean("x", ["count"])
         ("; did you mean 'count'?", '')
     """
-    near = get_close_matches(wanted[:_COMPARED], itertools.islice(known, _LOOKED_AT), n=1)
+    near = get_close_matches(wanted[:_COMPARED], itertools.islice(known, _LOOKED_AT), 1, likeness)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def public_names(of: object) -> list[str]:
+    """The names that a module, a class or an object shows."""
+    return [name for name in dir(of) if not name.startswith("_")]
 
 
 def named(what: str, wanted: str, known: Iterable[str]) -> str:
