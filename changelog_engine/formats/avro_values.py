@@ -6,7 +6,7 @@ import datetime
 from collections.abc import Callable
 from typing import Any
 
-from changelog_engine.formats.row_fields import fields_reader
+from changelog_engine.formats.parts import Convert, each_item, each_value, row_to_dict
 from changelog_engine.formats.texts import without_zone
 from changelog_engine.types import MapTypeInfo, ObjectArrayTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import Row, make_row
@@ -69,7 +69,7 @@ def _type_of(schema: Any, named: dict[str, Any]) -> TypeInformation:
     return _SINGLE[kind]() if kind in _SINGLE else Types.PICKLED_BYTE_ARRAY()
 
 
-def from_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
+def from_avro(type_info: TypeInformation) -> Convert:
     """What turns a value that fastavro read into one of the type."""
     if isinstance(type_info, RowTypeInfo):
         names = type_info.get_field_names()
@@ -83,41 +83,23 @@ def from_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
             )
 
         return read
-    kind = type_info.kind
-    if isinstance(type_info, ObjectArrayTypeInfo):
-        element = from_avro(type_info.elem_type)
-        return lambda items: [None if item is None else element(item) for item in items]
-    if isinstance(type_info, MapTypeInfo):
-        element = from_avro(type_info.value_type)
-        return lambda items: {key: None if item is None else element(item) for key, item in items.items()}
-    if kind == "SQL_TIMESTAMP":
+    if type_info.kind == "SQL_TIMESTAMP":
         return without_zone
-    return lambda value: value
+    return _by_parts(type_info, from_avro)
 
 
-def to_avro(type_info: TypeInformation) -> Callable[[Any], Any]:
+def to_avro(type_info: TypeInformation) -> Convert:
     """What turns a value of the type into one that fastavro writes."""
     if isinstance(type_info, RowTypeInfo):
-        names = type_info.get_field_names()
-        fields_of = fields_reader(type_info)
-        fields = [
-            (name, to_avro(each)) for name, each in zip(names, type_info.get_field_types(), strict=True)
-        ]
-
-        def write(row: Any) -> dict[str, Any]:
-            return {
-                name: None if value is None else convert(value)
-                for (name, convert), value in zip(fields, fields_of(row), strict=True)
-            }
-
-        return write
-    kind = type_info.kind
-    if isinstance(type_info, ObjectArrayTypeInfo):
-        element = to_avro(type_info.elem_type)
-        return lambda items: [None if item is None else element(item) for item in items]
-    if isinstance(type_info, MapTypeInfo):
-        element = to_avro(type_info.value_type)
-        return lambda items: {key: None if item is None else element(item) for key, item in items.items()}
-    if kind == "SQL_TIMESTAMP":
+        return row_to_dict(type_info, to_avro)
+    if type_info.kind == "SQL_TIMESTAMP":
         return lambda value: value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
+    return _by_parts(type_info, to_avro)
+
+
+def _by_parts(type_info: TypeInformation, convert_of: Callable[[TypeInformation], Convert]) -> Convert:
+    if isinstance(type_info, ObjectArrayTypeInfo):
+        return each_item(convert_of(type_info.elem_type))
+    if isinstance(type_info, MapTypeInfo):
+        return each_value(convert_of(type_info.value_type))
     return lambda value: value

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from changelog_engine.errors import NotSupportedError
-from changelog_engine.formats.row_fields import fields_reader
+from changelog_engine.formats.parts import Convert, each_item, each_value, row_to_dict
 from changelog_engine.formats.texts import (
     bytes_text,
     from_text,
@@ -31,8 +31,6 @@ from changelog_engine.types import (
 from changelog_engine.types.basic import DOUBLE
 from changelog_engine.types.java_text import double_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
-
-Convert = Callable[[Any], Any]
 
 _WHOLE = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"})
 _THEMSELVES = _WHOLE | {"STRING", "BOOLEAN"}
@@ -246,43 +244,25 @@ def writer(type_info: TypeInformation, what: str) -> Convert:
     """
     kind = type_info.kind
     if isinstance(type_info, RowTypeInfo):
-        return _row_writer(type_info, what)
+        return row_to_dict(type_info, lambda field: writer(field, what))
     fit = type_info.fit
     if is_bytes(type_info):
         return lambda value: bytes_text(fit(value))
     if isinstance(type_info, ElementsTypeInfo):
-        element = writer(type_info.elem_type, what)
-        return lambda value: [None if item is None else element(item) for item in value]
+        return each_item(writer(type_info.elem_type, what))
     if isinstance(type_info, TupleTypeInfo):
         fields = [writer(field, what) for field in type_info.get_field_types()]
         return lambda value: [
             None if item is None else convert(item) for convert, item in zip(fields, value, strict=True)
         ]
     if isinstance(type_info, MapTypeInfo) and type_info.key_type.kind == "STRING":
-        element = writer(type_info.value_type, what)
-        return lambda value: {key: None if item is None else element(item) for key, item in value.items()}
+        return each_value(writer(type_info.value_type, what))
     if from_text(type_info) is None:
         raise NotSupportedError(f"{what}: JSON has no form for {type_info.name}")
     if kind == "FLOAT":
         fit = DOUBLE.fit  # as it was given, not with the digits of its 32 bits
     form = _FORMS.get(kind)
     return fit if form is None else lambda value: form(fit(value))
-
-
-def _row_writer(type_info: RowTypeInfo, what: str) -> Convert:
-    names = type_info.get_field_names()
-    fields_of = fields_reader(type_info)
-    fields = [
-        (name, writer(field, what)) for name, field in zip(names, type_info.get_field_types(), strict=True)
-    ]
-
-    def write(value: Any) -> dict[str, Any]:
-        return {
-            name: None if item is None else convert(item)
-            for (name, convert), item in zip(fields, fields_of(value), strict=True)
-        }
-
-    return write
 
 
 def _unbounded(value: int) -> int | orjson.Fragment:
