@@ -52,6 +52,12 @@ class StateEntries(Mapping[Any, Any]):
         found._entries = dict(entries)
         return found
 
+    def spread(self) -> Iterator[tuple[Any, str | None, Any]]:
+        """Key, namespace and value of each entry; the namespace is None where the state has none."""
+        for key, value in self._entries.values():
+            plain, namespace = key if self.namespaced else (key, None)
+            yield plain, namespace, value
+
     def _key(self, identity: KeyIdentity) -> Any:
         if not self.namespaced:
             return self.codec.key_of(identity)

@@ -19,7 +19,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
-from changelog_engine.graph.descriptions import DescribedState, key_type_of, map_key_type_of
+from changelog_engine.graph.descriptions import DescribedState, key_type_of, map_key_type_of, ttl_ms_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.ledger.ledger import Ledger
@@ -165,9 +165,9 @@ def _fold_at(
                 continue
             with _withholding(withheld, name, allow_pickle):
                 entries = _fold(tables, described, key_type)
-                ttl = described.get("ttl")
-                if ttl is not None:
-                    since = checkpoint.time_ms - ttl["ttl_ms"]
+                ttl_ms = ttl_ms_of(described)
+                if ttl_ms is not None:
+                    since = checkpoint.time_ms - ttl_ms
                     folded.accessed[name] = _entries(_live(entries, since, _TIME), described, key_type)
                     entries = _live(entries, since, _VALUE)
                 folded.states[name] = _entries(entries, described, key_type)
@@ -208,8 +208,9 @@ def fold_rows(
     """
     with refusing_objects():
         entries = _fold(tables, described, key_type)
-        if described.get("ttl") is not None:
-            entries = _live(entries, time_ms - described["ttl"]["ttl_ms"], _VALUE)
+        ttl_ms = ttl_ms_of(described)
+        if ttl_ms is not None:
+            entries = _live(entries, time_ms - ttl_ms, _VALUE)
         return _entries(entries, described, key_type)
 
 

@@ -26,7 +26,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSerializableError
-from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, keyed_operators
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, keyed_operators, ttl_ms_of
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.described import described_state
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
@@ -354,7 +354,7 @@ def _specs(operator: DescribedOperator, state: DescribedState) -> dict[str, Any]
         "key": operator.get("key_type"),
         "map_key": state.get("map_key_type"),
         "value": state["value_type"],
-        "ttl": state.get("ttl") is not None,
+        "ttl": ttl_ms_of(state) is not None,
     }
 
 

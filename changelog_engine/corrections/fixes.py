@@ -205,8 +205,7 @@ class _State:
         return self.changes
 
     def _each(self) -> Iterator[tuple[Any, str | None, Any, Any]]:
-        for key, value in self.entries.items():
-            plain, namespace = key if self.entries.namespaced else (key, None)
+        for plain, namespace, value in self.entries.spread():
             if self.kind is StateKind.MAP:
                 for map_key, held in value.items():
                     yield plain, namespace, map_key, held

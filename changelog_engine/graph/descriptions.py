@@ -73,3 +73,9 @@ def map_key_type_of(state: DescribedState) -> TypeInformation | None:
 def with_key_type(state: DescribedState, key_type: TypeSpec | None) -> DescribedState:
     """The state with the type of its keys, which stands with the operator in a row."""
     return {**state, "key_type": key_type}
+
+
+def ttl_ms_of(state: DescribedState) -> int | None:
+    """The time to live of the state's entries; None for one without."""
+    ttl = state.get("ttl")
+    return None if ttl is None else ttl["ttl_ms"]

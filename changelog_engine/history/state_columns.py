@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, key_type_of
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    key_type_of,
+    map_key_type_of,
+    ttl_ms_of,
+)
 from changelog_engine.history.names import literal
 from changelog_engine.history.pickles import pickled_type, untimed_sql
 from changelog_engine.history.sql_types import (
@@ -19,7 +25,6 @@ from changelog_engine.history.sql_types import (
     window_sql_type,
 )
 from changelog_engine.state.ttl import user_type
-from changelog_engine.types import type_of
 
 _TIME = pa.timestamp("us")
 _TIMED = literal(r"(?s)^\[(-?[0-9]+),(.*)\]$")  # the time of the last access, the user's value
@@ -90,17 +95,16 @@ class StateColumns:
     @staticmethod
     def of(operator: DescribedOperator, state: DescribedState) -> StateColumns:
         """From what a checkpoint says of an operator and its state."""
-        ttl = state.get("ttl")
-        map_key, namespace = state.get("map_key_type"), state.get("namespace")
+        namespace = state.get("namespace")
         return StateColumns(
             operator["uid"],
             state["name"],
             state["kind"],
             key_sql_type(key_type_of(operator)),
-            key_sql_type(type_of(map_key)) if state["kind"] == "map" else None,
+            key_sql_type(map_key_type_of(state)) if state["kind"] == "map" else None,
             None if namespace is None else window_sql_type(namespace),
             sql_type(user_type(state)),
-            None if ttl is None else ttl["ttl_ms"],
+            ttl_ms_of(state),
         )
 
     @property

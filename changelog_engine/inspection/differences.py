@@ -30,6 +30,7 @@ from changelog_engine.graph.descriptions import (
     keyed_operators,
     map_key_type_of,
     states_of,
+    ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.pickles import untimed
@@ -210,8 +211,7 @@ class _Described(NamedTuple):
 
     @property
     def ttl_ms(self) -> int | None:
-        ttl = None if self.state is None else self.state.get("ttl")
-        return None if ttl is None else ttl["ttl_ms"]
+        return None if self.state is None else ttl_ms_of(self.state)
 
     @property
     def declared(self) -> tuple[Any, ...]:
@@ -220,7 +220,7 @@ class _Described(NamedTuple):
         if of is None:
             return _TIMER, key_type
         types = [key_type, of["value_type"], of.get("map_key_type"), of.get("namespace")]
-        return of["kind"], *types, of.get("ttl") is not None
+        return of["kind"], *types, self.ttl_ms is not None
 
 
 class _Entries(NamedTuple):

@@ -27,6 +27,7 @@ from changelog_engine.graph.descriptions import (
     keyed_operators,
     map_key_type_of,
     states_of,
+    ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
@@ -504,8 +505,8 @@ class _Reader:
         fired: set[tuple[int, int | None]],
     ) -> Iterator[KeyChange]:
         values, accessed = self._values(columns, at, described)
-        ttl = described.get("ttl")
-        expiry = None if ttl is None else _Expiry(ttl["ttl_ms"], self._times)
+        ttl_ms = ttl_ms_of(described)
+        expiry = None if ttl_ms is None else _Expiry(ttl_ms, self._times)
         map_key_type = map_key_type_of(described)
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
         held = _HELD.get(described["kind"], _Held)(map_key_type)
@@ -590,7 +591,7 @@ class _Reader:
                     value_type,
                     self._allow_pickle,
                 )
-                if spec.get("ttl") is not None:  # pairs of the last access and the user's value
+                if ttl_ms_of(spec) is not None:  # pairs of the last access and the user's value
                     since = [
                         None if isinstance(value, Withheld) or not value else value[0] for value in values
                     ]

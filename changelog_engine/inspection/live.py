@@ -116,8 +116,7 @@ def _state(
     except NotSerializableError:
         return StateSample(replace(summary, withheld=OBJECT_KEYS), size)
     found = []
-    for key, value in entries.items():
-        plain, namespace = key if entries.namespaced else (key, None)
+    for plain, namespace, value in entries.spread():
         found.append(StateEntry(summary.operator, summary.state, plain, namespace, value))
     return StateSample(summary, size, tuple(found))
 

@@ -198,8 +198,7 @@ class StateOverTime:
         if rows.num_rows > _CONDENSED:
             rows = fold_state([rows])
         entries = fold_rows([rows], described, key_type, time_ms)
-        for key, value in entries.items():
-            plain, namespace = key if entries.namespaced else (key, None)
+        for plain, namespace, value in entries.spread():
             found.setdefault(codec.text(codec.identity(plain)), []).append((namespace, value))
         return found
 

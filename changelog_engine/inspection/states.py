@@ -13,6 +13,7 @@ from changelog_engine.graph.descriptions import (
     key_type_of,
     keyed_operators,
     map_key_type_of,
+    ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
@@ -244,7 +245,6 @@ def summary_of(operator: DescribedOperator, described: DescribedState) -> StateS
         operator: as in ``Checkpoint.operators``.
     """
     map_key = map_key_type_of(described)
-    ttl = described.get("ttl")
     return StateSummary(
         operator["uid"],
         described["name"],
@@ -254,7 +254,7 @@ def summary_of(operator: DescribedOperator, described: DescribedState) -> StateS
         value_type=user_type(described).name,
         map_key_type=None if map_key is None else map_key.name,
         window=described.get("namespace"),
-        ttl_ms=None if ttl is None else ttl["ttl_ms"],
+        ttl_ms=ttl_ms_of(described),
     )
 
 
@@ -305,8 +305,7 @@ def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[S
     found = []
     for (uid, name), entries in folded.states.items():
         wanted = None if identities is None else frozenset(identities)
-        for key, value in entries.items():
-            plain, namespace = key if entries.namespaced else (key, None)
+        for plain, namespace, value in entries.spread():
             if wanted is None or entries.codec.identity(plain) in wanted:
                 found.append(StateEntry(uid, name, plain, namespace, value))
     return found

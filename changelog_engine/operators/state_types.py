@@ -12,7 +12,13 @@ from typing import Any
 
 from changelog_engine.changelog.conversion import DROPPED, TypeVersions, Version, versions_of
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.descriptions import DescribedState, TypeSpec, map_key_type_of, with_key_type
+from changelog_engine.graph.descriptions import (
+    DescribedState,
+    TypeSpec,
+    map_key_type_of,
+    ttl_ms_of,
+    with_key_type,
+)
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.ttl import stored_type
 from changelog_engine.types import TypeInformation, Types, type_from_spec
@@ -79,7 +85,7 @@ def restored_versions(
     declared: DescribedState = json.loads(
         json.dumps(with_key_type(describe(spec), None if key_type is None else key_type.spec()))
     )
-    had, has = found.get("ttl") is not None, spec.ttl is not None
+    had, has = ttl_ms_of(found) is not None, spec.ttl is not None
     if had != has:
         words = ("with", "without") if had else ("without", "with")
         raise RestoreError(

@@ -20,7 +20,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.canonical import canonical_text
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, map_key_type_of
+from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, map_key_type_of, ttl_ms_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
@@ -103,7 +103,7 @@ def types_of(operators: list[DescribedOperator]) -> StateTypes:
             specs[operator["uid"], state["name"]] = StateSpec(
                 state["name"],
                 StateKind(state["kind"]),
-                value_type if state.get("ttl") is None else TimedType(value_type),
+                value_type if ttl_ms_of(state) is None else TimedType(value_type),
                 map_key_type_of(state),
             )
     return StateTypes(specs, keys)

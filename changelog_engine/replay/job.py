@@ -20,7 +20,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
 from changelog_engine.errors import RestoreError, UserFunctionError
-from changelog_engine.graph.descriptions import states_of
+from changelog_engine.graph.descriptions import states_of, ttl_ms_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
 from changelog_engine.in_process.capture import capture_job
@@ -273,7 +273,7 @@ def notes_of(graph: JobGraph, checkpoints: list[Checkpoint]) -> list[str]:
         checkpoints: that are replayed.
     """
     notes, end = [], checkpoints[-1]
-    if any("ttl" in state for operator, state in states_of(end.operators)):
+    if any(ttl_ms_of(state) is not None for _, state in states_of(end.operators)):
         notes.append(
             "state with a time to live: the clock of a replay stands at the time of each checkpoint, so entries may expire "
             "earlier or later than recorded"
