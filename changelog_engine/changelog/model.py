@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.readable import iso
 
 FORMAT_VERSION = 1
+SHARED = "shared"  # in the small state of a stage, beside its subtasks: what all of these have alike
 _INPUTS = "inputs"  # of a subtask's small state
 _ENGINE_NAMES = (_INPUTS, "log", "sinks")  # in it, which uids may be as well
 
@@ -100,7 +102,8 @@ class Checkpoint(Displayed):
         parts: how many parts it commits.
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
         sources: source uid -> split id -> [position, finished].
-        operator_state: stage uid -> subtask -> small non-keyed state (watermarks), JSON.
+        operator_state: stage uid -> subtask -> small non-keyed state (watermarks), JSON; and -> ``SHARED`` -> uid -> broadcast
+            state.
         operators: those of the job, with their states.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
@@ -125,6 +128,23 @@ class Checkpoint(Displayed):
     finished: bool = False
     stopped: bool = False
     figures: dict[str, Any] = field(default_factory=dict)
+
+    def small_states(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
+        """Stage uid, subtask and small state of each subtask, without what all have alike."""
+        for stage, subtasks in self.operator_state.items():
+            for subtask, state in subtasks.items():
+                if subtask != SHARED:
+                    yield stage, int(subtask), state
+
+    def small_state(self, stage: str, subtask: int) -> dict[str, Any]:
+        """The small state of one subtask; empty where it has none."""
+        found: dict[str, Any] = self.operator_state.get(stage, {}).get(str(subtask), {})
+        return found
+
+    def shared_state(self, stage: str) -> dict[str, Any]:
+        """What all subtasks of a stage have alike: uid -> broadcast state."""
+        found: dict[str, Any] = self.operator_state.get(stage, {}).get(SHARED, {})
+        return found
 
     @property
     def rows_are(self) -> str:
@@ -186,7 +206,7 @@ class Checkpoint(Displayed):
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
         for subtasks in document.get("operator_state", {}).values():
             for subtask, state in subtasks.items():
-                if subtask.isdigit() and isinstance(state.get(_INPUTS), str):  # the subtask that has the same
+                if subtask != SHARED and isinstance(state.get(_INPUTS), str):  # the subtask that has the same
                     state[_INPUTS] = subtasks[state[_INPUTS]][_INPUTS]
         return Checkpoint(**document)
 
@@ -202,14 +222,14 @@ def _inputs_once(subtasks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any
     A stage has an input of each subtask before it, so that a row would grow by the square of the parallelism.
     """
     first = next(
-        (subtask for subtask in subtasks if subtask.isdigit() and _INPUTS in subtasks[subtask]), None
+        (subtask for subtask in subtasks if subtask != SHARED and _INPUTS in subtasks[subtask]), None
     )
     if first is None:
         return subtasks
     known = subtasks[first][_INPUTS]
     return {
         subtask: {**state, _INPUTS: first}
-        if subtask.isdigit() and subtask != first and state.get(_INPUTS) == known
+        if subtask not in (SHARED, first) and state.get(_INPUTS) == known
         else state
         for subtask, state in subtasks.items()
     }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment, small_name
+from changelog_engine.changelog.model import SHARED, Attempt, Checkpoint, Part, Segment, small_name
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.clock import wall_s
 from changelog_engine.codec.arrow_columns import without_dictionary
@@ -32,7 +32,6 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At, checkpoint_at
-from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.source import with_ends
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.state import mutation_log

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.model import SHARED, Checkpoint
 from changelog_engine.connectors.protocols import SourceOfParts
 from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
@@ -22,7 +22,7 @@ from changelog_engine.graph.descriptions import (
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
-from changelog_engine.operators.broadcast import SHARED, TYPES
+from changelog_engine.operators.broadcast import TYPES
 from changelog_engine.operators.state_types import restored_versions, same_type, type_name
 from changelog_engine.types import Types
 from changelog_engine.windowing.namespaces import window_codec
@@ -101,7 +101,7 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
         "start empty with changelog.restore=none, or leave that state behind by starting from a savepoint with "
         "execution.state-recovery.ignore-unclaimed-state=true"
     )
-    broadcast = {uid for subtasks in checkpoint.operator_state.values() for uid in subtasks.get(SHARED, ())}
+    broadcast = {uid for stage in checkpoint.operator_state for uid in checkpoint.shared_state(stage)}
     for operator in checkpoint.operators:
         uid = operator["uid"]
         if "states" not in operator and uid not in broadcast:
@@ -165,15 +165,9 @@ def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
         if found is not None:
             restored_versions(uid, found, spec, stage.key_type)
     for stage, node, spec in _broadcast_states(plan):
-        types = _shared(checkpoint, stage.uid).get(plan.uids[node.id], {}).get(TYPES, {})
+        types = checkpoint.shared_state(stage.uid).get(plan.uids[node.id], {}).get(TYPES, {})
         if spec.name in types:
             restored_versions(node.label, types[spec.name], replace(spec, ttl=None), None)
-
-
-def _shared(checkpoint: Checkpoint, stage: str) -> dict[str, Any]:
-    """What all subtasks of a stage have alike, by uid."""
-    found: dict[str, Any] = checkpoint.operator_state.get(stage, {}).get(SHARED, {})
-    return found
 
 
 def _broadcast_states(plan: JobPlan) -> Iterator[tuple[Stage, Node, StateSpec]]:

@@ -10,7 +10,6 @@ from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.pace import Pace
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.small_state import merged_state
-from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochOrder
 
 
@@ -60,6 +59,7 @@ class EpochOrders:
         committed = 0 if checkpointer is None else checkpointer.committed_epoch
         # Whether a subtask without state can take the restore point's.
         restores = epoch.number == committed + 1
+        restored = last if restores else None
         prepared = (start.prepared if last is None else last) if restores else None
         common = EpochOrder(
             run=job.id,
@@ -69,7 +69,7 @@ class EpochOrders:
             kind=epoch.kind,
             committed_epoch=committed,
             restore=None if checkpointer is None else checkpointer.point,
-            restored_operators=[] if last is None or not restores else last.operators,
+            restored_operators=[] if restored is None else restored.operators,
             operator_state={},
             shared_state={},
             checkpoint_id=0 if checkpointer is None else checkpointer.next_id + _checkpoints(before),
@@ -85,12 +85,12 @@ class EpochOrders:
 
         def order(stage: int, subtask: int) -> EpochOrder:
             planned = job.plan.stages[stage]
-            kept = {} if last is None or not restores else last.operator_state.get(planned.uid, {})
+            kept = {} if restored is None else restored.small_state(planned.uid, subtask)
             merged = self._merged.get(planned.uid) if restores and last is start.checkpoint else None
             sinks, beside = ({}, {}) if prepared is None else job.sinks.restored(prepared, planned, subtask)
             return common._replace(
-                operator_state=kept.get(str(subtask), {}) if merged is None else merged,
-                shared_state=kept.get(SHARED, {}),
+                operator_state=kept if merged is None else merged,
+                shared_state={} if restored is None else restored.shared_state(planned.uid),
                 # Sources without positions to read have ended, and say so by the largest watermark.
                 positions={}
                 if epoch.drains or ahead

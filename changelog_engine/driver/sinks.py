@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.model import SHARED, Checkpoint
 from changelog_engine.connectors.protocols import CommittingSink, Prepared, RestoredSink, SinkContext
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import Node, NodeKind
@@ -103,9 +103,7 @@ def prepared_sinks(checkpoint: Checkpoint) -> list[str]:
     """Uids of the sinks of which a checkpoint keeps something to commit."""
     found = {
         uid
-        for subtasks in checkpoint.operator_state.values()
-        for subtask, state in subtasks.items()
-        if subtask.isdigit()
+        for _, _, state in checkpoint.small_states()
         for uid, kept in state.get(_KEPT, {}).items()
         if kept["committables"]
     }
@@ -126,7 +124,7 @@ def with_sinks(
     for stage, subtasks in operator_state.items():
         for subtask, state in subtasks.items():
             mine = dict(state) if stage in stages else {}
-            if subtask.isdigit():
+            if subtask != SHARED:
                 mine.pop(_KEPT, None)
                 sinks = {uid: sink for uid, sink in state.get(_KEPT, {}).items() if uid in uids}
                 if sinks:
@@ -139,9 +137,8 @@ def with_sinks(
 def kept_of(checkpoint: Checkpoint, uid: str) -> list[RestoredSink]:
     """What a checkpoint keeps of a sink, by subtask."""
     found = []
-    for subtasks in checkpoint.operator_state.values():
-        for subtask, state in subtasks.items():
-            kept: dict[str, Any] | None = state.get(_KEPT, {}).get(uid) if subtask.isdigit() else None
-            if kept is not None:
-                found.append(RestoredSink(int(subtask), Prepared(kept["committables"], kept["state"])))
+    for _, subtask, state in checkpoint.small_states():
+        kept = state.get(_KEPT, {}).get(uid)
+        if kept is not None:
+            found.append(RestoredSink(subtask, Prepared(kept["committables"], kept["state"])))
     return sorted(found, key=lambda sink: sink.subtask)

@@ -15,7 +15,6 @@ from changelog_engine.changelog.model import Checkpoint, small_name
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.described import parallelism_of
-from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.inputs import merged_inputs
 from changelog_engine.operators.stateless import merged_times
 
@@ -34,8 +33,7 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, A
     for stage in plan.stages:
         if before.get(stage.uid, stage.parallelism) == stage.parallelism:
             continue
-        kept = checkpoint.operator_state.get(stage.uid, {})
-        subtasks = [state for subtask, state in kept.items() if subtask != SHARED]
+        subtasks = [state for uid, _, state in checkpoint.small_states() if uid == stage.uid]
         merged = found[stage.uid] = {}
         inputs = [state["inputs"] for state in subtasks if "inputs" in state]
         if inputs:

@@ -325,12 +325,13 @@ def _positions(checkpoint: Checkpoint) -> list[SourcePosition]:
 
 
 def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
+    inputs_of: dict[str, list[dict[str, Any]]] = {}
+    for uid, _, state in checkpoint.small_states():
+        if "inputs" in state:
+            inputs_of.setdefault(uid, []).append(state["inputs"])
     found = []
-    for uid, subtasks in checkpoint.operator_state.items():
-        inputs = [state["inputs"] for name, state in subtasks.items() if name.isdigit() and "inputs" in state]
+    for uid, inputs in inputs_of.items():
         times = [each.get("current") for each in inputs]
-        if not times:
-            continue
         known = [time for time in times if isinstance(time, int)]
         least = min(known) if len(known) == len(times) and min(known) > -(2**62) else None
         ended = least == _END_OF_TIME

@@ -363,10 +363,9 @@ def _hull(shapes: set[tuple[int, int]], subtask: int) -> Bounds | None:
 def positions(checkpoint: Checkpoint) -> dict[tuple[str, int], Position]:
     """What each subtask, by its stage's uid, had committed with a checkpoint, in the checkpoint's attempt."""
     return {
-        (uid, int(subtask)): Position(*state["log"])
-        for uid, subtasks in checkpoint.operator_state.items()
-        for subtask, state in subtasks.items()
-        if subtask.isdigit() and "log" in state  # of broadcast state it is a uid
+        (uid, subtask): Position(*state["log"])
+        for uid, subtask, state in checkpoint.small_states()
+        if "log" in state
     }
 
 

@@ -34,7 +34,6 @@ from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
 from changelog_engine.types import TypeInformation
 
-SHARED = "shared"  # where a checkpoint keeps, for each stage, what all of its subtasks have alike
 TYPES = "__types"  # beside the states of a snapshot, as checkpoints describe them
 
 

@@ -25,7 +25,6 @@ from changelog_engine.driver.small_state import merged_state
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
-from changelog_engine.operators.broadcast import SHARED
 from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport
 from changelog_engine.operators.source import ends_of
 from changelog_engine.operators.store import KeyedStore
@@ -156,7 +155,7 @@ class ReplayRun:
         self, stage: Stage, subtask: int, checkpoint: Checkpoint, ends: Ends, barrier: bool
     ) -> EpochOrder:
         start, first = self._start, self._epoch == 1
-        small = {} if start is None else start.operator_state.get(stage.uid, {})
+        small = {} if start is None else start.small_state(stage.uid, subtask)
         return EpochOrder(
             run="replay",
             attempt=self._attempt,
@@ -166,8 +165,8 @@ class ReplayRun:
             committed_epoch=0,
             restore=self._point,
             restored_operators=start.operators if first and start is not None else [],
-            operator_state=self._merged.get(stage.uid, small.get(str(subtask), {})),
-            shared_state=small.get(SHARED, {}),
+            operator_state=self._merged.get(stage.uid, small),
+            shared_state={} if start is None else start.shared_state(stage.uid),
             checkpoint_id=checkpoint.id,
             positions=self._positions(stage, subtask, ends),
             max_records=_ALL,
@@ -232,11 +231,10 @@ def plan_of(graph: JobGraph, recorded: Checkpoint) -> JobPlan:
 def _epoch_ends(checkpoint: Checkpoint) -> Iterator[Ends]:
     """Where the epochs before the checkpoint's last one ended: splits that moved, by source."""
     epochs: dict[int, Ends] = {}
-    for subtasks in checkpoint.operator_state.values():
-        for name, states in subtasks.items():
-            for uid in checkpoint.sources if name != SHARED else ():
-                for number, moved in ends_of(states.get(small_name(uid))):
-                    splits = {split: (at, done) for split, (at, done) in moved.items()}
-                    epochs.setdefault(number, {}).setdefault(uid, {}).update(splits)
+    for _, _, states in checkpoint.small_states():
+        for uid in checkpoint.sources:
+            for number, moved in ends_of(states.get(small_name(uid))):
+                splits = {split: (at, done) for split, (at, done) in moved.items()}
+                epochs.setdefault(number, {}).setdefault(uid, {}).update(splits)
     for number in sorted(epochs):
         yield epochs[number]

@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changelog_engine.changelog.model import Checkpoint, Part, Segment
+from changelog_engine.changelog.model import SHARED, Checkpoint, Part, Segment
 from changelog_engine.clock import wall_ms
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ChangelogEngineError, ConfigurationError
@@ -27,7 +27,7 @@ from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import attempt_of_this_process
-from changelog_engine.operators.broadcast import SHARED, BroadcastStates
+from changelog_engine.operators.broadcast import BroadcastStates
 from changelog_engine.operators.state_types import describe
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint_at, open_savepoint
 from changelog_engine.savepoints.given_tables import batches, is_spark_frame
