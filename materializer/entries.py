@@ -99,7 +99,5 @@ class StateEntries(Mapping[Any, Any]):
             return NotImplemented
         return len(self) == len(other) and all(key in self and self[key] == other[key] for key in other)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         return "{" + ", ".join(f"{key!r}: {value!r}" for key, value in self._entries.values()) + "}"

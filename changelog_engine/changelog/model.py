@@ -102,8 +102,8 @@ class Checkpoint(Displayed):
         parts: how many parts it commits.
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
         sources: source uid -> split id -> [position, finished].
-        operator_state: stage uid -> subtask -> small non-keyed state (watermarks), JSON; beside the subtasks ``SHARED``: uid ->
-            broadcast state.
+        operator_state: stage uid -> subtask -> small non-keyed state (watermarks), JSON; and ``SHARED`` among the subtasks:
+            uid -> broadcast state.
         operators: those of the job, with their states.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.

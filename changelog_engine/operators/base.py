@@ -151,19 +151,20 @@ class OutputType:
                     "filter(lambda value: value is not None), or give a value that stands for none"
                 )
             if self.frozen is not None:
-                self._refuse_held(values)
+                self._refuse_held(values, self.frozen)
             return [declared.check(value) for value in values]
         except TypeMismatchError as error:
             raise TypeMismatchError(
                 f"output of operator {self.name!r}: {error}. Declare the type it has in output_type, or convert the value"
             ) from None
 
-    def _refuse_held(self, values: list[Any]) -> None:
+    @staticmethod
+    def _refuse_held(values: list[Any], frozen: type) -> None:
         for value, count in zip(values, _counts(values), strict=True):
-            if count > _HELD_HERE and type(value) is not self.frozen and value is not None:
+            if count > _HELD_HERE and type(value) is not frozen and value is not None:
                 raise TypeMismatchError(
                     f"{shown(value)} is a {type(value).__name__}, which something else holds and may have changed since, "
-                    f"among elements that are a {self.frozen.__name__}. Give a copy"  # type: ignore[union-attr]
+                    f"among elements that are a {frozen.__name__}. Give a copy"
                 )
 
 

@@ -21,7 +21,7 @@ from changelog_engine.graph.descriptions import (
 )
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.ttl import stored_type
-from changelog_engine.types import TypeInformation, Types, type_from_spec
+from changelog_engine.types import TupleTypeInfo, TypeInformation, Types, type_from_spec
 from changelog_engine.types.widening import is_wider_integer, widening
 
 REMEDY = (
@@ -132,7 +132,10 @@ def _converted(version: Version, spec: StateSpec) -> Version | None:
     if version.type.spec() == stored_type(spec).spec():
         return version
     timed = spec.ttl is not None
-    old = version.type.get_field_types()[1] if timed else version.type  # type: ignore[attr-defined]
+    old = version.type
+    if timed:
+        assert isinstance(old, TupleTypeInfo)
+        old = old.get_field_types()[1]
     if spec.migration is not None:
         return version._replace(convert=_stored(_migrated(spec), timed), rewrites=True)
     wider = widening(old, spec.value_type)

@@ -377,47 +377,39 @@ class Entries:
             step.reads.update(dict.fromkeys(found))
 
 
-class _Keys(list[Any]):
-    """The keys of a log's mutations, which tell of each."""
-
-    __slots__ = ("_entries",)
+class _Telling(list[Any]):
+    """A column of a log that tells of each item."""
 
     def __init__(self, entries: Entries) -> None:
         super().__init__()
         self._entries = entries
 
+    def extend(self, items: Any) -> None:
+        for item in items:
+            self.append(item)
+
+
+class _Keys(_Telling):
+    """The keys of a log's mutations."""
+
     def append(self, key: Any) -> None:
         super().append(key)
         self._entries.note(key, len(self) - 1)
-
-    def extend(self, keys: Any) -> None:
-        for key in keys:
-            self.append(key)
 
     def clear(self) -> None:
         self._entries.settle()
         super().clear()
 
 
-class _Operations(list[str]):
-    """The operations of a log's mutations, which tell of each; what else there is of a mutation was logged before."""
-
-    __slots__ = ("_entries",)
-
-    def __init__(self, entries: Entries) -> None:
-        super().__init__()
-        self._entries = entries
+class _Operations(_Telling):
+    """The operations of a log's mutations; what else there is of a mutation was logged before."""
 
     def append(self, operation: str) -> None:
         super().append(operation)
         self._entries.note_operation(operation, len(self) - 1)
 
-    def extend(self, operations: Any) -> None:
-        for operation in operations:
-            self.append(operation)
 
-
-class _TracedCell(LoggingCell):
+class _Traced(CellHandle):
     entries: Entries
 
     def value(self) -> Any:
@@ -426,13 +418,12 @@ class _TracedCell(LoggingCell):
         return found
 
 
-class _TracedCopyingCell(CopyingCell):
-    entries: Entries
+class _TracedCell(_Traced, LoggingCell):
+    pass
 
-    def value(self) -> Any:
-        found = super().value()
-        self.entries.read(self._cursor.key, found is not None)
-        return found
+
+class _TracedCopyingCell(_Traced, CopyingCell):
+    pass
 
 
 class _TracedList(ListHandle):

@@ -14,10 +14,11 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 _ENGINES = "changelog_engine"
-_STYLES = {
+_Style = Literal["%", "{", "$"]
+_STYLES: dict[type, _Style] = {
     logging.PercentStyle: "%",
     logging.StrFormatStyle: "{",
     logging.StringTemplateStyle: "$",
@@ -30,12 +31,12 @@ class Format:
 
     fmt: str | None = None
     datefmt: str | None = None
-    style: str = "%"
+    style: _Style = "%"
     to_stdout: bool = False
 
     def formatter(self) -> logging.Formatter:
         """As the handlers of ``logging`` have it."""
-        return logging.Formatter(self.fmt, self.datefmt, self.style)  # type: ignore[arg-type]
+        return logging.Formatter(self.fmt, self.datefmt, self.style)
 
 
 class _Handler(logging.StreamHandler[Any]):
@@ -114,7 +115,7 @@ def _format_of(handlers: list[logging.Handler]) -> Format | None:
     # A handler or formatter of somebody's own may have none of this.
     stream = getattr(first, "stream", None) if isinstance(first, logging.StreamHandler) else None
     to_stdout = stream is not None and any(stream is each for each in (sys.stdout, sys.__stdout__))
-    style = _STYLES.get(type(getattr(given, "_style", None)))  # type: ignore[arg-type]
+    style = _STYLES.get(type(getattr(given, "_style", None)))
     fmt, datefmt = getattr(given, "_fmt", None), getattr(given, "datefmt", None)
     if style is None or type(fmt) is not str or type(datefmt) not in (str, type(None)):
         return Format(to_stdout=to_stdout)

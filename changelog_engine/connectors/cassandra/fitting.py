@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import ipaddress
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Iterable, Mapping, Sized
 from decimal import Decimal
 from typing import Any
 
@@ -142,9 +142,9 @@ def _of_sequence(part: Check | None, unique: bool) -> Check:
     return check
 
 
-def _twice(items: Sized) -> list[Any]:
+def _twice(items: Iterable[Any]) -> list[Any]:
     """The first item that equals one before it, if there is one."""
-    values: list[Any] = list(items)  # type: ignore[call-overload]
+    values: list[Any] = list(items)
     with contextlib.suppress(TypeError):  # an item that has no hash
         if len(set(values)) == len(values):
             return []
