@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from changelog_engine.changelog.model import Segment
-from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.changelog.row_files import Index, Numbers
+from changelog_engine.changelog.segments import after, on_lineage, up_to
 from changelog_engine.ledger.lineage import Lineage
 
 Mask = npt.NDArray[np.bool_]
@@ -142,11 +142,7 @@ class _Chains:
         attempt = self._lineage.checkpoints[checkpoint].attempt
         if attempt not in self._read:
             self._read[attempt] = self._lineage.checkpoint(self._newest[attempt]).lineage
-        return tuple(
-            segment._replace(last=min(segment.last, checkpoint))
-            for segment in self._read[attempt]
-            if segment.first <= checkpoint
-        )
+        return up_to(self._read[attempt], checkpoint)
 
 
 def _runs(attempts: Numbers, ids: Numbers) -> dict[int, tuple[int, int]]:
@@ -206,5 +202,4 @@ def _base(snapshots: set[tuple[int, int]], line: tuple[Segment, ...]) -> tuple[i
 
 def _after(base: tuple[int, int] | None, line: tuple[Segment, ...]) -> set[Segment]:
     """The runs of a lineage after a snapshot."""
-    start = 0 if base is None else base[0]
-    return {segment._replace(first=max(segment.first, start + 1)) for segment in line if segment.last > start}
+    return set(after(line, 0 if base is None else base[0]))

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import operators_of
+from changelog_engine.changelog.segments import after
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
@@ -138,7 +139,7 @@ def _operators(
 ) -> set[str]:
     """All that have rows, those included that the job has no more: by rows of checkpoints, by the snapshot's, by footers."""
     operators = {piece.operator for piece, _ in base if piece.operator is not None}
-    ends = [segment.last for segment in checkpoint.lineage if segment.last > (found.checkpoint or 0)]
+    ends = [segment.last for segment in after(checkpoint.lineage, found.checkpoint or 0)]
     for row in (checkpoint, *(ledger.lineage.checkpoint(identity) for identity in ends)):
         operators.update(operator["uid"] for operator in keyed_operators(row.operators))
     unnamed = [file for piece, file in base if piece.operator is None]

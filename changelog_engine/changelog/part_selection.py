@@ -1,4 +1,4 @@
-"""Files of mutations as a table's list of files shows them, and what is on a lineage.
+"""Files of mutations as a table's list of files shows them.
 
 Invariants:
     * What the list says of a file besides its name is a hint: the ledger decides by what checksums cover.
@@ -6,7 +6,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from changelog_engine.changelog.log_files import (
     part_name,
 )
 from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.segments import before
 
 _COLUMNS = (
     "path",
@@ -135,26 +136,10 @@ def _parts_of_pack(
         )
 
 
-def on_lineage(lineage: Iterable[Segment], attempt: int, checkpoint: int) -> bool:
-    """Whether an attempt's checkpoint is on the lineage."""
-    return any(s.attempt == attempt and s.first <= checkpoint <= s.last for s in lineage)
-
-
-def attempt_of(lineage: Iterable[Segment], checkpoint: int) -> int | None:
-    """Whose attempt made the lineage's checkpoint, or None when it isn't on it."""
-    return next((s.attempt for s in lineage if s.first <= checkpoint <= s.last), None)
-
-
-def before(lineage: Sequence[Segment], checkpoint: int) -> int | None:
-    """The newest checkpoint of the lineage before this one."""
-    ids = [min(s.last, checkpoint - 1) for s in lineage if s.first < checkpoint]
-    return max(ids, default=None)
-
-
 def restore_hint(lineage: Sequence[Segment], checkpoint: int) -> str:
     """What to do when a part of this checkpoint can't be used."""
     previous = before(lineage, checkpoint)
-    if previous is None:
+    if not previous:
         return "No earlier checkpoint can be restored: start empty with changelog.restore = none. Nothing was changed"
     return (
         f"The last checkpoint that can still be restored is {previous}: set changelog.restore = {previous}. "

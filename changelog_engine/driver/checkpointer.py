@@ -12,6 +12,7 @@ import logging
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import SHARED, Checkpoint, Part, RestorePoint, Segment, small_name
+from changelog_engine.changelog.segments import extend
 from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.driver.compatibility import describe_operators, learn
 from changelog_engine.driver.epoch import Epoch
@@ -22,7 +23,6 @@ from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import Journal
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.descriptions import DescribedState, keyed_operators
-from changelog_engine.ledger.lineage import extend
 from changelog_engine.operators.messages import EpochReport
 from changelog_engine.operators.source import ends_of, with_ends
 

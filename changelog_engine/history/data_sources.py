@@ -43,6 +43,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from changelog_engine.changelog import segments
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, Segment
@@ -555,8 +556,8 @@ def _check_schema(what: str, schema: StructType, columns: Sequence[ViewColumn]) 
 
 def _gaps(line: Sequence[Segment], after: int, there: Sequence[int]) -> Iterator[tuple[int, int]]:
     """The checkpoints of a lineage after one of it that are not there, as first and last of each range."""
-    for run in line:
-        begin = max(run.first, after + 1)
+    for run in segments.after(line, after):
+        begin = run.first
         for number in (*there[bisect_left(there, begin) : bisect_right(there, run.last)], run.last + 1):
             if begin < number:
                 yield begin, number - 1

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.changelog.rows import CHECKPOINT
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.history.catalog import CHANGELOG_TABLE, Catalog, inline_rows
 from changelog_engine.history.pickles import pickled_type
+from changelog_engine.history.rows_sql import on_lineage_sql
 from changelog_engine.history.sql_types import time_of
 from changelog_engine.history.tables import Tables
 
@@ -50,20 +51,12 @@ def queries(
     }
 
 
-def _on_lineage(checkpoint: Checkpoint, number: str) -> str:
-    runs = [
-        f"(attempt = {run.attempt} AND {number} BETWEEN {run.first} AND {run.last})"
-        for run in checkpoint.lineage
-    ]
-    return f"({' OR '.join(runs)})"
-
-
 def _mutations(catalog: Catalog, tables: Tables, checkpoint: Checkpoint) -> str:
     rows = catalog.rows_of(CHANGELOG_TABLE, tables.log_files())
     return (
         "SELECT checkpoint_id, attempt, sequence, operator, state, key_group, key, namespace, map_key, operation, value, "
         f"{pickled_type('payload')} AS pickled_type, length(payload) AS pickled_bytes, event_time, "
-        f"{_on_lineage(checkpoint, 'checkpoint_id')} AS on_lineage FROM ({rows}) WHERE sequence IS NOT NULL"
+        f"{on_lineage_sql(checkpoint.lineage, 'checkpoint_id')} AS on_lineage FROM ({rows}) WHERE sequence IS NOT NULL"
     )
 
 
@@ -71,7 +64,7 @@ def _checkpoints(catalog: Catalog, tables: Tables, checkpoint: Checkpoint) -> st
     rows = catalog.rows_of(CHANGELOG_TABLE, tables.row_files())
     documents = f"SELECT from_json(value, '{_DOCUMENT}') AS d FROM ({rows}) WHERE operation = '{CHECKPOINT}'"
     return (
-        f"SELECT *, {_on_lineage(checkpoint, 'id')} AS on_lineage FROM (SELECT d.id, d.attempt, d.parent, "
+        f"SELECT *, {on_lineage_sql(checkpoint.lineage, 'id')} AS on_lineage FROM (SELECT d.id, d.attempt, d.parent, "
         f"{time_of('d.time_ms')} AS time, d.duration_ms, d.parts, d.rows, d.bytes, d.snapshot, {_SOURCES} AS sources, "
         f"d.finished, d.stopped FROM ({documents}))"
     )

@@ -47,6 +47,12 @@ class Times:
         return f"CASE WHEN {checkpoint} >= {self.first} THEN {found} END"
 
 
+def on_lineage_sql(lineage: tuple[Segment, ...], checkpoint: str) -> str:
+    """SQL of whether a row is on a lineage, from SQL of its checkpoint's id."""
+    runs = [f"(attempt = {s.attempt} AND {checkpoint} BETWEEN {s.first} AND {s.last})" for s in lineage]
+    return f"({' OR '.join(runs)})"
+
+
 def rows_sql(base: str | None, log: str, snapshot: int | None, lineage: tuple[Segment, ...]) -> str:
     """A query of the rows of a selection, with ``is_base`` for those of the snapshot.
 
@@ -60,8 +66,7 @@ def rows_sql(base: str | None, log: str, snapshot: int | None, lineage: tuple[Se
     if snapshot is not None:
         conditions.append(f"checkpoint_id > {snapshot}")
     if lineage:
-        runs = [f"(attempt = {s.attempt} AND checkpoint_id BETWEEN {s.first} AND {s.last})" for s in lineage]
-        conditions.append(f"({' OR '.join(runs)})")
+        conditions.append(on_lineage_sql(lineage, "checkpoint_id"))
     columns = ", ".join(COLUMN_NAMES)
     rows = f"SELECT {columns}, false AS is_base FROM ({log}) WHERE {' AND '.join(conditions)}"
     if base is None:

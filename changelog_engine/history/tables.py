@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_reader import check_bytes
-from changelog_engine.changelog.part_selection import PartFile, on_lineage
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.job_path import open_job

@@ -16,10 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.changelog import segments
 from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
+from changelog_engine.changelog.segments import last_of
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
@@ -177,7 +179,8 @@ def differences(
     known = open_ledger(path)
     first, second = (open_other(path, text, known) for text in (before, after))
     same_job = first.ledger.storage.root == second.ledger.storage.root
-    common = _common(first.checkpoint, second.checkpoint) if same_job else None
+    lines = first.checkpoint.lineage, second.checkpoint.lineage
+    common = (last_of(segments.common(*lines)) or None) if same_job else None
     shapes = [_described(point.checkpoint) for point in (first, second)]
     wanted = [name for name in dict.fromkeys([*shapes[0], *shapes[1]]) if operator in (None, name[0])]
     if operator is not None and not wanted:
@@ -240,18 +243,6 @@ def _described(checkpoint: Checkpoint) -> dict[tuple[str, str], _Described]:
     }
     for operator in keyed_operators(checkpoint.operators):
         found |= {(operator["uid"], name): _Described(operator, None) for name in TIMER_STATES.values()}
-    return found
-
-
-def _common(first: Checkpoint, second: Checkpoint) -> int | None:
-    """The newest checkpoint on both lineages."""
-    found = None
-    for one, two in zip(first.lineage, second.lineage, strict=False):
-        if (one.attempt, one.first) != (two.attempt, two.first):
-            break
-        found = min(one.last, two.last)
-        if one.last != two.last:
-            break
     return found
 
 

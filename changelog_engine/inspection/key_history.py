@@ -17,6 +17,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_rows
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_filter import OfKeys
+from changelog_engine.changelog.segments import segment_of
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import ChangelogEngineError, RestoreError
@@ -605,10 +606,8 @@ class _Reader:
 
     def _end_of(self, checkpoint: int) -> int:
         """The newest checkpoint of the lineage that the same attempt wrote: its row says the types."""
-        return next(
-            (run.last for run in self._checkpoint.lineage if run.first <= checkpoint <= run.last),
-            self._checkpoint.id,
-        )
+        found = segment_of(self._checkpoint.lineage, checkpoint)
+        return self._checkpoint.id if found is None else found.last
 
     def _spec(self, described: DescribedState, end: int) -> DescribedState:
         if end == self._checkpoint.id or end not in self._ledger.lineage.checkpoints:

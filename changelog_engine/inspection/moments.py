@@ -24,7 +24,7 @@ from changelog_engine.changelog.condensing import DICTIONARIES
 from changelog_engine.changelog.fold import group_by_state, timers_of
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
-from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, CorruptChangelogError, NotSerializableError

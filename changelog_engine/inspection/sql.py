@@ -20,8 +20,8 @@ import pyarrow as pa
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.part_selection import on_lineage
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
 from changelog_engine.graph.descriptions import DescribedOperator, keyed_operators, states_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS

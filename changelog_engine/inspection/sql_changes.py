@@ -32,7 +32,7 @@ from changelog_engine.history.sql_types import (
 )
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.reading import read_file
+from changelog_engine.ledger.reading import on_segments, read_file
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
 
@@ -73,14 +73,7 @@ class Changes:
             for file in self._ledger.files:
                 table = read_part(self._ledger.storage, file)
                 table = table.filter(pc.is_valid(table["sequence"]))
-                attempt, checkpoint = table["attempt"], table["checkpoint_id"]
-                there: Any = pa.array([False] * table.num_rows)
-                for run in line:
-                    within = pc.and_(
-                        pc.greater_equal(checkpoint, run.first), pc.less_equal(checkpoint, run.last)
-                    )
-                    there = pc.or_(there, pc.and_(pc.equal(attempt, run.attempt), within))
-                yield _described(table).select(_SHOWN).append_column("on_lineage", there)
+                yield _described(table).select(_SHOWN).append_column("on_lineage", on_segments(table, line))
 
         table = self._loaded(rows())
         self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {table}")

@@ -16,7 +16,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from changelog_engine.changelog import segments
 from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.segments import before, common, ids_after, last_of, segment_of, up_to
 from changelog_engine.errors import (
     ConfigurationError,
     CorruptChangelogError,
@@ -48,15 +50,15 @@ class Reached(NamedTuple):
     @property
     def checkpoint(self) -> int:
         """The newest checkpoint that it was given; 0 for none."""
-        return self.lineage[-1].last if self.lineage else 0
+        return last_of(self.lineage)
 
     def prefix_of(self, line: Sequence[Segment]) -> bool:
         """Whether a lineage begins with this one."""
-        return _common(self.lineage, line) == self.lineage
+        return common(self.lineage, line) == self.lineage
 
     def before(self) -> Reached:
         """Without the newest checkpoint."""
-        return self._replace(lineage=_up_to(self.lineage, self.checkpoint - 1))
+        return self._replace(lineage=up_to(self.lineage, self.checkpoint - 1))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON, which readers keep: the checkpoint's id is for people, the lineage decides."""
@@ -161,7 +163,7 @@ class LogFollower:
         if text == NEWEST:
             return newest
         if text == OLDEST:
-            return Reached(self._table, _up_to(newest.lineage, self._base(newest) or 0))
+            return Reached(self._table, up_to(newest.lineage, self._base(newest) or 0))
         if not text.isdecimal() or int(text) < 1:
             raise ConfigurationError(
                 f"{self._start_option} = {wanted!r} is none of {FIRST}, {OLDEST}, {NEWEST} and a checkpoint's id"
@@ -169,7 +171,7 @@ class LogFollower:
         number = int(text)
         if number != self._to_come():
             self.check_on_line(number, self._start_option)
-        return Reached(self._table, _up_to(newest.lineage, number - 1))
+        return Reached(self._table, up_to(newest.lineage, number - 1))
 
     def check_on_line(self, checkpoint: int, option: str) -> None:
         """Raise when the job's lineage does not have a checkpoint.
@@ -182,7 +184,7 @@ class LogFollower:
             RestoreError: says what it has.
         """
         line = self.newest().lineage
-        if not any(run.first <= checkpoint <= run.last for run in line):
+        if segment_of(line, checkpoint) is None:
             there = ", ".join(f"{run.first} to {run.last}" for run in line) or "none"
             raise RestoreError(
                 f"{option} = {checkpoint}: the lineage of {self._ledger.storage.root} has the checkpoints {there}. Others "
@@ -192,13 +194,13 @@ class LogFollower:
     def narrowed(self, reached: Reached, end: Reached, first: int, last: int) -> tuple[Reached, Reached]:
         """The same piece of a lineage without the checkpoints before and after some."""
         line = end.lineage
-        before = max((min(run.last, first - 1) for run in line if run.first < first), default=0)
+        previous = before(line, first)
         start = (
             reached
-            if _last_of(_common(reached.lineage, line)) >= before
-            else Reached(end.table, _up_to(line, before))
+            if last_of(common(reached.lineage, line)) >= previous
+            else Reached(end.table, up_to(line, previous))
         )
-        return start, Reached(end.table, _up_to(line, last))
+        return start, Reached(end.table, up_to(line, last))
 
     def after(self, reached: Reached, most: int | None = None, last: int | None = None) -> Reached:
         """How far a reader can be given more, at once.
@@ -217,11 +219,11 @@ class LogFollower:
         """
         newest = self.newest()
         shared = self._shared(reached, newest)
-        wanted = newest.lineage if last is None else _up_to(newest.lineage, last)
-        if not wanted or wanted[-1].last <= _last_of(shared):
+        wanted = newest.lineage if last is None else up_to(newest.lineage, last)
+        if not wanted or wanted[-1].last <= last_of(shared):
             return reached
         if most is not None:
-            wanted = _next(wanted, _last_of(shared), most)
+            wanted = _next(wanted, last_of(shared), most)
         return Reached(self._table, wanted)
 
     def between(self, reached: Reached, end: Reached) -> Suffix:
@@ -238,29 +240,24 @@ class LogFollower:
         """
         shared = self._shared(reached, end)
         if shared == end.lineage:
-            return Suffix((), {}, {}, _last_of(shared) or None)
+            return Suffix((), {}, {}, last_of(shared) or None)
         ledger = self.ledger
         try:
-            return ledger.following(end.lineage, _last_of(shared) or None)
+            return ledger.following(end.lineage, last_of(shared) or None)
         except NotLoggedError as error:
             raise self._gone(shared, end, error) from error
 
     def times(self, line: Sequence[Segment], after: int | None) -> dict[int, int]:
         """When the checkpoints of a lineage after one of it were, in epoch milliseconds."""
         rows = self._ledger.lineage.checkpoints
-        start = after or 0
-        return {
-            number: rows.time_of(rows[number])
-            for run in line
-            for number in range(max(run.first, start + 1), run.last + 1)
-        }
+        return {number: rows.time_of(rows[number]) for number in ids_after(line, after or 0)}
 
     def times_left(self, line: Sequence[Segment], after: int) -> dict[int, int]:
         """As ``times``, in ascending order, without the checkpoints whose rows were truncated."""
         ids, _, times = self._ledger.lineage.checkpoints.index()
         found: dict[int, int] = {}
-        for run in line:
-            first, last = ids.searchsorted([max(run.first, after + 1), run.last + 1])
+        for run in segments.after(line, after):
+            first, last = ids.searchsorted([run.first, run.last + 1])
             found |= zip(ids[first:last].tolist(), times[first:last].tolist(), strict=True)
         return found
 
@@ -268,12 +265,11 @@ class LogFollower:
         """What both have, where a reader may go on from there."""
         self._check_table(reached.table)
         root = self._ledger.storage.root
-        shared = _common(reached.lineage, end.lineage)
+        shared = common(reached.lineage, end.lineage)
         if shared == reached.lineage or self._on_rewind == CONTINUE:
             return shared
-        fork = _last_of(shared)
-        back = [run for run in reached.lineage if run.last > fork]
-        gone = ", ".join(f"{max(run.first, fork + 1)} to {run.last}" for run in back)
+        fork = last_of(shared)
+        gone = ", ".join(f"{run.first} to {run.last}" for run in segments.after(reached.lineage, fork))
         on = f"checkpoint {fork}" if fork else "empty state"
         at = self._next_on(end.lineage, fork)
         raise RestoreError(
@@ -301,8 +297,8 @@ class LogFollower:
 
     def _next_on(self, line: Sequence[Segment], checkpoint: int) -> int:
         """The id of the checkpoint that follows one on a lineage, or will."""
-        follows = next((run for run in line if run.last > checkpoint), None)
-        return self._to_come() if follows is None else max(follows.first, checkpoint + 1)
+        follows = next(ids_after(line, checkpoint), None)
+        return self._to_come() if follows is None else follows
 
     def _gone(self, shared: tuple[Segment, ...], end: Reached, error: NotLoggedError) -> NotLoggedError:
         root, newest = self._ledger.storage.root, self.newest()
@@ -311,7 +307,7 @@ class LogFollower:
             base = self._base(whole)
         except (RestoreError, CorruptChangelogError):
             return error
-        first = self._next_on(whole.lineage, _last_of(shared))
+        first = self._next_on(whole.lineage, last_of(shared))
         if base is None or base < first:
             return error
         begin = self._next_on(whole.lineage, base)
@@ -323,34 +319,11 @@ class LogFollower:
         )
 
 
-def _last_of(line: Sequence[Segment]) -> int:
-    return line[-1].last if line else 0
-
-
-def _up_to(line: Sequence[Segment], checkpoint: int) -> tuple[Segment, ...]:
-    """A lineage cut off after a checkpoint."""
-    return tuple(run._replace(last=min(run.last, checkpoint)) for run in line if run.first <= checkpoint)
-
-
 def _next(line: Sequence[Segment], after: int, most: int) -> tuple[Segment, ...]:
     """A lineage that ends a number of checkpoints after one of its own."""
     left = most
-    for run in line:
-        first = max(run.first, after + 1)
-        if run.last >= first:
-            if left <= run.last - first + 1:
-                return _up_to(line, first + left - 1)
-            left -= run.last - first + 1
+    for run in segments.after(line, after):
+        if left <= run.last - run.first + 1:
+            return up_to(line, run.first + left - 1)
+        left -= run.last - run.first + 1
     return tuple(line)
-
-
-def _common(one: Sequence[Segment], other: Sequence[Segment]) -> tuple[Segment, ...]:
-    """The checkpoints with which two lineages begin alike."""
-    shared: list[Segment] = []
-    for mine, theirs in zip(one, other, strict=False):
-        if mine[:2] != theirs[:2]:
-            break
-        shared.append(mine._replace(last=min(mine.last, theirs.last)))
-        if mine.last != theirs.last:
-            break
-    return tuple(shared)

@@ -58,20 +58,6 @@ class RestoreDecision(NamedTuple):
     reason: str
 
 
-def extend(lineage: tuple[Segment, ...], attempt: int, checkpoint: int) -> tuple[Segment, ...]:
-    """The lineage of a new checkpoint whose parent has this lineage.
-
-    Example:
-        >>> extend((Segment(1, 1, 4),), 1, 5)
-        (Segment(attempt=1, first=1, last=5),)
-        >>> extend((Segment(1, 1, 5),), 2, 8)
-        (Segment(attempt=1, first=1, last=5), Segment(attempt=2, first=8, last=8))
-    """
-    if lineage and lineage[-1].attempt == attempt and lineage[-1].last == checkpoint - 1:
-        return (*lineage[:-1], lineage[-1]._replace(last=checkpoint))
-    return (*lineage, Segment(attempt, checkpoint, checkpoint))
-
-
 class Lineage:
     """Checkpoints and attempts of a job at one version of its changelog.
 

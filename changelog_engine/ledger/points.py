@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.segments import segment_of
 from changelog_engine.errors import RestoreError
 from changelog_engine.readable import iso
 
@@ -156,8 +157,7 @@ def _by_id(lineage: Lineage, wanted: int) -> Checkpoint:
 
 
 def _from_end(lineage: Lineage, newest: Checkpoint, back: int) -> Checkpoint:
-    runs = newest.lineage
-    line = [each for each in lineage.checkpoints.ids() if any(run.first <= each <= run.last for run in runs)]
+    line = [each for each in lineage.checkpoints.ids() if segment_of(newest.lineage, each) is not None]
     if not 0 < -back <= len(line):
         raise RestoreError(
             f"there is no checkpoint {back} in {lineage.root}: the newest one's lineage has {len(line)}, -1 is the newest "

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.changelog import segments
 from changelog_engine.changelog.condensing import CONDENSE_ROWS, DICTIONARIES, without_passed
 from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
 from changelog_engine.changelog.oversized import takeable, taken
@@ -367,16 +369,15 @@ def shares(checkpoint: Checkpoint) -> Iterator[StateShare]:
 
 def lineage_rows(table: pa.Table, lineage: Sequence[Segment], after: int | None) -> pa.Table:
     """The rows of a merged file that are mutations on the lineage, after a snapshot."""
-    checkpoint, attempt = table["checkpoint_id"], table["attempt"]
-    mask = None
-    for segment in lineage:
-        first = segment.first if after is None else max(segment.first, after + 1)
-        here = pc.and_(
-            pc.equal(attempt, segment.attempt),
-            pc.and_(pc.greater_equal(checkpoint, first), pc.less_equal(checkpoint, segment.last)),
-        )
-        mask = here if mask is None else pc.or_(mask, here)
-    if mask is None:
-        return table.slice(0, 0)
     mutation = pc.is_valid(table["sequence"])
-    return table.filter(pc.and_(mask, mutation))
+    return table.filter(pc.and_(on_segments(table, segments.after(lineage, after or 0)), mutation))
+
+
+def on_segments(table: pa.Table, given: Iterable[Segment]) -> pa.Array:
+    """Of each row whether its checkpoint and attempt are in one of the segments."""
+    checkpoint, attempt = table["checkpoint_id"], table["attempt"]
+    found: Any = pa.array(np.zeros(table.num_rows, np.bool_))
+    for segment in given:
+        within = pc.and_(pc.greater_equal(checkpoint, segment.first), pc.less_equal(checkpoint, segment.last))
+        found = pc.or_(found, pc.and_(pc.equal(attempt, segment.attempt), within))
+    return found

@@ -16,8 +16,9 @@ import pyarrow as pa
 
 from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row
 from changelog_engine.changelog.model import Segment
-from changelog_engine.changelog.part_selection import PartFile, on_lineage, part_files
+from changelog_engine.changelog.part_selection import PartFile, part_files
 from changelog_engine.changelog.row_files import read_marker
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.bounds import Bounds
 from changelog_engine.ledger.commits import check_commits

@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 from changelog_engine.changelog.file_memo import FileMemo
 from changelog_engine.changelog.log_files import checksum_of, merged_bounds, read_unchanged
 from changelog_engine.changelog.model import Checkpoint, Segment
-from changelog_engine.changelog.part_selection import PartFile, on_lineage, restore_hint
+from changelog_engine.changelog.part_selection import PartFile, restore_hint
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
 from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import key_group_range

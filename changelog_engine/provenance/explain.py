@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.segments import ids_after
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.errors import (
     ChangelogEngineError,
@@ -293,7 +294,7 @@ class Replays:
     def _history(self, start: At, end: Checkpoint) -> RecordedRange:
         """The range from a checkpoint, by default the one before the last, to the last."""
         if start is None:
-            ids = [n for segment in end.lineage for n in range(segment.first, segment.last + 1)]
+            ids = list(ids_after(end.lineage))
             start = ids[-2] if len(ids) > 1 else 0
         return RecordedRange(self._folder, start, end.id)
 
@@ -403,8 +404,7 @@ class _Rows:
         """The newest checkpoint that changed one of the keys."""
         ledger = Ledger(self._folder.open_changelog())
         begin = ledger.oldest(self._end).checkpoint  # what was before is not there any more
-        ids = [n for segment in self._end.lineage for n in range(segment.first, segment.last + 1)]
-        ids = ids if begin is None else [n for n in ids if n > begin]
+        ids = list(ids_after(self._end.lineage, begin or 0))
         looked = 0
         for size in (*_WINDOWS, len(ids)):
             if looked >= len(ids):
@@ -605,7 +605,7 @@ def _read_between(
             "the record was read (--from)"
         )
     lineage = Lineage(folder.open_changelog())
-    ids = [n for s in end.lineage for n in range(s.first, s.last + 1) if n in lineage.checkpoints]
+    ids = [n for n in ids_after(end.lineage) if n in lineage.checkpoints]
 
     def passed(number: int) -> bool:
         """Whether a checkpoint stands behind the position."""

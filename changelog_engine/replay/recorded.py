@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
-from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.changelog.segments import ids_after, on_lineage
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.described import parallelism_of
@@ -59,7 +59,7 @@ class RecordedRange:
                 f"{', '.join(f'{s.first} to {s.last}' for s in newest.lineage)}"
             )
         after = 0 if self.start is None else self.start.id
-        ids = [n for s in newest.lineage for n in range(s.first, s.last + 1) if n > after]
+        ids = list(ids_after(newest.lineage, after))
         if not ids:
             raise RestoreError(f"there is nothing to replay between checkpoints {after} and {newest.id}")
         self.checkpoints = [lineage.checkpoint(number) for number in ids]

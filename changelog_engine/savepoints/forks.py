@@ -25,10 +25,11 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part
-from changelog_engine.changelog.part_selection import on_lineage, part_files
+from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.row_files import Rows, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import (
     ChangelogEngineError,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.part_selection import on_lineage
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.descriptions import states_of
 from changelog_engine.inspection.moments import StateOverTime

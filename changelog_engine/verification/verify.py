@@ -28,14 +28,14 @@ from changelog_engine.changelog.log_files import (
 )
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.part_reader import read_part
-from changelog_engine.changelog.part_selection import PartFile, Within, attempt_of, part_files
+from changelog_engine.changelog.part_selection import PartFile, Within, part_files
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import read_marker, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.changelog.segments import extend, segment_of
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.lineage import extend
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
@@ -415,8 +415,8 @@ class _Verifier:
             return None
         if row.parent in self.newest_base:
             return self.newest_base[row.parent]
-        attempt = attempt_of(row.lineage, row.parent)
-        if attempt is not None and (attempt, row.parent) in self.snapshots:
+        found = segment_of(row.lineage, row.parent)
+        if found is not None and (found.attempt, row.parent) in self.snapshots:
             return row.parent
         return False
 
@@ -431,9 +431,9 @@ class _Verifier:
         path, files = self.snapshots[who]
         base: list[PartFile] = []
         if after is not None:
-            attempt = attempt_of(row.lineage, after)
-            assert attempt is not None
-            base = self.snapshots[attempt, after][1]
+            found = segment_of(row.lineage, after)
+            assert found is not None
+            base = self.snapshots[found.attempt, after][1]
         told = self._try(
             self.folder.snapshots,
             path,

@@ -13,7 +13,8 @@ import pyarrow as pa
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.part_reader import read_part
-from changelog_engine.changelog.part_selection import PartFile, on_lineage
+from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.history.tables import Tables

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, RestorePoint
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.segments import extend
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
-from changelog_engine.ledger.lineage import Lineage, extend
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.ledger.restore_plan import plan_restore

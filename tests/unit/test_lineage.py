@@ -15,9 +15,10 @@ from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Segment
 from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.segments import extend
 from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
-from changelog_engine.ledger.lineage import Lineage, extend
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.restore_plan import plan_restore
