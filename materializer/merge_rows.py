@@ -28,13 +28,13 @@ from materializer.merge import Change
 from materializer.retention import Mask, Needed
 
 ROWS = 16_384
-LEAST_ROWS = 16
+LEAST_ROWS = 16  # fewer files of single rows are not merged
 _FEWEST = 64
 _TEXT_BYTES = 48 * 1024 * 1024  # of files of single rows that become one file
 _MOST_FILES = 900
 
 
-def row_changes(storage: Storage, rows: Rows, stays: Needed, least: int = LEAST_ROWS) -> Iterator[Change]:
+def row_changes(storage: Storage, rows: Rows, stays: Needed) -> Iterator[Change]:
     """Let the rows go that nobody needs, and merge others, the newest ids first.
 
     While a row is there, so are those before it that are to go: whoever starts from it meanwhile can.
@@ -42,24 +42,22 @@ def row_changes(storage: Storage, rows: Rows, stays: Needed, least: int = LEAST_
     Args:
         storage: the changelog.
         rows: those that are there.
-        least: fewer files of single rows are not merged.
 
     Raises:
         CorruptChangelogError: a file isn't what it was.
         StorageError: a file could not be read or written.
     """
-    return _Changes(storage, rows, stays, least).all()
+    return _Changes(storage, rows, stays).all()
 
 
 class _Changes:
     """The changes of one kind of rows."""
 
-    def __init__(self, storage: Storage, rows: Rows, stays: Needed, least: int) -> None:
+    def __init__(self, storage: Storage, rows: Rows, stays: Needed) -> None:
         self.storage = storage
         self.operation = rows.operation
         self.rows = rows
         self.stays = stays
-        self.least = least
 
     def all(self) -> Iterator[Change]:
         own = sorted((e for e in self.rows.own.values() if e.path is not None), reverse=True)
@@ -72,7 +70,7 @@ class _Changes:
             if not masks[file.path].all():
                 table = read_merged_rows(self.storage, file.path).filter(pa.array(masks[file.path]))
                 yield Change(self._write(table), [file.path])
-        if len(single) >= self.least:
+        if len(single) >= LEAST_ROWS:
             yield from self._merged(single[::-1], whole)
 
     def _merged(self, single: list[ListedRow], files: list[MergedFile]) -> Iterator[Change]:
@@ -81,7 +79,7 @@ class _Changes:
         step = min(most, _MOST_FILES)
         groups = [single[start : start + step] for start in range(0, len(single), step)]
         for number, group in enumerate(groups):
-            if number and len(group) < self.least:
+            if number and len(group) < LEAST_ROWS:
                 continue
             tables = [merged_rows_table([self._one(entry) for entry in group])]
             removes = [_path(entry) for entry in group]

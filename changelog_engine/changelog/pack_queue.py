@@ -104,7 +104,7 @@ class PackQueue:
         """
         if not self._usable or sealed.data.size > MOST_BYTES:
             self.leave()
-            return self._alone(sealed)
+            return sealed.write(self._storage)
         own = self._place(part_name(sealed.name))
         try:
             _lay(own, sealed.data)
@@ -113,13 +113,13 @@ class PackQueue:
         except (OSError, StorageError):  # a full disk, or a folder that somebody cleared
             self.leave()
             _forget(own)
-            return self._alone(sealed)
+            return sealed.write(self._storage)
         try:
             told = _told(own, sealed)
             if told is not None:
                 return told
             if not lock.held:  # nobody can be kept out there
-                return self._alone(sealed)
+                return sealed.write(self._storage)
             return self._write_all(sealed)
         finally:
             _forget(own)
@@ -159,11 +159,6 @@ class PackQueue:
                 return False
         return True
 
-    def _alone(self, sealed: SealedPart) -> Part:
-        path = part_name(sealed.name)
-        self._storage.write_durable(path, sealed.data)
-        return sealed.part(path)
-
     def _write_all(self, sealed: SealedPart) -> Part:
         try:
             self._gather(sealed)
@@ -172,14 +167,14 @@ class PackQueue:
             others = []
         packs = packed_up([sealed, *others])
         if not packs or sealed.name not in [part.name for part in packs[0].parts]:
-            return self._alone(sealed)
+            return sealed.write(self._storage)
         places = {self._place(part_name(part.name)): pack for pack in packs for part in pack.parts}
         try:
             try:  # while nothing is written: on a disk that is full nobody could be told
                 for place, pack in places.items():
                     _write(_aside(place + _TOLD), json.dumps([pack.path, pack.data.size]).encode())
             except OSError:
-                return self._alone(sealed)
+                return sealed.write(self._storage)
             with ThreadPoolExecutor(min(_AT_ONCE, len(packs))) as pool:
                 list(pool.map(self._write_pack, packs))
             return sealed.part(packs[0].path, packs[0].data.size)

@@ -82,6 +82,19 @@ class SealedPart(NamedTuple):
             pack_size=pack_size,
         )
 
+    def write(self, storage: Storage) -> Part:
+        """Write it durably, as a file of its own.
+
+        Args:
+            storage: the table's folder.
+
+        Raises:
+            StorageError: it could not be written.
+        """
+        path = part_name(self.name)
+        storage.write_durable(path, self.data)
+        return self.part(path)
+
 
 class PartWriter:
     """Builds one part.
@@ -193,10 +206,7 @@ class PartWriter:
         Raises:
             StorageError: it could not be written; the writer may be finished again.
         """
-        sealed = self.sealed()
-        path = part_name(sealed.name)
-        self._storage.write_durable(path, sealed.data)
-        return sealed.part(path)
+        return self.sealed().write(self._storage)
 
     def sealed(self) -> SealedPart:
         """Complete the part without writing it."""

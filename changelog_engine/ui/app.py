@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -166,7 +166,7 @@ class Page:
         if asked.get("to"):
             last = tree.nearest(_number(asked["to"]))
         first, last = max(0, min(first, last)), min(count - 1, max(first, last))
-        width = min(max(_number(asked.get("width", ""), _DEFAULT_WIDTH), _WIDTHS[0]), _WIDTHS[1])
+        width = _width(asked)
         return timeline_values(job, self._moment(job, asked.get("at")), first, last, width)
 
     def _state(self, job: OpenedJob, request: Request) -> dict[str, Any]:
@@ -221,7 +221,7 @@ class Page:
         history = key_history(job.root, key, at=tip.id)
         script = "SCRIPT" if self._explainer is None else self._explainer.program.script
         changes = history.changes[-_CHANGES:]
-        width = min(max(_number(asked.get("width", ""), _DEFAULT_WIDTH), _WIDTHS[0]), _WIDTHS[1])
+        width = _width(asked)
 
         def say(change: KeyChange) -> str:
             which = "" if change.map_key is None else f" [{shown(change.map_key, 60)}]"
@@ -336,6 +336,11 @@ async def _gone(request: Request) -> None:
 def _folder(path: str) -> str:
     """The last part of a path: what a job is called in addresses. Its name may have a slash."""
     return path.rstrip("/").rpartition("/")[2]
+
+
+def _width(asked: Mapping[str, str]) -> int:
+    """Pixels that a drawing may take, as the browser says."""
+    return min(max(_number(asked.get("width", ""), _DEFAULT_WIDTH), _WIDTHS[0]), _WIDTHS[1])
 
 
 def _number(text: str, otherwise: int = 0) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ssl
 import time
 import uuid
 from collections.abc import Iterable, Iterator
@@ -234,7 +233,3 @@ class RabbitMQServer(Server):
                     return int(state.message_count)
                 time.sleep(0.02)
         raise AssertionError(f"{queue} is still being read")
-
-    def tls_context(self) -> ssl.SSLContext:
-        """What trusts the broker's certificate."""
-        return ssl.create_default_context(cafile=str(self.certificate))

@@ -126,11 +126,6 @@ class SparkWorker(Server):
             if "CoarseGrainedExecutorBackend" in command and wanted in command
         ]
 
-    def executor_logs(self) -> str:
-        """What its executors wrote on standard error, for messages."""
-        found = sorted((self.folder / "work").glob("app-*/*/stderr"))
-        return "\n".join(f"{path}:\n{path.read_text(errors='replace')[-4_000:]}" for path in found)
-
     def send(self, sent: signal.Signals) -> None:
         """Send a signal to the machine's executors and their Python processes, and not to the worker."""
         for pid, _ in self._processes():
