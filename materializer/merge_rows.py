@@ -28,13 +28,13 @@ from materializer.merge import Change
 from materializer.retention import Mask, Needed
 
 ROWS = 16_384
-LEAST_ROWS = 16  # fewer files of single rows are not merged
+LEAST_ROWS = 16
 _FEWEST = 64
 _TEXT_BYTES = 48 * 1024 * 1024  # of files of single rows that become one file
 _MOST_FILES = 900
 
 
-def row_changes(storage: Storage, rows: Rows, stays: Needed) -> Iterator[Change]:
+def row_changes(storage: Storage, rows: Rows, stays: Needed, least: int = LEAST_ROWS) -> Iterator[Change]:
     """Let the rows go that nobody needs, and merge others, the newest ids first.
 
     While a row is there, so are those before it that are to go: whoever starts from it meanwhile can.
@@ -42,22 +42,24 @@ def row_changes(storage: Storage, rows: Rows, stays: Needed) -> Iterator[Change]
     Args:
         storage: the changelog.
         rows: those that are there.
+        least: fewer files of single rows are not merged.
 
     Raises:
         CorruptChangelogError: a file isn't what it was.
         StorageError: a file could not be read or written.
     """
-    return _Changes(storage, rows, stays).all()
+    return _Changes(storage, rows, stays, least).all()
 
 
 class _Changes:
     """The changes of one kind of rows."""
 
-    def __init__(self, storage: Storage, rows: Rows, stays: Needed) -> None:
+    def __init__(self, storage: Storage, rows: Rows, stays: Needed, least: int) -> None:
         self.storage = storage
         self.operation = rows.operation
         self.rows = rows
         self.stays = stays
+        self.least = least
 
     def all(self) -> Iterator[Change]:
         own = sorted((e for e in self.rows.own.values() if e.path is not None), reverse=True)
@@ -70,7 +72,7 @@ class _Changes:
             if not masks[file.path].all():
                 table = read_merged_rows(self.storage, file.path).filter(pa.array(masks[file.path]))
                 yield Change(self._write(table), [file.path])
-        if len(single) >= LEAST_ROWS:
+        if len(single) >= self.least:
             yield from self._merged(single[::-1], whole)
 
     def _merged(self, single: list[ListedRow], files: list[MergedFile]) -> Iterator[Change]:
@@ -79,7 +81,7 @@ class _Changes:
         step = min(most, _MOST_FILES)
         groups = [single[start : start + step] for start in range(0, len(single), step)]
         for number, group in enumerate(groups):
-            if number and len(group) < LEAST_ROWS:
+            if number and len(group) < self.least:
                 continue
             tables = [merged_rows_table([self._one(entry) for entry in group])]
             removes = [_path(entry) for entry in group]
