@@ -372,7 +372,7 @@ def _state(
     both = pa.concat_tables([first, second])
     entries = _numbered(both, kind)
     compare = _lists if kind == "list" else _singles
-    expires = any(each.state.get("ttl") is not None for each in known)
+    expires = any(each.ttl_ms is not None for each in known)
     compared = _untimed(both) if expires and both["payload"].null_count < both.num_rows else both
     added, removed, changed = compare(compared, entries, first.num_rows)
     shown = [(ADDED, code) for code in added[:limit]] + [(REMOVED, code) for code in removed[:limit]]
