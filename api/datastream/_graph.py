@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import cloudpickle
-
+from changelog_engine.codec import by_value
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import Given, JobGraph, Node, NodeKind, Partitioner
@@ -80,7 +79,7 @@ class Transformation:
         if self.kind in _WITH_FUNCTIONS:
             # What can't be pickled is said when the job starts: then the operator has its name.
             with contextlib.suppress(Exception):
-                self.given = Given(self.function, cloudpickle.dumps(self.function))
+                self.given = Given(self.function, by_value.dumps(self.function))
 
     @property
     def stable_id(self) -> str | None:

@@ -11,10 +11,10 @@ import pickle
 from decimal import Decimal
 from typing import Any
 
-import cloudpickle
 import orjson
 
 from changelog_engine.api_names import SHORT, long_name
+from changelog_engine.codec import by_value
 from changelog_engine.codec.forms import MAX_INT_BITS, is_plain
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.types import Instant, Row
@@ -47,7 +47,7 @@ def dump_payload(value: Any) -> bytes:
         pass
     try:
         # The one that ships user functions too: it knows which class of a worker is which class of the driver.
-        return bytes(cloudpickle.dumps(value, _PROTOCOL))
+        return by_value.dumps(value, _PROTOCOL)
     except Exception as error:
         raise NotSerializableError(
             f"{shown(value)} of type {type(value).__name__} cannot be written to the changelog: {error}; "

@@ -16,9 +16,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
-import cloudpickle
 import numpy as np
 
+from changelog_engine.codec import by_value
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.operators.messages import EpochReport
 from changelog_engine.types.copies import IMMUTABLE
@@ -98,7 +98,7 @@ def _dump(fields: tuple[Any, ...]) -> bytes:
         return pickle.dumps(fields, 5)
     except Exception:  # classes of the user's main module are not in the worker's: they travel by value
         try:
-            return bytes(cloudpickle.dumps(fields, 5))
+            return by_value.dumps(fields, 5)
         except Exception as error:
             raise NotSerializableError(
                 f"an element cannot be moved to another task: {type(error).__name__}: {error}. Elements must be picklable: "

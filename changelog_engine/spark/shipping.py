@@ -11,9 +11,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
-import cloudpickle
-
 from changelog_engine.api_names import Names, names_here
+from changelog_engine.codec import by_value
 from changelog_engine.errors import HOW_TO_SHIP, NotLoadableError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
@@ -89,7 +88,7 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
             functions[node.id] = node.given.pickled
             continue
         try:
-            functions[node.id] = cloudpickle.dumps(node.function)
+            functions[node.id] = by_value.dumps(node.function)
         except Exception as error:
             raise NotSerializableError(
                 f"the function of operator {node.label!r} ({node.kind.value}) cannot be shipped to the workers: "

@@ -10,12 +10,12 @@ import traceback
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import cloudpickle
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.serializers import pack_long
 
 from changelog_engine import errors
+from changelog_engine.codec import by_value
 from changelog_engine.driver.mistakes import in_engine, origin_of
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.spark.garbage import after_task, before_task
@@ -127,8 +127,8 @@ def pickled(order: EpochOrder) -> bytes:
     try:
         data = pickle.dumps(order, 5)
     except Exception:
-        return bytes(cloudpickle.dumps(order, 5))
-    return bytes(cloudpickle.dumps(order, 5)) if b"__main__" in data else data
+        return by_value.dumps(order, 5)
+    return by_value.dumps(order, 5) if b"__main__" in data else data
 
 
 def _refuse_a_second_run(task: TaskContext | None) -> None:

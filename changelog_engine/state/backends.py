@@ -9,8 +9,7 @@ import pickle
 from collections.abc import Mapping
 from typing import Any
 
-import cloudpickle
-
+from changelog_engine.codec import by_value
 from changelog_engine.config import ConfigLayers, local_path
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSerializableError
@@ -112,7 +111,7 @@ def pickled_class(found: Any, what: str) -> bytes:
         NotSerializableError: it cannot be pickled; the message begins with ``what``.
     """
     try:
-        return bytes(cloudpickle.dumps(found))
+        return by_value.dumps(found)
     except Exception as error:
         raise NotSerializableError(f"{what}: {found!r} cannot be shipped to the workers: {error}") from error
 
