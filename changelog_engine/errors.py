@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import signal
 from pickle import PicklingError
 from typing import Any, NamedTuple
 
@@ -337,9 +338,17 @@ class JobCancelledError(ChangelogEngineError, RuntimeError, RefusedByFlink):
 
 
 class JobInterruptedError(JobCancelledError, SystemExit):
-    """Ctrl-C ended the job, and what there is to say was said: a program that does not catch it ends with status 130.
+    """Ctrl-C or SIGTERM ended the job, and what there is to say was said.
 
-    It is a SystemExit too, for which Python prints no traceback.
+    It is a SystemExit too, for which Python prints no traceback. A program that does not catch it ends with status 130
+    or 143, as shells say of one that the signal ended.
+
+    Args:
+        number: of the signal.
     """
 
-    code = 130  # what shells say of a program that Ctrl-C ended
+    code = 128 + signal.SIGINT
+
+    def __init__(self, message: str = "", number: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.code = 128 + number

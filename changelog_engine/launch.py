@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import queue
 import signal
 import sys
@@ -402,14 +403,14 @@ def _launching() -> Launch:
 
 
 def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> JobOutcome:
-    """Run a job to its end. Ctrl-C stops it after a checkpoint; a second Ctrl-C stops it at once.
+    """Run a job to its end. Ctrl-C or SIGTERM stops it after a checkpoint; the second one stops it at once.
 
     Raises:
         JobExecutionError: the job failed and its restart strategy gave up.
-        JobInterruptedError: Ctrl-C ended it. What there is to say was printed.
+        JobInterruptedError: Ctrl-C or SIGTERM ended it. What there is to say was printed.
     """
     job: LaunchedJob | None = None
-    stopping: list[bool] = []
+    stopping: list[int] = []
     try:
         job = _launching()(graph, settings, observer)
         with _interruptible(job, stopping):
@@ -418,12 +419,14 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
         last = None if job is None else job.last_checkpoint
         raise _interrupted(graph.name, settings, last) from None
     if outcome.cancelled and stopping:
-        raise _interrupted(graph.name, settings, outcome.last_checkpoint)
+        raise _interrupted(graph.name, settings, outcome.last_checkpoint, stopping[0])
     return outcome
 
 
-def _interrupted(name: str, settings: JobSettings, last: int | None) -> JobInterruptedError:
-    """Say once how a job ended that Ctrl-C stopped."""
+def _interrupted(
+    name: str, settings: JobSettings, last: int | None, number: int = signal.SIGINT
+) -> JobInterruptedError:
+    """Say once how a job ended that Ctrl-C or another signal stopped."""
     if settings.checkpoint_interval_ms is None:
         message = (
             f"job {name!r} stopped; it makes no checkpoints, so nothing is kept: run again, it begins anew"
@@ -433,7 +436,7 @@ def _interrupted(name: str, settings: JobSettings, last: int | None) -> JobInter
     else:
         message = f"job {name!r} stopped after checkpoint {last}; run it again to go on from there"
     print(message, file=sys.stderr)
-    return JobInterruptedError(message)
+    return JobInterruptedError(message, number)
 
 
 def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> LaunchedJob:
@@ -444,25 +447,61 @@ def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None 
 
 
 @contextlib.contextmanager
-def _interruptible(job: LaunchedJob, stopping: list[bool]) -> Iterator[None]:
-    """SIGINT asks the job to stop, and is noted; the second one interrupts.
+def _interruptible(job: LaunchedJob, stopping: list[int]) -> Iterator[None]:
+    """The first SIGINT or SIGTERM asks the job to stop, and is noted; the next one does what it did before.
 
-    Where whoever started the process had it ignored, as a shell does for ``job &`` in a script, it stays ignored.
+    SIGINT stays ignored where whoever started the process had it ignored, as a shell does for ``job &`` in a script, and
+    SIGTERM is left to a program that handles it. Processes that a function forks have both as they were.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.SIG_IGN or threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    ours = [signal.SIGINT] if before[signal.SIGINT] is not signal.SIG_IGN else []
+    if before[signal.SIGTERM] is signal.SIG_DFL:
+        ours.append(signal.SIGTERM)
 
-    def on_interrupt(signum: int, frame: Any) -> None:
-        signal.signal(signal.SIGINT, before)
+    def as_before() -> None:
+        _handled.clear()
+        for number in ours:
+            signal.signal(number, before[number])
+
+    def on_signal(number: int, frame: Any) -> None:
+        as_before()
         after = "the next checkpoint" if job.makes_checkpoints else "what is being read"
-        print(f"stopping after {after}; press Ctrl-C again to stop at once", file=sys.stderr)
-        stopping.append(True)
+        again = "press Ctrl-C again" if number == signal.SIGINT else "send SIGTERM again"
+        print(f"stopping after {after}; {again} to stop at once", file=sys.stderr)
+        stopping.append(number)
         job.stop()
 
-    signal.signal(signal.SIGINT, on_interrupt)
+    _handled.update((number, before[number]) for number in ours)
+    for number in ours:
+        signal.signal(number, on_signal)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        as_before()
+
+
+_handled: dict[int, Any] = {}  # signals that stop the job, with their handlers of before
+_masks = threading.local()
+
+
+def _before_fork() -> None:
+    """Python forgets what comes for a child before it is set up; blocked until then, it is not lost."""
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, _handled) if _handled else None
+
+
+def _after_fork() -> None:
+    if _masks.before is not None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
+
+
+def _after_fork_in_child() -> None:
+    for number, handler in _handled.items():
+        signal.signal(number, handler)
+    _handled.clear()
+    _after_fork()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)

@@ -1,9 +1,10 @@
-"""How programs end that cannot begin, or that Ctrl-C stops: one message, the right status (case 57)."""
+"""How programs end that cannot begin, or that Ctrl-C or SIGTERM stops: one message, the right status (case 57)."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -57,7 +58,7 @@ from changelog_engine.testing import without_spark
 def interrupts(value):
     if value == 500:
         for _ in range(int(sys.argv[2])):
-            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.Signals[sys.argv[4]] if len(sys.argv) > 4 else signal.SIGINT)
     return value
 
 env = StreamExecutionEnvironment.get_execution_environment()
@@ -105,6 +106,75 @@ def test_case_57_ctrl_c_is_one_message_and_status_130(
     assert re.fullmatch(last, lines[1])
     assert len(lines) == 2, done.stderr
     assert "THE JOB ENDED" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("times", "status", "said"),
+    [
+        (
+            1,
+            143,
+            r"stopping after the next checkpoint; send SIGTERM again to stop at once\n"
+            r"job 'job' stopped after checkpoint \d+; run it again to go on from there\n",
+        ),
+        (2, -signal.SIGTERM, r"stopping after the next checkpoint; send SIGTERM again to stop at once\n"),
+    ],
+)
+def test_sigterm_stops_a_job_after_a_checkpoint_and_at_once_the_second_time(
+    tmp_path: Path, times: int, status: int, said: str
+) -> None:
+    """As ``docker stop``, ``systemctl stop`` and Kubernetes send it."""
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED, "checkpoints", str(times), str(10**7), "SIGTERM"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    assert re.fullmatch(said, done.stderr)
+    assert "THE JOB ENDED" not in done.stdout
+
+
+FORKED = """
+import multiprocessing, time
+from api.datastream import StreamExecutionEnvironment
+from api.common import Types
+from changelog_engine.testing import without_spark
+
+def asks_a_process(value):
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    process.start()
+    process.terminate()
+    process.join(30)
+    return process.exitcode
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1]).map(asks_a_process, Types.LONG()).print()
+with without_spark():
+    env.execute("job")
+"""
+
+
+def test_a_process_that_a_function_forks_ends_by_sigterm(tmp_path: Path) -> None:
+    """As ``multiprocessing.Pool`` ends its own."""
+    done = subprocess.run(
+        [sys.executable, "-c", FORKED], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("-15\n")
+
+
+def test_a_program_that_handles_sigterm_keeps_its_handler(tmp_path: Path) -> None:
+    handled = "import signal\nsignal.signal(signal.SIGTERM, lambda number, frame: print('HANDLED'))\n"
+    done = subprocess.run(
+        [sys.executable, "-c", handled + STOPPED, "none", "1", "1000", "SIGTERM"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "HANDLED\nTHE JOB ENDED\n", "")
 
 
 def test_a_job_whose_parent_ignores_ctrl_c_goes_on(tmp_path: Path) -> None:
