@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 from changelog_engine.errors import ArgumentTypeError
-from changelog_engine.graph.hooks import hook_of
+from changelog_engine.graph.hooks import hook_of, refuse_async
 from changelog_engine.graph.nodes import WatermarkSpec
 
 from .._arguments import instance, whole_number
@@ -98,6 +98,11 @@ class WatermarkStrategy(NamesOfPyFlink):
                 "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner, "
                 f"got {timestamp_assigner!r}"
             )
+        refuse_async(
+            hook_of(timestamp_assigner, "extract_timestamp"),
+            f"extract_timestamp of {type(timestamp_assigner).__name__}",
+            "WatermarkStrategy.with_timestamp_assigner",
+        )
         self._timestamp_assigner = timestamp_assigner
         return self
 

@@ -19,6 +19,7 @@ from changelog_engine.codec import by_value
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
 from changelog_engine.graph.nodes import Given, JobGraph, Node, NodeKind, Partitioner
+from changelog_engine.graph.unexecuted import watched
 from changelog_engine.types import TypeInformation
 
 from .. import _arguments
@@ -211,7 +212,7 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._made = 0
-        self._waiting: list[Transformation] = []  # what no execution has taken, in its order
+        self._waiting: list[Transformation] = watched([])  # what no execution has taken, in its order
 
     def add(
         self,

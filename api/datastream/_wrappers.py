@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import inspect
 from abc import ABCMeta
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
-from changelog_engine.graph.hooks import hook_of
+from changelog_engine.graph.hooks import hook_of, refuse_async
 from changelog_engine.types.typeinfo import a_class
 
 from .functions import (
@@ -34,6 +34,7 @@ from .functions import (
     ReduceFunction,
 )
 
+_ALSO_CALLED = ("open", "close", "on_timer")
 _SELDOM_CALLED = {"merge"}  # of an AggregateFunction: by windows that merge
 _DECORATED = frozenset(("__wrapped__", "__signature__"))  # whose arguments inspect.signature() gives instead
 
@@ -139,6 +140,7 @@ def as_process_function(function: Any, what: str) -> Any:
     refuse_class(function, what)
     plain = not isinstance(function, Function) and hook_of(function, "process_element") is not None
     if plain:
+        _refuse_async_methods(function, ("process_element", *_ALSO_CALLED), what)
         return function
     wanted: ABCMeta = KeyedProcessFunction if isinstance(function, KeyedProcessFunction) else ProcessFunction
     return _wrapped(function, wanted, None, what)
@@ -214,6 +216,7 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
                 f"{what} needs a Partitioner or a function of a key and a number of partitions, got "
                 f"{partitioner!r}"
             )
+        refuse_async(partitioner, "the function", what)
         function: Callable[[Any, int], Any] = partitioner
         return function
     refuse_other_arguments(partitioner, Partitioner, what)
@@ -228,6 +231,7 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
             raise ArgumentTypeError(
                 f"{what} needs a KeySelector or a function of one value, got {selector!r}"
             )
+        refuse_async(selector, "the function", what)
         function: Callable[[Any], Any] = selector
         return function
     refuse_other_arguments(selector, KeySelector, what)
@@ -244,7 +248,13 @@ def _wrapped(function: Any, wanted: ABCMeta, wrapper: Callable[[Any], Any] | Non
     if wrapper is None or not callable(function):
         also = "" if wrapper is None else " or a function"
         raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}")
+    refuse_async(function, "the function", what)
     return wrapper(function)
+
+
+def _refuse_async_methods(function: Any, names: Iterable[str], what: str) -> None:
+    for name in names:
+        refuse_async(hook_of(function, name), f"{name} of {type(function).__name__}", what)
 
 
 def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
@@ -256,8 +266,9 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
         what: class and method that it was given to, for messages.
 
     Raises:
-        ArgumentTypeError: a method takes other arguments.
+        ArgumentTypeError: a method takes other arguments, or is declared ``async def``.
     """
+    _refuse_async_methods(function, (*sorted(wanted.__abstractmethods__), *_ALSO_CALLED), what)
     for name in sorted(wanted.__abstractmethods__ - _SELDOM_CALLED):
         asked, given = hook_of(wanted, name), hook_of(function, name)
         if asked is None or given is None:

@@ -31,6 +31,7 @@ from changelog_engine.errors import (
     JobExecutionError,
     JobInterruptedError,
 )
+from changelog_engine.graph.unexecuted import watching
 from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import script_frames
@@ -158,7 +159,9 @@ def _show_page(
 
 def _run(script: str, arguments: tuple[str, ...]) -> None:
     try:
-        run_program(script, arguments)
+        with watching() as waiting:
+            run_program(script, arguments)
+        _tell_unexecuted([operator.name for each in waiting for operator in each])
     except KeyboardInterrupt:
         _stop_jobs()
         sys.exit(JobInterruptedError.code)
@@ -169,6 +172,14 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
         sys.exit(JobInterruptedError.code)
     except Exception as error:
         _fail(error, script)
+
+
+def _tell_unexecuted(names: list[str]) -> None:
+    if names:
+        click.echo(
+            f"note: the script ended and did not run {printable(', '.join(names))}: nothing runs before env.execute()",
+            err=True,
+        )
 
 
 def _stop_jobs() -> None:

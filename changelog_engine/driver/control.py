@@ -5,7 +5,8 @@ The driver's loop looks here.
 
 from __future__ import annotations
 
-import threading
+import contextlib
+import queue
 
 from changelog_engine.clock import Deadline
 from changelog_engine.driver.rescaling import Prepare, RescaleRequests
@@ -36,17 +37,21 @@ class JobControl:
         self.rescales = RescaleRequests(plan, folder is not None, prepare)
         self.draining = False
         self.keeps_result = False
-        self._stopping = threading.Event()
+        self._stopping = False
+        # No threading.Event: its lock is held for a moment by whoever begins to wait, and a signal handler of the same
+        # thread would wait for it forever. This queue may be put into in the middle of a get().
+        self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._failure: ChangelogEngineError | None = None
 
     @property
     def stopping(self) -> bool:
         """Whether the job is to stop."""
-        return self._stopping.is_set()
+        return self._stopping
 
     def stop(self) -> None:
         """Ask the job to stop after a checkpoint."""
-        self._stopping.set()
+        self._stopping = True
+        self._woken.put(None)
 
     def stop_for_savepoint(self, drain: bool) -> None:
         """Stop after a checkpoint that a savepoint is made of.
@@ -59,13 +64,19 @@ class JobControl:
 
     def wait(self, wait_ms: float) -> None:
         """Wait; a job that is to stop waits no longer."""
-        self._stopping.wait(wait_ms / 1000)
+        self._wait_s(wait_ms / 1000)
+
+    def _wait_s(self, wait_s: float) -> None:
+        if not self._stopping:
+            with contextlib.suppress(queue.Empty):
+                self._woken.get(timeout=max(0.0, wait_s))
+                self._woken.put(None)  # for others that wait
 
     def rest(self, rest_ms: float) -> None:
         """Wait between two epochs; a job of which anything is asked rests a tenth of a second at most."""
         deadline = Deadline(rest_ms / 1000)
         while left_s := deadline.left_s:
-            self._stopping.wait(min(left_s, _LOOK_S))
+            self._wait_s(min(left_s, _LOOK_S))
             if self._asked:
                 return
 

@@ -6,8 +6,11 @@ selectors, serializers and the like may be anything with the right methods, as i
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
+
+from changelog_engine.errors import ArgumentTypeError
 
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
@@ -22,6 +25,30 @@ def hook_of(given: Any, name: str) -> Callable[..., Any] | None:
     """A method of an object; None when it has none, or only a base class's that does nothing."""
     found = getattr(given, name, None)
     return found if callable(found) and getattr(found, "does_nothing", False) is not True else None
+
+
+def is_async(call: Any) -> bool:
+    """Whether a call only makes a coroutine or an asynchronous generator, of which nothing runs until it is awaited."""
+    calls = call, hook_of(call, "__call__")
+    return any(inspect.iscoroutinefunction(each) or inspect.isasyncgenfunction(each) for each in calls)
+
+
+def refuse_async(call: Any, name: str, what: str) -> None:
+    """Refuse an ``async def`` where results are taken as they are: what it does would not be done.
+
+    Args:
+        call: a function or method.
+        name: its name, for messages.
+        what: class and method that it was given to, for messages.
+
+    Raises:
+        ArgumentTypeError: it is one.
+    """
+    if is_async(call):
+        raise ArgumentTypeError(
+            f"{what}: {name} is declared 'async def', and nothing awaits it here: declare it with 'def'. To ask outside "
+            "systems without waiting for each answer, see AsyncDataStream (docs/async.md)"
+        )
 
 
 def bulk_of(given: Any, name: str) -> Callable[[list[Any]], list[Any]] | None:

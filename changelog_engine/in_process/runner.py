@@ -145,8 +145,8 @@ class InProcessRunner:
         """See EpochRunner: nothing here runs at the same time, however many subtasks there are."""
 
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
-        """See EpochRunner: no worker is started here."""
-        return None
+        """See EpochRunner: all are up at once, since no worker is started here."""
+        return sum(stage.parallelism for stage in self.job.plan.stages), 0, 0
 
     def background(self) -> tuple[()]:
         """See EpochRunner. Without Spark nothing runs tasks in the background."""

@@ -121,7 +121,7 @@ class _Endpoint:
             taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
             why = "another program listens there" if taken else str(error)
             raise ConfigurationError(
-                f"metrics can't be shown at {host}:{port}: {why}. Give {METRICS_PORT.key} another port, or "
+                f"metrics can't be shown at {host}:{port}: {why.rstrip('.')}. Give {METRICS_PORT.key} another port, or "
                 f"{METRICS_HOST.key} another address, or leave {METRICS_PORT.key} out to have no metrics"
             ) from error
         self.address = f"{host}:{self._server.server_port}"

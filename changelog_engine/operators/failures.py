@@ -43,12 +43,14 @@ def user_failure(
         A UserFunctionError with the user's traceback.
 
     Raises:
-        ChangelogEngineError: one of the engine's own goes on as it is; raised from itself, it would be its own cause.
+        ChangelogEngineError: one of the engine's own goes on, with the line of the function that it came from; raised
+            from itself, it would be its own cause.
         KeyboardInterrupt: somebody pressed Ctrl-C while the function ran.
     """
     if isinstance(error, NoCurrentKeyError) and error.operator is None:
         return NoCurrentKeyError(operator, call)
     if isinstance(error, ChangelogEngineError):
+        _add_line(error, operator, call)
         raise error
     if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
         raise error
@@ -64,6 +66,22 @@ def user_failure(
     failure.traceback = lines
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
     return failure
+
+
+def _add_line(error: ChangelogEngineError, operator: str, call: str) -> None:
+    """Say once which line of a function of the user's asked for what is refused."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not is_ours(frame.filename) and f"{os.sep}site-packages{os.sep}" not in frame.filename
+    ]
+    if error.line_told or not frames or error.args[:1] != (str(error),):
+        return
+    error.line_told = True
+    last = frames[-1]
+    code = f": {last.line}" if last.line else ""
+    place = f"{call} of operator {operator!r}, {last.filename}, line {last.lineno}{code}"
+    error.args = (f"{error}\n  in {place}", *error.args[1:])
 
 
 def element_at(values: Sequence[Any], rest: Iterator[Any]) -> Any:

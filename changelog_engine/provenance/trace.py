@@ -410,11 +410,11 @@ class _Operations(_Telling):
 
 
 class _Traced(CellHandle):
-    entries: Entries
+    _entries: Entries
 
     def value(self) -> Any:
         found = super().value()
-        self.entries.read(self._cursor.key, found is not None)
+        self._entries.read(self._cursor.key, found is not None)
         return found
 
 
@@ -427,25 +427,25 @@ class _TracedCopyingCell(_Traced, CopyingCell):
 
 
 class _TracedList(ListHandle):
-    entries: Entries
+    _entries: Entries
 
     def get(self) -> list[Any]:
         found = super().get()
-        self.entries.read_list(self._cursor.key, len(found))
+        self._entries.read_list(self._cursor.key, len(found))
         return found
 
 
 class _TracedMap(MapHandle):
-    entries: Entries
+    _entries: Entries
 
     def get(self, map_key: Any) -> Any:
         found = super().get(map_key)
-        self.entries.read_entry(self._cursor.key, self._identity(map_key), found is not None)
+        self._entries.read_entry(self._cursor.key, self._identity(map_key), found is not None)
         return found
 
     def contains(self, map_key: Any) -> bool:
         found = super().contains(map_key)
-        self.entries.read_entry(self._cursor.key, self._identity(map_key), found)
+        self._entries.read_entry(self._cursor.key, self._identity(map_key), found)
         return found
 
     def items(self) -> Iterator[tuple[Any, Any]]:
@@ -465,7 +465,7 @@ class _TracedMap(MapHandle):
         return super().is_empty()
 
     def _read_all(self) -> None:
-        self.entries.read_all(self._cursor.key, len(self._table.get(self._cursor.key) or ()))
+        self._entries.read_all(self._cursor.key, len(self._table.get(self._cursor.key) or ()))
 
     __getitem__ = get
     __contains__ = contains
@@ -491,4 +491,4 @@ def trace_reads(handle: Any, entries: Entries) -> None:
     traced = _TRACED.get(type(handle))
     if traced is not None:
         handle.__class__ = traced
-        handle.entries = entries
+        handle._entries = entries

@@ -92,8 +92,8 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
         except Exception as error:
             raise NotSerializableError(
                 f"the function of operator {node.label!r} ({node.kind.value}) cannot be shipped to the workers: "
-                f"{type(error).__name__}: {error}. Create locks, files, connections and sessions in open(), not in the "
-                "function's constructor or in variables it closes over"
+                f"{type(error).__name__}: {str(error).rstrip('.')}. Create locks, files, connections and sessions in "
+                "open(), not in the function's constructor or in variables it closes over"
             ) from error
     return ShippedJob(
         run,

@@ -89,7 +89,18 @@ class Admission:
         )
 
 
-class CellHandle:
+class Handle:
+    """What all handles share: ``state.value = 5`` is refused, which would hide the method and change no state."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_"):
+            raise AttributeError(
+                f"{name!r} of a state cannot be assigned, and would change nothing: call a method, such as update(value)"
+            )
+        super().__setattr__(name, value)
+
+
+class CellHandle(Handle):
     """ValueState, and the cell under reducing and aggregating state."""
 
     def __init__(self, table: StateTable, cursor: Cursor, admission: Admission) -> None:
@@ -189,7 +200,7 @@ class CopyingCell(CellHandle):
         super().clear()
 
 
-class AddingHandle(ABC):
+class AddingHandle(Handle, ABC):
     """What reducing, aggregating and list state share: one more element goes to those that are there."""
 
     @abstractmethod
@@ -378,7 +389,7 @@ class ListHandle(AddingHandle):
             log.record_list(self._cursor, frozen, operation)
 
 
-class MapHandle:
+class MapHandle(Handle):
     """MapState over a table of dicts by map-key identity; it logs one mutation per map key."""
 
     def __init__(

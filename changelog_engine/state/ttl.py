@@ -20,7 +20,7 @@ from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.state.backend import StateTable
 from changelog_engine.state.cursor import Cursor
-from changelog_engine.state.handles import Admission, AggregatingHandle, ReducingHandle, function_of
+from changelog_engine.state.handles import Admission, AggregatingHandle, Handle, ReducingHandle, function_of
 from changelog_engine.state.ttl_sweep import Sweep
 from changelog_engine.types import TupleTypeInfo, TypeInformation, Types, type_from_spec
 
@@ -135,7 +135,7 @@ class TtlStates:
             sweep.close()
 
 
-class TtlHandle:
+class TtlHandle(Handle):
     """What the handles with a time to live share.
 
     Args:

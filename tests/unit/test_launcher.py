@@ -171,6 +171,26 @@ def test_scripts_that_are_none(tmp_path: Path) -> None:
     assert refused(run(main, ["run"])) == "Missing argument 'SCRIPT'."
 
 
+def test_what_no_execution_took_is_named(launched: Callable[..., Result]) -> None:
+    program = """
+        from api.datastream import StreamExecutionEnvironment
+
+        def main(runs):
+            env = StreamExecutionEnvironment.get_execution_environment()
+            stream = env.from_collection([1]).map(lambda value: value)
+            if runs:
+                stream.print()
+                env.execute()
+            stream.filter(lambda value: value).name("Late")
+
+        main(False)
+    """
+    note = "note: the script ended and did not run {}: nothing runs before env.execute()"
+    assert launched(program).stderr.splitlines() == [note.format("Map, Late")]
+    after = launched(program.replace("main(False)", "main(True)"), "--without-spark")
+    assert (after.exit_code, after.stderr.splitlines()) == (0, [note.format("Late")])
+
+
 def test_keys_without_effect_are_named(launched: Callable[..., Result]) -> None:
     result = launched(
         "", "-Dparalelism.default=2", "-Dtaskmanager.numberOfTaskSlots=2", "-Dspark.ui.enabled=true"
