@@ -8,7 +8,7 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.basic import BYTE
-from changelog_engine.types.java_text import bytes_text
+from changelog_engine.types.java_text import bytes_text, hash_map_order
 from changelog_engine.types.row import Row
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, type_from_spec
 
@@ -208,7 +208,8 @@ class MapTypeInfo(TypeInformation):
 
     def text(self, value: Any) -> str:
         key_text, value_text = self.key_type.nested_text, self.value_type.nested_text
-        return f"{{{', '.join(f'{key_text(key)}={value_text(item)}' for key, item in value.items())}}}"
+        keys = hash_map_order(value, self.key_type.kind)
+        return f"{{{', '.join(f'{key_text(key)}={value_text(value[key])}' for key in keys)}}}"
 
     def __repr__(self) -> str:
         return f"MapTypeInfo<{self.key_type!r}, {self.value_type!r}>"

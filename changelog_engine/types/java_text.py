@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
+import struct
+from collections.abc import Callable, Collection
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
@@ -75,3 +78,59 @@ def instant_text(value: Instant) -> str:
 def bytes_text(value: bytes) -> str:
     """Arrays.toString of a byte[]: signed numbers."""
     return f"[{', '.join(str(byte - 256 if byte > 127 else byte) for byte in value)}]"
+
+
+def hash_map_order(keys: Collection[Any], kind: str) -> list[Any]:
+    """The keys in the order of the java.util.HashMap that Flink reads a MAP of so many entries into.
+
+    Args:
+        keys: in the order of insertion.
+        kind: of the type of the keys. Those of a kind whose hashes are not known here keep the order of insertion.
+
+    Example:
+        >>> hash_map_order(["alpha", "m", "zeta"], "STRING")
+        ['zeta', 'm', 'alpha']
+    """
+    hash_of = _HASHES.get(kind)
+    if hash_of is None or len(keys) < 2:
+        return list(keys)
+    capacity = len(keys) + 1 if len(keys) == 2 else math.ceil(len(keys) / 0.75)
+    last_bucket = (1 << (capacity - 1).bit_length()) - 1
+
+    def bucket(key: Any) -> int:
+        code = 0 if key is None else hash_of(key) & 0xFFFFFFFF
+        return (code ^ code >> 16) & last_bucket
+
+    return sorted(keys, key=bucket)
+
+
+def _hash_of_text(value: str) -> int:
+    code = 0
+    for (unit,) in struct.iter_unpack("<H", value.encode("utf-16-le", "surrogatepass")):
+        code = (31 * code + unit) & 0xFFFFFFFF
+    return code
+
+
+def _hash_of_long(value: int) -> int:
+    return value ^ (value & 0xFFFFFFFFFFFFFFFF) >> 32
+
+
+def _hash_of_double(value: float) -> int:
+    return _hash_of_long(struct.unpack("<q", struct.pack("<d", math.nan if value != value else value))[0])
+
+
+def _hash_of_float(value: float) -> int:
+    return int(np.float32(math.nan if value != value else value).view(np.int32))
+
+
+_HASHES: dict[str, Callable[[Any], int]] = {
+    "STRING": _hash_of_text,
+    "CHAR": ord,
+    "BOOLEAN": lambda value: 1231 if value else 1237,
+    "BYTE": int,
+    "SHORT": int,
+    "INT": int,
+    "LONG": _hash_of_long,
+    "FLOAT": _hash_of_float,
+    "DOUBLE": _hash_of_double,
+}

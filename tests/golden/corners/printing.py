@@ -208,3 +208,42 @@ def rows_as_they_were_given(env):
     numbers.map(lambda n: Row(n, Row(c=0.1)), named).print("inner")
     numbers.map(lambda n: Row(n, Row(0.1)), named).map(lambda row: row, named).print("chained")
     env.execute()
+
+
+_NAMES = "zeta alpha m price volume user_id count Total b a name id ts ü".split()
+_BY_NAME = Types.MAP(Types.STRING(), Types.INT())
+
+
+def _map(size):
+    return {name: place for place, name in enumerate(_NAMES[:size])}
+
+
+def maps(env):
+    """print() of maps of up to 14 strings: their entries are in the order of Java's HashMap."""
+    env.from_collection(list(range(15)), Types.INT()).map(_map, _BY_NAME).print()
+    env.execute()
+
+
+@unordered("several sinks")
+def maps_within(env):
+    """print() of maps in tuples and lists."""
+    sizes = env.from_collection([2, 3, 6, 13], Types.INT())
+    sizes.map(lambda size: (size, _map(size)), Types.TUPLE([Types.INT(), _BY_NAME])).print("tuple")
+    sizes.map(lambda size: [_map(size)], Types.LIST(_BY_NAME)).print("list")
+    env.execute()
+
+
+@unordered("several sinks")
+def maps_of_other_keys(env):
+    """print() of maps whose keys are numbers or booleans."""
+    some = env.from_collection([1], Types.INT())
+    for name, kind, keys in [
+        ("int", Types.INT(), [100, 3, -1, 17, 2**31 - 1, 65536, 0]),
+        ("long", Types.LONG(), [100, 3, -1, 17, 2**40, 2**63 - 1, 0, -(2**63)]),
+        ("double", Types.DOUBLE(), [1.5, -0.0, 100.0, 1e300, float("inf"), 0.1, float("nan")]),
+        ("float", Types.FLOAT(), [1.5, -0.0, 100.0, 0.1]),
+        ("boolean", Types.BOOLEAN(), [True, False]),
+        ("byte", Types.BYTE(), [5, -3, 100, 0, -128]),
+    ]:
+        some.map(lambda _, keys=keys: dict.fromkeys(keys, 1), Types.MAP(kind, Types.INT())).print(name)
+    env.execute()
