@@ -210,7 +210,22 @@ def rows_as_they_were_given(env):
     env.execute()
 
 
-_NAMES = "zeta alpha m price volume user_id count Total b a name id ts ü".split()
+_NAMES = [
+    "zeta",
+    "alpha",
+    "m",
+    "price",
+    "volume",
+    "user_id",
+    "count",
+    "Total",
+    "b",
+    "a",
+    "name",
+    "id",
+    "ts",
+    "ü",
+]
 _BY_NAME = Types.MAP(Types.STRING(), Types.INT())
 
 
