@@ -450,7 +450,7 @@ def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None 
 def _interruptible(job: LaunchedJob, stopping: list[int]) -> Iterator[None]:
     """The first SIGINT or SIGTERM asks the job to stop, and is noted; the next one does what it did before.
 
-    SIGINT stays ignored where whoever started the process had it ignored, as a shell does for ``job &`` in a script, and
+    SIGINT stays ignored where the parent process had it ignored, as a shell does for ``job &`` in a script, and
     SIGTERM is left to a program that handles it. Processes that a function forks have both as they were.
     """
     if threading.current_thread() is not threading.main_thread():

@@ -38,7 +38,7 @@ class JobControl:
         self.draining = False
         self.keeps_result = False
         self._stopping = False
-        # No threading.Event: its lock is held for a moment by whoever begins to wait, and a signal handler of the same
+        # No threading.Event: a thread that begins to wait holds its lock for a moment, and a signal handler of the same
         # thread would wait for it forever. This queue may be put into in the middle of a get().
         self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._failure: ChangelogEngineError | None = None

@@ -66,7 +66,7 @@ def key_type_of(described: DescribedOperator | DescribedState) -> TypeInformatio
 
 
 def map_key_type_of(state: DescribedState) -> TypeInformation | None:
-    """The declared type of a map's keys; None for an undeclared one, and for what is no map."""
+    """The declared type of a map's keys; None where it was not declared, and for a state that is not a map."""
     return type_of(state.get("map_key_type"))
 
 

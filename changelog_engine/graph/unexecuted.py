@@ -1,4 +1,4 @@
-"""What a program builds and never runs: whoever runs a program can say so."""
+"""The operators that a program builds and never executes, for a command that runs programs."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A handle logs a mutation before the table changes. A function that catches what the table raises would go on without the
 change that the log has, and a restore would bring it back.
 
-Invariant: once a table or a table of timers has raised, whoever caught it, `FailureGuard.check` raises the same.
+Invariant: once a table or a table of timers has raised, `FailureGuard.check` raises the same, even if the error was caught.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FailureGuard:
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
         if (
             error is not None and self.failure is None and kind is not GeneratorExit
-        ):  # whoever read had enough
+        ):  # the reader stopped early, or is gone
             self.failure = error
 
     def check(self) -> None:

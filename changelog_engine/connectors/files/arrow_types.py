@@ -1,6 +1,6 @@
 """Arrow's types and values for ours, for the columnar formats.
 
-A struct is a Row to whoever declares rows, and a dict to whoever declares Avro records; maps are dicts to both. A decimal
+A struct is read as a Row where rows are declared, and as a dict where Avro records are; a map is a dict in both. A decimal
 of a declared precision is a column of that precision, and rounded as in CSV's columns; one of none keeps 18 digits behind
 the point.
 """
