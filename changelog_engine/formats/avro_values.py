@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable
 from typing import Any
 
@@ -89,12 +88,12 @@ def from_avro(type_info: TypeInformation) -> Convert:
 
 
 def to_avro(type_info: TypeInformation) -> Convert:
-    """What turns a value of the type into one that fastavro writes."""
-    if isinstance(type_info, RowTypeInfo):
-        return row_to_dict(type_info, to_avro)
-    if type_info.kind == "SQL_TIMESTAMP":
-        return lambda value: value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
-    return _by_parts(type_info, to_avro)
+    """What turns a value of the type into one of Avro: rows become dicts; see ``avro_records`` for what they may hold."""
+    return (
+        row_to_dict(type_info, to_avro)
+        if isinstance(type_info, RowTypeInfo)
+        else _by_parts(type_info, to_avro)
+    )
 
 
 def _by_parts(type_info: TypeInformation, convert_of: Callable[[TypeInformation], Convert]) -> Convert:

@@ -17,6 +17,7 @@ from changelog_engine.formats.texts import (
     is_bytes,
     many_from_text,
     time_text,
+    without_zone,
 )
 from changelog_engine.types import DecimalTypeInfo, ElementsTypeInfo, RowTypeInfo, TypeInformation
 from changelog_engine.types.java_text import double_text, float_text, timestamp_text
@@ -273,7 +274,7 @@ def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str
         "DOUBLE": double_text,
         "SQL_DATE": datetime.date.isoformat,
         "SQL_TIME": time_text,
-        "SQL_TIMESTAMP": timestamp_text,
+        "SQL_TIMESTAMP": lambda value: timestamp_text(without_zone(value)),
         "INSTANT": lambda value: instant_text(value).replace("T", " "),
     }
     if isinstance(type_info, DecimalTypeInfo) and type_info.precision is not None:

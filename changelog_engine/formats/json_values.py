@@ -20,6 +20,7 @@ from changelog_engine.formats.texts import (
     is_bytes,
     of_32_bits,
     time_text,
+    without_zone,
 )
 from changelog_engine.types import (
     ElementsTypeInfo,
@@ -283,6 +284,7 @@ def _real(value: float) -> float | str | orjson.Fragment:
 
 
 def _timestamp(value: datetime.datetime) -> str:
+    value = without_zone(value)
     text = value.isoformat(timespec="seconds")
     fraction = f"{value.microsecond:06d}".rstrip("0")
     return f"{text}.{fraction}Z" if fraction else f"{text}Z"

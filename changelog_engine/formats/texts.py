@@ -185,9 +185,24 @@ def _zoned_instant(text: str) -> Instant:
     return _instant_of(found, text)
 
 
+def time_of_utc(value: datetime.time) -> datetime.time:
+    """A time of day without its zone.
+
+    Raises:
+        ValueError: the zone is another one than UTC.
+    """
+    if value.tzinfo is not None and value.utcoffset() != datetime.timedelta(0):
+        raise ValueError(f"{value!r} is of another zone than UTC, and a time of day has none")
+    return value.replace(tzinfo=None)
+
+
 def time_text(value: datetime.time) -> str:
-    """``12:00:00``, with a fraction where there is one."""
-    return value.isoformat()
+    """``12:00:00``, with a fraction where there is one.
+
+    Raises:
+        ValueError: it has a zone that is not UTC.
+    """
+    return time_of_utc(value).isoformat()
 
 
 def instant_text(value: Instant) -> str:

@@ -6,8 +6,10 @@ import datetime
 import json
 import math
 import os
+import time
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
@@ -586,6 +588,109 @@ def test_a_field_that_the_schema_does_not_have_is_refused(tmp_path, writers):
     write(tmp_path / "good", factory[writers](schema), [{"a": 1}, {}])
     with pytest.raises(TypeMismatchError, match="b"):
         write(tmp_path / "bad", factory[writers](schema), [{"a": 1, "b": 2}])
+
+
+def _of_field(kind, **more):
+    schema = {"type": "record", "name": "r", "fields": [{"name": "a", "type": kind, **more}]}
+    return AvroSchema.parse_string(json.dumps(schema))
+
+
+_INNER = {"type": "record", "name": "i", "fields": [{"name": "x", "type": "boolean"}]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("int", [5, 2.0, np.int64(7)], [1.5, 2**31, "1", None]),
+        ("long", [2**62], [1.5, 2**63, None]),
+        ("boolean", [True, np.bool_(False)], [None, "no", 5]),
+        ("double", [0.5, 3], [Decimal("0.1234567890123456789"), 2**53 + 1]),
+        ("float", [0.5], [1e300]),
+        ("string", ["ä"], [b"a", 1]),
+        ("bytes", [b"a", bytearray(b"b")], ["a", 1]),
+        (
+            {"type": "array", "items": "string"},
+            [["ab"], ("a", "b"), np.array(["x"])],
+            ["ab", {"a": 1}, [None]],
+        ),
+        ({"type": "map", "values": "int"}, [{"k": 1}], [{1: 1}, [("k", 1)], {"k": 1.5}]),
+        (_INNER, [{"x": True}], [{}, {"x": True, "y": 1}, {"x": None}, 5]),
+        (["null", _INNER], [None, {"x": False}], [{"x": 1.5}]),
+        (
+            {"type": "int", "logicalType": "date"},
+            [datetime.date(2024, 2, 29), 5],
+            [datetime.datetime(2024, 2, 29, 1)],
+        ),
+        (
+            {"type": "long", "logicalType": "time-micros"},
+            [datetime.time(1), datetime.time(1, tzinfo=datetime.UTC)],
+            [datetime.time(1, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))],
+        ),
+        (
+            {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2},
+            [Decimal("1.25")],
+            [Decimal("1.255")],
+        ),
+    ],
+    ids=str,
+)
+def test_avro_writes_no_value_as_another_one(tmp_path, kind, good, bad):
+    """fastavro cuts numbers off, takes a str for an array, and any object for a boolean."""
+    factory = AvroBulkWriters.for_generic_record(_of_field(kind))
+    write(tmp_path / "good", factory, [{"a": value} for value in good])
+    source = EngineFileSource([str(tmp_path / "good")], AvroRecords())
+    assert len(check_source(source)) == len(good)
+    for number, value in enumerate(bad):
+        with pytest.raises(TypeMismatchError, match=r"does not fit the Avro schema.*(field 'a'|decimal)"):
+            write(tmp_path / str(number), factory, [{"a": value}])
+
+
+def test_a_datetime_without_a_zone_is_utc_in_avro_files_too(tmp_path, monkeypatch):
+    """It was one of the machine's zone: hours away from what Parquet has of it."""
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        noon = datetime.datetime(2024, 5, 6, 12)
+        for kind in ("timestamp-millis", "timestamp-micros"):
+            for union in (lambda one: one, lambda one: ["null", one], lambda one: ["null", "string", one]):
+                schema = _of_field(union({"type": "long", "logicalType": kind}))
+                folder = tmp_path / str(len(list(tmp_path.iterdir())))
+                write(folder, AvroBulkWriters.for_generic_record(schema), [{"a": noon}])
+                (found,) = check_source(EngineFileSource([str(folder)], AvroRecords()))
+                assert found == {"a": noon.replace(tzinfo=datetime.UTC)}
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_fields_with_defaults_named_records_and_unions(tmp_path):
+    tree = {
+        "type": "record",
+        "name": "Tree",
+        "namespace": "n",
+        "fields": [
+            {"name": "size", "type": "int", "default": 7},
+            {"name": "left", "type": ["null", "n.Tree"]},
+            {
+                "name": "color",
+                "type": {"type": "enum", "name": "Color", "symbols": ["RED"]},
+                "default": "RED",
+            },
+            {"name": "again", "type": ["null", "Color"], "default": None},
+            {"name": "either", "type": ["null", "long", "string"], "default": None},
+        ],
+    }
+    factory = AvroBulkWriters.for_generic_record(AvroSchema.parse_string(json.dumps(tree)))
+    leaf = {"size": 7, "left": None, "color": "RED", "again": None, "either": None}
+    given = [{}, {"left": {"size": 1, "again": "RED"}, "either": "x"}]
+    write(tmp_path / "good", factory, given)
+    assert check_source(EngineFileSource([str(tmp_path / "good")], AvroRecords())) == [
+        leaf,
+        {**leaf, "left": {**leaf, "size": 1, "again": "RED"}, "either": "x"},
+    ]
+    for bad in ({"left": {"size": 1.5}}, {"left": {"huge": 1}}, {"color": "BLUE"}):
+        with pytest.raises(TypeMismatchError, match="does not fit the Avro schema"):
+            write(tmp_path / "bad", factory, [bad])
 
 
 def test_lines_of_json_with_long_numbers(tmp_path):

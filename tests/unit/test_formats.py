@@ -658,3 +658,39 @@ class TestAvro:
             AvroRowSerializationSchema(avro_schema_string="{")
         with pytest.raises(ConfigurationError, match="must be of a record"):
             AvroRowSerializationSchema(avro_schema_string='"string"')
+
+
+EAST = datetime.timezone(datetime.timedelta(hours=2))
+
+
+class TestZones:
+    """A datetime with a zone became a JSON text that nobody reads, and in CSV another time."""
+
+    def test_a_timestamp_with_a_zone_is_written_in_utc(self) -> None:
+        row_type = Types.ROW_NAMED(["a"], [Types.SQL_TIMESTAMP()])
+        noon = datetime.datetime(2024, 5, 6, 12, tzinfo=EAST)
+        expected = Row(a=datetime.datetime(2024, 5, 6, 10))
+        written = JsonRowSerializationSchema.builder().with_type_info(row_type).build().serialize(Row(noon))
+        assert written == b'{"a":"2024-05-06T10:00:00Z"}'
+        assert (
+            JsonRowDeserializationSchema.builder().type_info(row_type).build().deserialize(written)
+            == expected
+        )
+        line = CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(noon))
+        assert CsvRowDeserializationSchema.Builder(row_type).build().deserialize(line) == expected
+
+    def test_a_time_of_another_zone_is_refused(self) -> None:
+        value: Callable[[Any], Any]
+        for kind, value in (
+            (Types.SQL_TIME(), lambda one: one),
+            (Types.LIST(Types.SQL_TIME()), lambda one: [one]),
+        ):
+            row_type = Types.ROW_NAMED(["a"], [kind])
+            for writer in (
+                JsonRowSerializationSchema.builder().with_type_info(row_type).build(),
+                CsvRowSerializationSchema.Builder(row_type).build(),
+            ):
+                naive = writer.serialize(Row(value(datetime.time(1, 2, 3))))
+                assert writer.serialize(Row(value(datetime.time(1, 2, 3, tzinfo=datetime.UTC)))) == naive
+                with pytest.raises(TypeMismatchError, match="another zone than UTC"):
+                    writer.serialize(Row(value(datetime.time(1, 2, 3, tzinfo=EAST))))

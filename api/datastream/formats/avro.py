@@ -11,7 +11,7 @@ from typing import Any
 
 from changelog_engine.connectors import packages
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
-from changelog_engine.formats import avro_values
+from changelog_engine.formats import avro_records, avro_values
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
 from ... import _arguments
@@ -104,6 +104,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         self._text = _schema_text(what, record_class, avro_schema_string)
         self._schema, self._type_info = _parsed(self._text, what)
         self._convert = avro_values.to_avro(self._type_info)
+        self._checked = avro_records.to_write(self._schema)
 
     def serialize(self, element: Any) -> bytes:
         """The record of a row.
@@ -116,9 +117,8 @@ class AvroRowSerializationSchema(SerializationSchema):
         """
         stream = io.BytesIO()
         try:
-            _fastavro("AvroRowSerializationSchema").schemaless_writer(
-                stream, self._schema, self._convert(element)
-            )
+            record = self._checked(self._convert(element))
+            _fastavro("AvroRowSerializationSchema").schemaless_writer(stream, self._schema, record)
         except Exception as error:
             # fastavro raises whatever a wrong value leads to.
             raise TypeMismatchError(

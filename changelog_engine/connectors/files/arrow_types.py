@@ -8,7 +8,7 @@ the point.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
-from changelog_engine.formats.texts import of_32_bits
+from changelog_engine.formats.texts import of_32_bits, time_of_utc
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.basic import DecimalTypeInfo
 from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in_order
@@ -250,9 +250,7 @@ def _time(value: Any) -> Any:
     """Arrow drops the zone, and takes numbers for microseconds."""
     if not isinstance(value, time):
         raise TypeError(f"{shown(value)} is not a time of day")
-    if value.tzinfo is not None and value.utcoffset() != timedelta(0):
-        raise TypeError(f"{shown(value)} is of another zone than UTC")
-    return value
+    return time_of_utc(value)
 
 
 def _stamp(value: Any) -> Any:

@@ -15,6 +15,8 @@ from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.packages import AVRO
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
+from changelog_engine.formats.avro_records import to_write
+from changelog_engine.formats.parts import Convert
 from changelog_engine.types.typeinfo import shown
 
 _SIMPLE = {
@@ -167,7 +169,8 @@ class AvroFiles(MergingFactory):
     def open(self, stream: Any) -> AvroFileWriter:
         from fastavro.write import Writer
 
-        return AvroFileWriter(Writer(stream, parsed(self._schema), codec=self._codec))
+        schema = parsed(self._schema)
+        return AvroFileWriter(Writer(stream, schema, codec=self._codec), to_write(schema))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
         """Blocks are copied without decoding their records."""
@@ -194,18 +197,14 @@ class AvroFiles(MergingFactory):
 class AvroFileWriter(BulkWriter):
     """Writes one Avro file."""
 
-    def __init__(self, writer: Any) -> None:
+    def __init__(self, writer: Any, to_write: Convert) -> None:
         self._writer = writer
-        self._fields = frozenset(field["name"] for field in writer.schema.get("fields", ()))
+        self._to_write = to_write
 
     def write(self, values: Sequence[Any]) -> None:
         for value in values:
             try:
-                if type(value) is dict and self._fields and not value.keys() <= self._fields:
-                    raise ValueError(
-                        f"it has {', '.join(sorted(value.keys() - self._fields))}, and the schema not"
-                    )
-                self._writer.write(value)
+                self._writer.write(self._to_write(value))
             except OSError:
                 raise
             except Exception as error:  # fastavro raises all kinds
