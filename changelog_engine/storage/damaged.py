@@ -1,8 +1,10 @@
 """What libraries raise at a file that is damaged, and what the engine says instead: one list, one translation.
 
 Invariants:
-    A damaged file is a ``CorruptChangelogError`` that names it, whatever a library raised: a flipped bit in a Parquet footer
-    is an ``ArrowInvalid``, an ``OSError``, a ``UnicodeDecodeError`` or a ``KeyError``, as it happens.
+    * A damaged file is a ``CorruptChangelogError`` that names it, whatever a library raised: a flipped bit in a Parquet
+      footer is an ``ArrowInvalid``, an ``OSError``, a ``UnicodeDecodeError`` or a ``KeyError``, as it happens.
+    * delta-rs is called within ``delta_rs``: where its own code fails an assertion (Rust's panic), it raises what no
+      ``except Exception`` catches.
 """
 
 from __future__ import annotations
@@ -19,6 +21,22 @@ from changelog_engine.errors import CorruptChangelogError
 # places and types that are not there.
 PARQUET_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError, EOFError)
 DELTA_ERRORS = (DeltaError, *PARQUET_ERRORS)
+_PANIC = "PanicException"  # the class derives from BaseException, and no module has it
+
+
+@contextmanager
+def delta_rs() -> Iterator[None]:
+    """Call delta-rs in the block.
+
+    Raises:
+        DeltaError: it panicked; or the block raised it.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != _PANIC:
+            raise
+        raise DeltaError(f"delta-rs failed in its own code: {error}") from error
 
 
 @contextmanager

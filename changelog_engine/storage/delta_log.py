@@ -24,7 +24,7 @@ import re
 import tempfile
 import uuid
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from changelog_engine.clock import wall_ms, wall_s
 from changelog_engine.errors import CorruptChangelogError, ForeignPathError, LostCommitError, StorageError
-from changelog_engine.storage.damaged import DELTA_ERRORS, PARQUET_ERRORS
+from changelog_engine.storage.damaged import DELTA_ERRORS, PARQUET_ERRORS, delta_rs
 from changelog_engine.storage.delta_names import (
     CHECKPOINT_NAME,
     COMMIT_NAME,
@@ -157,7 +157,11 @@ class DeltaLog:
         return cls(storage)
 
     def properties(self) -> dict[str, str]:
-        """The table's properties."""
+        """The table's properties.
+
+        Raises:
+            CorruptChangelogError: a file of the log is missing or damaged; names it.
+        """
         entries = _entries(self.storage)
         known = self._remembered(entries)
         return dict(self._table_of(entries).metadata().configuration if known is None else known.properties)
@@ -290,6 +294,7 @@ class DeltaLog:
         if found is not None and found[0] == entries:
             return found[1]
         self._table = None
+        self._refuse_damaged(entries)
         table = self._open()
         if len(_OPENED) >= _MOST_READ:
             _OPENED.clear()
@@ -301,7 +306,8 @@ class DeltaLog:
         _OPENED.pop(self.storage.root, None)  # what it says is remembered, or refused
         self._refuse_features(table)
         # pa.table() would import pandas to see whether that is a DataFrame: a third of a second.
-        files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+        with self._read_by_delta_rs():
+            files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
         strange = files.filter(pc.invert(pc.match_substring_regex(files["path"], _PLAIN_NAME)))
         self._names(strange["path"].to_pylist())
         metadata = table.metadata()
@@ -387,10 +393,11 @@ class DeltaLog:
             if self.storage.local is None:
                 self._refuse_damaged(_entries(self.storage))
                 table = self._open()
-                table.create_checkpoint()
-                self._checkpointed = table.version()
-                if known < 0 or self._checkpointed // (_CLEANED * every) > known // (_CLEANED * every):
-                    table.cleanup_metadata()
+                with delta_rs():
+                    table.create_checkpoint()
+                    self._checkpointed = table.version()
+                    if known < 0 or self._checkpointed // (_CLEANED * every) > known // (_CLEANED * every):
+                        table.cleanup_metadata()
             else:
                 self._checkpointed = self._write_checkpoint()
         except StorageError:
@@ -423,13 +430,12 @@ class DeltaLog:
                 if match and int(match[1]) >= begins:  # what came before is in that Delta checkpoint
                     (log / entry.name).symlink_to(self.storage.place(f"{LOG}/{entry.name}"))
                     newest = max(newest, int(match[1]))
-            try:
+            with self._read_by_delta_rs():
                 table = DeltaTable(scratch)
                 if table.version() < newest:  # delta-rs passes over files that are gone by now
                     raise FileNotFoundError(f"version {newest} was listed, and is gone")
-            except DELTA_ERRORS as error:
-                raise self._unreadable(error) from error
-            table.create_checkpoint()
+            with delta_rs():
+                table.create_checkpoint()
             name = checkpoint_path(table.version())
             data, pointer = Path(scratch, name).read_bytes(), Path(scratch, LAST_CHECKPOINT).read_bytes()
         self.storage.write_durable(name, data)
@@ -525,15 +531,27 @@ class DeltaLog:
 
     def _open(self) -> DeltaTable:
         if self._table is None:
-            try:
+            with self._read_by_delta_rs():
                 self._table = DeltaTable(
                     self.storage.root, storage_options=FileSystems().delta_options(self.storage.root)
                 )
-            except TableNotFoundError as error:
-                raise StorageError(f"{self.storage.root} is not a Delta table") from error
-            except DELTA_ERRORS as error:
-                raise self._unreadable(error) from error
         return self._table
+
+    @contextlib.contextmanager
+    def _read_by_delta_rs(self) -> Iterator[None]:
+        """Have delta-rs read the log in the block, and nothing else.
+
+        Raises:
+            CorruptChangelogError: a file of the log is missing or damaged; names it.
+            StorageError: it could not be read.
+        """
+        try:
+            with delta_rs():
+                yield
+        except TableNotFoundError as error:
+            raise StorageError(f"{self.storage.root} is not a Delta table") from error
+        except DELTA_ERRORS as error:
+            raise self._unreadable(error) from error
 
     def _unreadable(self, error: Exception) -> StorageError:
         """What to say when delta-rs can't read the log: the file that is missing or damaged, where one is found."""

@@ -21,6 +21,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_commits import Layout, NewFile, TableFile, deletion_vectors, text_of
 from changelog_engine.storage.delta_names import (
     CHECKPOINT_NAME,
@@ -62,9 +63,19 @@ class UserTable:
 
     @staticmethod
     def exists(root: str) -> bool:
-        """Whether there is one."""
+        """Whether there is one.
+
+        Raises:
+            ConnectorError: it cannot be found out.
+        """
         storage = open_storage(root)
-        return bool(DeltaTable.is_deltatable(storage.root, storage_options=_options(storage)))
+        try:
+            with delta_rs():
+                return bool(DeltaTable.is_deltatable(storage.root, storage_options=_options(storage)))
+        except (DeltaError, OSError) as error:
+            raise ConnectorError(
+                f"could not look whether {storage.root} is a Delta table: {error}"
+            ) from error
 
     @staticmethod
     def create(
@@ -141,8 +152,9 @@ class UserTable:
         table = _open_at(self.storage, version)
         layout.refuse_other(self.storage.root, _layout_of(table))
         try:
-            marked = pa.table(table.deletion_vectors()).num_rows if _may_mark(table) else 0
-            actions = pa.table(table.get_add_actions())
+            with delta_rs():
+                marked = pa.table(table.deletion_vectors()).num_rows if _may_mark(table) else 0
+                actions = pa.table(table.get_add_actions())
         except (DeltaError, OSError) as error:
             raise _unreadable(self.storage, version, error) from error
         if marked:
@@ -160,7 +172,11 @@ class UserTable:
 
     def transaction(self, application: str) -> int | None:
         """The newest version that was committed under a transaction id, or None."""
-        found = self._table.transaction_version(application)
+        try:
+            with delta_rs():
+                found = self._table.transaction_version(application)
+        except (DeltaError, OSError) as error:
+            raise _unreadable(self.storage, self.version, error) from error
         return None if found is None else int(found)
 
     def append(self, files: Mapping[str, Mapping[int, Sequence[NewFile]]]) -> int:
@@ -193,13 +209,14 @@ class UserTable:
             ]
             before = self.version  # the commit follows this one or fails
             try:
-                self._table.create_write_transaction(
-                    adds,
-                    "append",
-                    self._table.schema(),
-                    self.partition_columns(),
-                    commit_properties=CommitProperties(app_transactions=marks, max_commit_retries=0),
-                )
+                with delta_rs():
+                    self._table.create_write_transaction(
+                        adds,
+                        "append",
+                        self._table.schema(),
+                        self.partition_columns(),
+                        commit_properties=CommitProperties(app_transactions=marks, max_commit_retries=0),
+                    )
             except CommitFailedError as error:
                 conflicts += 1  # somebody else was faster
                 if conflicts >= _CONFLICTS:
@@ -299,7 +316,8 @@ def _may_mark(table: DeltaTable) -> bool:
 
 def _open(storage: Storage) -> DeltaTable:
     try:
-        return DeltaTable(storage.root, storage_options=_options(storage))
+        with delta_rs():
+            return DeltaTable(storage.root, storage_options=_options(storage))
     except TableNotFoundError as error:
         raise ConfigurationError(f"{storage.root} is not a Delta table") from error
     except (DeltaError, OSError) as error:
@@ -308,7 +326,8 @@ def _open(storage: Storage) -> DeltaTable:
 
 def _open_at(storage: Storage, version: int) -> DeltaTable:
     try:
-        return DeltaTable(storage.root, version=version, storage_options=_options(storage))
+        with delta_rs():
+            return DeltaTable(storage.root, version=version, storage_options=_options(storage))
     except (DeltaError, OSError) as error:
         raise _unreadable(storage, version, error) from error
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from deltalake import DeltaTable, PostCommitHookProperties, Schema
 
+from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_names import commit_path
 
 FIRST_COMMIT = commit_path(0)
@@ -23,7 +24,7 @@ def first_commit(schema: pa.Schema, properties: Mapping[str, str], partition_by:
         DeltaError: Delta has no such columns or properties.
         OSError: there is no room for temporary files.
     """
-    with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch:
+    with tempfile.TemporaryDirectory(prefix=SCRATCH) as scratch, delta_rs():
         DeltaTable.create(
             scratch,
             schema=Schema.from_arrow(schema),

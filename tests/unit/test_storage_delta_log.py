@@ -17,8 +17,10 @@ import pytest
 
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.driver.log_upkeep import LogUpkeep
-from changelog_engine.errors import CorruptChangelogError, LostCommitError, StorageError
+from changelog_engine.errors import ConnectorError, CorruptChangelogError, LostCommitError, StorageError
+from changelog_engine.storage import delta_log, delta_tables, new_table
 from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_tables import UserTable
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.object_store import ObjectStore
@@ -279,9 +281,10 @@ def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) 
         harmed = bytearray(whole)
         harmed[place] ^= 1 << (place % 8)
         checkpoint.write_bytes(harmed)
-        with pytest.raises(CorruptChangelogError) as caught:
-            DeltaLog(open_storage(str(tmp_path))).files()
-        assert caught.value.path == str(checkpoint)
+        for asked in (DeltaLog.files, DeltaLog.properties, DeltaLog.table_id):
+            with pytest.raises(CorruptChangelogError) as caught:
+                asked(DeltaLog(open_storage(str(tmp_path))))
+            assert caught.value.path == str(checkpoint)
     checkpoint.write_bytes(whole)
     log.commit([add("g")], ["f0"])
     rows = pq.read_table(checkpoint)
@@ -293,6 +296,42 @@ def test_case_46_a_flipped_bit_in_a_delta_checkpoint_is_refused(tmp_path: Path) 
     checkpoint.write_bytes(whole)
     assert DeltaLog(open_storage(str(tmp_path))).files().num_rows == 3
     assert len(deltalake.DeltaTable(str(tmp_path)).file_uris()) == 3  # other readers pass the checksum over
+
+
+class PanicException(BaseException):
+    """As delta-rs raises where Rust panics: for some flipped bits of a Delta checkpoint. No module has that class."""
+
+
+class Panics:
+    """Stands for delta-rs' table, and for one of its calls."""
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        raise PanicException("TokioMultiThreadExecutor has crashed: RecvError")
+
+    create = is_deltatable = __init__
+
+
+def test_where_delta_rs_panics_there_is_an_error_of_this_engine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, other = make(tmp_path), UserTable(str(tmp_path))
+    layout = other.layout()
+    monkeypatch.setattr(delta_log, "DeltaTable", Panics)
+    for call in (log.properties, log.table_id, log.files, lambda: log.maintain(every=0)):
+        with pytest.raises(StorageError, match="delta-rs failed in its own code: Tokio"):
+            call()
+    monkeypatch.setattr(delta_tables, "DeltaTable", Panics)
+    for user_call in (
+        lambda: UserTable(str(tmp_path)),
+        lambda: other.at(0),
+        lambda: other.files_at(0, layout),
+        lambda: UserTable.exists(str(tmp_path)),
+    ):
+        with pytest.raises(ConnectorError, match="delta-rs failed in its own code: Tokio"):
+            user_call()
+    monkeypatch.setattr(new_table, "DeltaTable", Panics)
+    with pytest.raises(StorageError, match="delta-rs failed in its own code: Tokio"):
+        make(tmp_path / "new")
 
 
 def test_case_47_others_that_went_on_with_an_older_copy(tmp_path: Path) -> None:
