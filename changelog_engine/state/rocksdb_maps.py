@@ -88,7 +88,7 @@ class SpreadMap:
         """All entries in the order of insertion."""
         start = len(self._prefix)
         found: dict[Any, tuple[int, Any]] = {}
-        for key, data in self._table.store.scan(self._prefix):
+        for key, data in self._table.scan(self._prefix):
             if len(key) > start:
                 map_key = decode(key, start)[0]
                 if map_key not in self._changed:
@@ -163,7 +163,7 @@ class RocksMapTable(RocksTable):
         """All entries as dicts, by the order of their keys' bytes."""
         self.end_epoch()
         prefix, parts = b"", dict[Any, tuple[int, Any]]()
-        for raw, data in self._store.scan(self._prefix):
+        for raw, data in self.scan(self._prefix):
             if prefix and raw.startswith(prefix):
                 parts[decode(raw, len(prefix))[0]] = load(data)
                 continue

@@ -1,10 +1,14 @@
 """One RocksDB database of a worker process: opened empty, written in batches, removed at the end.
 
 It has no write-ahead log: what makes state durable is the changelog, or the snapshot.
+
+Invariant: a scan gives all that there is, or raises. RocksDB's own iteration ends without a word where it cannot read on. So
+the last key of the database is nobody's, and a scan that comes neither to it nor to another key behind its own has failed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -19,6 +23,7 @@ from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.sizes import TableSize
 
 _BATCH_BYTES = 16 << 20
+_LAST = b"\xff" * 3  # behind every table's keys
 _FULL = ("no space left on device", "disk quota exceeded")  # RocksDB gives the system's words and no number
 
 
@@ -34,8 +39,11 @@ class RocksStore:
         self.folder = folder
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; its stub errs
+        last = WriteBatch(raw_mode=True)
+        last.put(_LAST, b"")
         try:
             self._db = Rdict(folder.path, options)
+            self._db.write(last, self._write_options)
         except Exception as error:
             failure = _failure(folder.path, "be opened", error, 0)
             folder.remove()
@@ -64,22 +72,32 @@ class RocksStore:
                 if not key.startswith(prefix):
                     return
                 yield key, data
+            self._tell_why(prefix)
         except Exception as error:
             raise _failure(self.folder.path, "read", error, 0) from error
+
+    def _tell_why(self, prefix: bytes) -> None:
+        """Raise what ended an iteration before its end."""
+        items = self._db.iter()
+        items.seek(prefix)
+        while items.valid():
+            items.next()
+        items.status()
+        raise EOFError("an iteration ended before the last key")
 
     def size(self) -> TableSize:
         """About how many keys it holds, and bytes on the disk and in tables that wait to be written."""
         entries = self._db.property_int_value("rocksdb.estimate-num-keys")
         on_disk = self._db.property_int_value("rocksdb.estimate-live-data-size")
         in_memory = self._db.property_int_value("rocksdb.cur-size-all-mem-tables")
+        entries = None if entries is None else max(0, entries - 1)  # without the last key
         return TableSize(entries, None if on_disk is None else on_disk + (in_memory or 0))
 
     def close(self) -> None:
-        """Close the database and remove its files."""
-        try:
+        """Close the database and remove its files; that it could not write what nobody will read is no failure."""
+        with contextlib.suppress(Exception):
             self._db.close()
-        finally:
-            self.folder.remove()
+        self.folder.remove()
 
 
 def _failure(path: str, what: str, error: Exception, needed_bytes: int) -> StorageError:

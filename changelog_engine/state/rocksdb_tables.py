@@ -91,8 +91,16 @@ class RocksTable(BufferedTable):
     def items(self) -> Iterator[tuple[KeyIdentity, Any]]:
         """All entries, by the order of their keys' bytes."""
         self._write_all()
-        for key, data in self._store.scan(self._prefix):
+        for key, data in self.scan(self._prefix):
             yield decode(key, len(self._prefix))[0], load(data)
+
+    def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Everything in the store that begins with the prefix."""
+        try:
+            yield from self._store.scan(prefix)
+        except Exception as error:
+            self.has_failed(error)
+            raise
 
     def end_epoch(self) -> None:
         """Write what changed, unless it can wait; it stays in the cache.

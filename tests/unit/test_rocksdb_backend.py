@@ -274,6 +274,68 @@ def test_a_write_that_failed_is_not_forgotten(tmp_path: Path) -> None:
     backend.close()
 
 
+def filled(tmp_path: Path, kind: StateKind, entries: dict[int, Any]) -> tuple[Any, Any]:
+    """A backend with one table, all of whose entries are in one file."""
+    backend = rocks_backend(tmp_path, 0, {"state.backend.rocksdb.block.cache-size": "8kb"})
+    table: Any = backend.table("operator", "state", kind)
+    if kind is StateKind.MAP:
+        table["key"] = entries
+    else:
+        for number, entry in entries.items():
+            table[number] = entry
+    backend.end_epoch()
+    assert backend._store is not None
+    backend._store._db.flush()
+    return backend, table
+
+
+def all_of(table: Any, kind: StateKind) -> dict[Any, Any]:
+    return dict(table.get("key").items() if kind is StateKind.MAP else table.items())
+
+
+@pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP])
+@pytest.mark.parametrize("whole_table", [False, True])
+def test_a_scan_that_cannot_read_on_raises(tmp_path: Path, kind: StateKind, whole_table: bool) -> None:
+    """RocksDB's iterator ends as if there were no more."""
+    entries = {number: os.urandom(300).hex() for number in range(1_000)}
+    backend, table = filled(tmp_path, kind, entries)
+    read = (lambda: dict(table.items())) if whole_table else (lambda: all_of(table, kind))
+    assert read() == ({"key": entries} if whole_table and kind is StateKind.MAP else entries)
+    (path,) = tmp_path.rglob("*.sst")
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match=f"RocksDB cannot read in {tmp_path}.*Corruption"):
+        read()
+    assert not backend.is_whole(), "it would be kept over the failure"
+    with pytest.raises(StorageError, match="Corruption"):
+        backend.end_epoch()
+    backend.close()
+
+
+def test_a_scan_that_ended_early_for_a_moment_raises_too(tmp_path: Path) -> None:
+    store = RocksStore(LocalFolder(str(tmp_path), "state"), Options(raw_mode=True))
+    writer = BatchWriter(store)
+    writer.put(b"\0a", b"1")
+    writer.put(b"\0b", b"2")
+    writer.finish()
+    assert dict(store.scan(b"\0")) == {b"\0a": b"1", b"\0b": b"2"}
+    assert store.size().entries == 2
+    assert list(store.scan(b"\1")) == []
+
+    class Ending:
+        def __init__(self, real: Any) -> None:
+            self.iter, self.close, self.real = real.iter, real.close, real
+
+        def items(self, **given: Any) -> Any:
+            return iter(list(self.real.items(**given))[:1])
+
+    store._db = Ending(store._db)  # type: ignore[assignment]
+    with pytest.raises(StorageError, match="an iteration ended before the last key"):
+        list(store.scan(b"\0"))
+    store.close()
+
+
 CLAIM = """
 import sys, time
 from changelog_engine.state.local_folder import LocalFolder
