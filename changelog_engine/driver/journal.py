@@ -108,7 +108,8 @@ class JobJournal:
 
     def finished_before(self) -> Checkpoint | None:
         """The newest attempt's last checkpoint, if its input had ended: its driver may have died before sinks committed."""
-        lineage = Lineage(self._delta)
+        # Not by the handle that the attempt begins with: that stands where the start was decided, and tells who began since.
+        lineage = Lineage(self.folder.open_changelog())
         attempt = lineage.newest_attempt()
         newest = None if attempt is None else lineage.newest_checkpoint(attempt.id)
         return newest if newest is not None and newest.finished else None

@@ -16,10 +16,12 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from test_commit_helpers import Driver, state_at
 
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import FencedError, StorageError
 from changelog_engine.ledger.job_folder import open_job_folder
 from changelog_engine.ledger.lineage import Lineage
@@ -216,6 +218,21 @@ def test_two_processes_without_a_lock_race(tmp_path: Path) -> None:
         newest = lineage.newest_checkpoint()
         assert newest is not None
         assert newest.attempt == lineage.newest_attempt_id
+
+
+@pytest.mark.parametrize("restore", ["auto", "none", "latest"])
+def test_case_10_who_begins_after_the_other_has_begun_is_refused(tmp_path: Path, restore: str) -> None:
+    """Whatever it looks at before its attempt: two rows of one attempt would be damage for good."""
+    with mock.patch.object(DriverLock, "acquire"):
+        first, second = (JobJournal.open(str(tmp_path), "job") for _ in range(2))
+    for journal in (first, second):
+        assert journal.start_point(restore) is None
+    assert first.begin_attempt(None) == 1
+    assert second.finished_before() is None
+    assert second.identity == first.identity
+    with pytest.raises(FencedError, match="attempt 1, host"):
+        second.begin_attempt(None)
+    assert Lineage(first.folder.open_changelog()).newest_attempt_id == 1
 
 
 def test_messages_say_what_to_do(tmp_path: Path) -> None:
