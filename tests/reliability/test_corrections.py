@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -458,41 +458,67 @@ def test_an_error_of_the_fix_names_the_entry(tmp_path: Path) -> None:
     assert "the entry of key 0 of state 'count'" in raised.value.__notes__[0]
 
 
+# For each number of standard input: whom it leaves so many steps, in a fork, and its status.
 KILLED = """
-import os, signal, sys
+import os, signal, sys, traceback
 import changelog_engine
 from changelog_engine.storage.local_disk import LocalDisk
 
-left = [int(sys.argv[2])]
-for name in ("write_durable", "put_if_absent", "move", "share"):
-    def counted(storage, *arguments, inner=getattr(LocalDisk, name)):
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        left[0] -= 1
-        return inner(storage, *arguments)
-    setattr(LocalDisk, name, counted)
-changelog_engine.repair(
-    f"{sys.argv[1]}/job", None, lambda entry: entry.value + 1, who="w", why="y", target=f"{sys.argv[1]}/mended"
-)
+repair, path = changelog_engine.repair, sys.argv[1]
+
+def repaired(steps):
+    left = [steps]
+    for name in ("write_durable", "put_if_absent", "move", "share"):
+        def counted(storage, *arguments, inner=getattr(LocalDisk, name)):
+            if left[0] == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            left[0] -= 1
+            return inner(storage, *arguments)
+        setattr(LocalDisk, name, counted)
+    repair(f"{path}/job", None, lambda entry: entry.value + 1, who="w", why="y", target=f"{path}/mended")
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        try:
+            repaired(int(line))
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
 
 
+@pytest.fixture
+def killed(tmp_path: Path) -> Iterator[Callable[[int], int]]:
+    """Has a process repair the job and die after so many steps; gives its status. All are forks of one that has imported."""
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as forking:
+
+        def kill_after(steps: int) -> int:
+            assert forking.stdin is not None
+            assert forking.stdout is not None
+            print(steps, file=forking.stdin, flush=True)
+            return int(forking.stdout.readline())
+
+        yield kill_after
+
+
 @pytest.mark.slow
-def test_killed_at_each_step(tmp_path: Path) -> None:
+def test_killed_at_each_step(tmp_path: Path, killed: Callable[[int], int]) -> None:
     """There is the new job with all corrections, or none; the parent is as it was, and the repair can be made again."""
     TestJob(tmp_path, Script(sizes=(20,))).run(graph())
     before = look(tmp_path / "job")
     steps, ended = 0, False
     while not ended:
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED, str(tmp_path), str(steps)],
-            env={**os.environ},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode in (0, -signal.SIGKILL), done.stderr
-        ended, steps = done.returncode == 0, steps + 1
+        status = killed(steps)
+        assert status in (0, -signal.SIGKILL)
+        ended, steps = status == 0, steps + 1
         parent = {
             name: data for name, data in look(tmp_path / "job").items() if not name.startswith("protected/")
         }

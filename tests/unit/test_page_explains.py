@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -108,7 +109,7 @@ def run_on(script: Path) -> list[int]:
     """Those that still run, once the kernel has had time to end them."""
     until = monotonic_s() + 30
     while (left := [pid for pid in children(script) if runs(pid)]) and monotonic_s() < until:
-        pass
+        time.sleep(0.01)
     return left
 
 
