@@ -6,7 +6,6 @@ Only files that can hold the key's key group are opened, and in these only the r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -44,6 +43,7 @@ from changelog_engine.readable import iso
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.protocol import Storage
+from changelog_engine.storage.side_by_side import side_by_side
 from changelog_engine.types import TypeInformation, type_from_spec
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
@@ -631,10 +631,7 @@ def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, fi
     def read(file: PartFile) -> pa.Table:
         return read_rows(storage, file, OfKeys(group, [text]), firsts.get(file.id))
 
-    if len(files) < 2:
-        return [read(file) for file in files]
-    with ThreadPoolExecutor(max(_THREADS, storage.reads_at_once)) as pool:
-        return list(pool.map(read, files))
+    return side_by_side(storage, read, files, _THREADS)
 
 
 def _of_a_window_s_timer(state: str, operation: str, namespace: str | None, event_ms: int | None) -> bool:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
 from changelog_engine.errors import StorageError
 from changelog_engine.graph.rescaling import ParallelismChange
 from changelog_engine.storage.protocol import Storage
+from changelog_engine.storage.side_by_side import side_by_side
 
 KEPT = 50
 """So many attempts, the newest, have notes."""
@@ -168,11 +168,7 @@ def read_notes(
             known[attempt] = note
         return note
 
-    if changelog.reads_at_once > 1 and len(wanted) > 1:
-        with ThreadPoolExecutor(changelog.reads_at_once) as pool:
-            found = list(pool.map(read, wanted))
-    else:
-        found = [read(attempt) for attempt in wanted]
+    found = side_by_side(changelog, read, wanted)
     return {note.attempt: note for note in found if note is not None}
 
 

@@ -7,7 +7,7 @@ lets a file be skipped.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
+from changelog_engine.storage.side_by_side import side_by_side
 
 
 class Bounds(NamedTuple):
@@ -72,12 +73,7 @@ def check_listed(storage: Storage, files: Sequence[PartFile]) -> None:
     Raises:
         CorruptChangelogError: they disagree, or a file is missing; names it.
     """
-    if storage.reads_at_once == 1 or len(files) < 2:
-        for file in files:
-            _check(storage, file)
-        return
-    with ThreadPoolExecutor(storage.reads_at_once) as pool:
-        list(pool.map(lambda file: _check(storage, file), files))
+    side_by_side(storage, partial(_check, storage), files)
 
 
 def footer_of_file(storage: Storage, path: str) -> pq.FileMetaData:

@@ -16,7 +16,7 @@ Steps of ``commit`` (a crash after any of them leaves the checkpoint whole or ab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from changelog_engine.changelog.log_files import parse_pack
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part
@@ -30,6 +30,7 @@ from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import AddFile, DeltaLog
 from changelog_engine.storage.protocol import Storage
+from changelog_engine.storage.side_by_side import side_by_side
 
 
 class CheckpointCommitter:
@@ -197,10 +198,7 @@ def verify_parts(storage: Storage, parts: Sequence[Part]) -> list[AddFile]:
     files: dict[str, list[Part]] = {}
     for part in parts:
         files.setdefault(part.path, []).append(part)
-    if storage.reads_at_once == 1 or len(files) < 2:
-        return [_verify(storage, some) for some in files.values()]
-    with ThreadPoolExecutor(storage.reads_at_once) as pool:
-        return list(pool.map(lambda some: _verify(storage, some), files.values()))
+    return side_by_side(storage, partial(_verify, storage), files.values())
 
 
 def _verify(storage: Storage, parts: Sequence[Part]) -> AddFile:
