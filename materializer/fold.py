@@ -25,7 +25,7 @@ from changelog_engine.graph.nodes import StateKind
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.operators.state_types import spec_of
-from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.types import TypeInformation
 from materializer.entries import StateEntries
 
@@ -171,11 +171,11 @@ def _fold_at(
                     folded.accessed[name] = _entries(_live(entries, since, _TIME), described, key_type)
                     entries = _live(entries, since, _VALUE)
                 folded.states[name] = _entries(entries, described, key_type)
-        for domain, words in TIMER_DOMAINS.items():
-            tables = pending.pop((uid, domain), []) if wanted is None else []
+        for timers, shown in TIMER_STATES.items():
+            tables = pending.pop((uid, timers), []) if wanted is None else []
             if tables:
-                with _withholding(withheld, (uid, f"({words} timers)"), allow_pickle):
-                    folded.timers[uid, words] = pending_timers(tables, key_type)
+                with _withholding(withheld, (uid, shown), allow_pickle):
+                    folded.timers[uid, TIMER_DOMAINS[timers]] = pending_timers(tables, key_type)
     return folded
 
 

@@ -28,10 +28,12 @@ from changelog_engine.history.state_columns import (
     ViewColumn,
     identity_columns,
 )
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS, TIMER_DOMAINS
 
 _STATES = f"state IN ('{EVENT_TIMERS}', '{PROCESSING_TIMERS}')"
-_DOMAIN = f"CASE state WHEN '{EVENT_TIMERS}' THEN 'event time' ELSE 'processing time' END"
+_CASES = " ".join([f"WHEN '{state}' THEN '{domain}'" for state, domain in TIMER_DOMAINS.items()])
+DOMAIN = f"CASE state {_CASES} END"
+"""The domain of the timer in a row, in SQL."""
 _TIMER = "key_group, key, namespace, state, value"
 _TIME_MS = "try_cast(value AS BIGINT)"
 
@@ -75,7 +77,7 @@ class TimerColumns:
         shown = [f"{value_of(self.key, 'key')} AS key", "key AS key_json"]
         if self.window is not None:
             shown += [f"{value_of(self.window, 'namespace')} AS window", "namespace AS window_json"]
-        return [*shown, f"{_DOMAIN} AS domain", f"{time_of(_TIME_MS)} AS time", f"{_TIME_MS} AS time_ms"]
+        return [*shown, f"{DOMAIN} AS domain", f"{time_of(_TIME_MS)} AS time", f"{_TIME_MS} AS time_ms"]
 
 
 def timers_sql(columns: TimerColumns, rows: str, where: str = "true", many: bool = False) -> str:

@@ -41,7 +41,7 @@ from changelog_engine.ledger.reading import lineage_rows
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.readable import iso
 from changelog_engine.state import mutation_log
-from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.storage.side_by_side import side_by_side
 from changelog_engine.types import TypeInformation, type_from_spec
@@ -482,7 +482,7 @@ class _Reader:
         for name, at in of_state.items():
             if name in TIMER_DOMAINS:
                 if state is None:
-                    yield from self._timer_changes(columns, at, f"({TIMER_DOMAINS[name]} timers)", key)
+                    yield from self._timer_changes(columns, at, TIMER_STATES[name], key)
             elif state in (None, name) and name in described:
                 yield from self._state_changes(columns, at, described[name], key, fired)
 

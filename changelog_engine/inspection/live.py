@@ -19,7 +19,7 @@ from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.states import StateEntry, StateSummary, key_name, summary_of
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types import TypeInformation
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows, pending_timers
 
@@ -62,10 +62,10 @@ def state_samples(ledger: Ledger, checkpoint: Checkpoint, limit: int) -> list[St
             found.append(
                 _state(live.get((uid, described["name"])), summary, described, key_type, checkpoint, limit)
             )
-        for domain, words in TIMER_DOMAINS.items():
-            rows = live.get((uid, domain))
+        for timers, shown in TIMER_STATES.items():
+            rows = live.get((uid, timers))
             if rows is not None:
-                summary = StateSummary(uid, f"({words} timers)", "timer", rows.num_rows, key_name(operator))
+                summary = StateSummary(uid, shown, "timer", rows.num_rows, key_name(operator))
                 found.append(_timers(rows, summary, key_type, limit))
     return found
 

@@ -31,6 +31,7 @@ from changelog_engine.history.sql_types import (
     window_sql_type,
 )
 from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.history.timers_sql import DOMAIN
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import on_segments, read_file
 from changelog_engine.state import mutation_log
@@ -128,9 +129,8 @@ class Changes:
             window_sql_type(windows[0]) if windows else None,
         )
         shown = self._identity(zip(_IDENTITY, kinds, strict=False))
-        domains = " ".join(f"WHEN '{state}' THEN '{words}'" for state, words in TIMER_DOMAINS.items())
         ms = "TRY_CAST(value AS BIGINT)"
-        shown += [f"CASE state {domains} END AS domain", f"{_time(ms)} AS time", f"{ms} AS time_ms"]
+        shown += [f"{DOMAIN} AS domain", f"{_time(ms)} AS time", f"{ms} AS time_ms"]
         shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")
         found = (
             "SELECT *, lead(checkpoint_id) OVER (PARTITION BY key, namespace, state, value ORDER BY place) "

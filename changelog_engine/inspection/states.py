@@ -22,6 +22,7 @@ from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At
 from changelog_engine.nearest import nearest
+from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.state.ttl import user_type
 from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
 
@@ -171,8 +172,8 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
                 summary = replace(summary, keys=keys, withheld=withheld)
             found.append(summary)
         if folded is not None:
-            for domain in ("event time", "processing time"):
-                name = (operator["uid"], f"({domain} timers)")
+            for each, domain in TIMER_DOMAINS.items():
+                name = (operator["uid"], TIMER_STATES[each])
                 timers = folded.timers.get((operator["uid"], domain))
                 if timers is not None or name in folded.withheld:
                     count = None if timers is None else len(timers)

@@ -43,12 +43,12 @@ from changelog_engine.savepoints.state_rows import (
     typed_rows,
 )
 from changelog_engine.savepoints.writer import begin_tables, complete_savepoint
-from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.typeinfo import shown
 
 _DEFAULT_MAX_PARALLELISM = 128
-_TIMERS = {"event time": EVENT_TIMERS, "processing time": PROCESSING_TIMERS}
+_TIMERS = {domain: state for state, domain in TIMER_DOMAINS.items()}
 _RESERVED = "__"  # names of the engine's own entries begin so
 
 

@@ -29,9 +29,8 @@ KeyIdentity = Any
 EVENT_TIMERS = "__event_time_timers"
 PROCESSING_TIMERS = "__processing_time_timers"
 TIMER_DOMAINS = {EVENT_TIMERS: "event time", PROCESSING_TIMERS: "processing time"}
-TIMER_STATES = {
-    state: f"({words} timers)" for state, words in TIMER_DOMAINS.items()
-}  # as people are shown them
+# As people are shown them.
+TIMER_STATES = {state: f"({words} timers)" for state, words in TIMER_DOMAINS.items()}
 
 PAGE = "docs/state-backends.md"  # for messages
 

@@ -30,6 +30,7 @@ from changelog_engine.inspection.states import StateSummary, states_at
 from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.readable import iso
+from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.ui.commands import commands_at, explain_command, explained_state
 from changelog_engine.ui.drawing import draw_life, timeline_values
@@ -175,10 +176,10 @@ class Page:
         summaries = states_at(job.root, checkpoint.id, counts=False).states
         operators = dict.fromkeys(each.operator for each in summaries)
         timers = [
-            StateSummary(uid, f"({domain} timers)", "timer", None, summary.key_type)
+            StateSummary(uid, name, "timer", None, summary.key_type)
             for uid in operators
             for summary in [next(each for each in summaries if each.operator == uid)]
-            for domain in ("event time", "processing time")
+            for name in TIMER_STATES.values()
         ]
         known = {(each.operator, each.state): each for each in (*summaries, *timers)}
         found: dict[str, Any] = {
