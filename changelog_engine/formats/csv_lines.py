@@ -20,7 +20,7 @@ from changelog_engine.formats.texts import (
     without_zone,
 )
 from changelog_engine.types import DecimalTypeInfo, ElementsTypeInfo, RowTypeInfo, TypeInformation
-from changelog_engine.types.java_text import double_text, float_text, timestamp_text
+from changelog_engine.types.java_text import decimal_text, double_text, float_text, timestamp_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
 _ALWAYS_QUOTED_FROM = 25  # characters
@@ -47,6 +47,17 @@ class CsvOptions(NamedTuple):
     escape: str | None = None
     null_literal: str | None = None
     allow_comments: bool = False
+
+
+def parts_of(text: str, between: str) -> list[str]:
+    """The elements in an array's field; in an empty one there are none.
+
+    Args:
+        between: what stands between two; empty where a field has one element at most.
+    """
+    if not text:
+        return []
+    return text.split(between) if between else [text]
 
 
 def line_reader(
@@ -155,7 +166,7 @@ def _field_reader(
         def read_list(text: str) -> list[Any] | None:
             if text == null:
                 return None
-            return [element(part) for part in text.split(options.array_delimiter)] if text else []
+            return [element(part) for part in parts_of(text, options.array_delimiter)]
 
         return read_list
     return _single_reader(type_info, options, what)
@@ -272,6 +283,7 @@ def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str
         "BOOLEAN": lambda value: "true" if value else "false",
         "FLOAT": float_text,
         "DOUBLE": double_text,
+        "BIG_DEC": decimal_text,
         "SQL_DATE": datetime.date.isoformat,
         "SQL_TIME": time_text,
         "SQL_TIMESTAMP": lambda value: timestamp_text(without_zone(value)),
@@ -295,7 +307,8 @@ class Quoter:
 
     def __init__(self, delimiter: str, quote: str, escape: str | None) -> None:
         last, special = max(delimiter, quote, "\r", "\n"), escape or "\\"
-        self._unsafe = re.compile(f"[\\0-{re.escape(last)}{re.escape(special)}]").search
+        # A byte order mark at its beginning would be left out.
+        self._unsafe = re.compile(f"[\\0-{re.escape(last)}{re.escape(special)}{_BYTE_ORDER_MARK}]").search
         self._quote, self._escape = quote, escape
 
     def __call__(self, text: str) -> str:

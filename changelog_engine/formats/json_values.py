@@ -30,7 +30,7 @@ from changelog_engine.types import (
     TypeInformation,
 )
 from changelog_engine.types.basic import DOUBLE
-from changelog_engine.types.java_text import double_text
+from changelog_engine.types.java_text import decimal_text, double_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
 _WHOLE = frozenset({"BYTE", "SHORT", "INT", "LONG", "BIG_INT"})
@@ -273,7 +273,7 @@ def _unbounded(value: int) -> int | orjson.Fragment:
 def _decimal(value: Decimal) -> orjson.Fragment:
     if not value.is_finite():
         raise ValueError(f"JSON has no form for {value}")
-    return orjson.Fragment(str(value))
+    return orjson.Fragment(decimal_text(value))
 
 
 def _real(value: float) -> float | str | orjson.Fragment:

@@ -15,6 +15,7 @@ from changelog_engine.types import DecimalTypeInfo, Instant, TypeInformation, Ty
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _BOUNDS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 _TOO_LARGE = float.fromhex("0x1.ffffffp127")  # from here on 32 bits hold infinity only
+_LEAST_TOO_LARGE = 309  # digits of a number that 64 bits do not hold
 _timestamp_of = datetime.datetime.fromisoformat
 _FRACTION = re.compile(r"[.,](\d+)")
 _TRUTH = {"true": True, "false": False}
@@ -38,8 +39,8 @@ def from_text(type_info: TypeInformation) -> Callable[[str], Any] | None:
     parsers: dict[str, Callable[[str], Any]] = {
         "STRING": str,
         "BIG_INT": lambda text: int(_number(text)),
-        "FLOAT": lambda text: of_32_bits(float(_number(text))),
-        "DOUBLE": lambda text: float(_number(text)),
+        "FLOAT": lambda text: of_32_bits(_real(text)),
+        "DOUBLE": _real,
         "BOOLEAN": _truth,
         "CHAR": _char,
         "SQL_DATE": _date,
@@ -59,9 +60,9 @@ def many_from_text(type_info: TypeInformation) -> Callable[[Sequence[str]], list
     if kind == "STRING":
         return list
     if kind == "DOUBLE":
-        return lambda texts: list(map(float, _numbers(texts)))
+        return _reals
     if kind == "FLOAT":
-        return lambda texts: [of_32_bits(number) for number in map(float, _numbers(texts))]
+        return lambda texts: list(map(of_32_bits, _reals(texts)))
     if kind not in _BOUNDS:
         return None
     limit = 1 << (_BOUNDS[kind] - 1)
@@ -87,6 +88,21 @@ def _numbers(texts: Sequence[str]) -> Sequence[str]:
     if "_" in "".join(texts):
         raise ValueError("an underscore is in a number")
     return texts
+
+
+def _real(text: str) -> float:
+    number = float(_number(text))
+    if math.isinf(number) and any(map(str.isdigit, text)):
+        raise ValueError(f"{text!r} is too large for 64 bits")
+    return number
+
+
+def _reals(texts: Sequence[str]) -> list[float]:
+    """As `_real`, for many."""
+    text = "".join(texts)
+    if "_" in text or "e" in text or "E" in text or max(map(len, texts), default=0) >= _LEAST_TOO_LARGE:
+        return list(map(_real, texts))
+    return list(map(float, texts))
 
 
 def of_32_bits(number: float) -> float:
@@ -119,7 +135,7 @@ def _decimal(text: str) -> Decimal:
         raise ValueError(f"{text!r} is not a number") from None
     if not found.is_finite():  # Python reads "NaN" and "Infinity", Java's decimals have neither
         raise ValueError(f"{text!r} is not a number")
-    return found
+    return found if found else found.copy_abs()  # nor have they -0
 
 
 def _bounded(number: int, kind: str) -> int:

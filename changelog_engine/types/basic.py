@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from changelog_engine.types.java_text import double_text, float_text
+from changelog_engine.types.java_text import decimal_text, double_text, float_text
 from changelog_engine.types.temporal import INSTANT
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one, shown
 
@@ -298,6 +298,9 @@ class DecimalTypeInfo(BasicTypeInfo):
         if isinstance(value, str) and _DECIMAL.fullmatch(value):
             return Decimal(value)
         raise Misfit(self, value)
+
+    def text(self, value: Any) -> str:
+        return decimal_text(value)
 
 
 STRING = StringTypeInfo()

@@ -56,6 +56,16 @@ def _java_number(value: float, shortest: str) -> str:
     return f"{sign}{digits[0]}.{digits[1:] or '0'}E{point - 1}"
 
 
+def decimal_text(value: Decimal) -> str:
+    """BigDecimal.toString: as Python's, without the sign of a zero.
+
+    Example:
+        >>> decimal_text(Decimal("-0.00")), decimal_text(Decimal("-1E+3"))
+        ('0.00', '-1E+3')
+    """
+    return str(value if value else value.copy_abs())
+
+
 def timestamp_text(value: datetime.datetime) -> str:
     """java.sql.Timestamp.toString: at least one digit of the fraction."""
     fraction = f"{value.microsecond:06d}".rstrip("0") or "0"

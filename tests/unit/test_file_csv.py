@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import gzip
+import math
 from contextlib import closing
 from decimal import Decimal
 from types import SimpleNamespace
@@ -21,6 +23,7 @@ from api.datastream.formats.csv import (
     CsvRowSerializationSchema,
     CsvSchema,
 )
+from api.datastream.formats.json import JsonRowDeserializationSchema
 from api.datastream.formats.parquet import ParquetColumnarRowInputFormat
 from api.table import DataTypes
 from changelog_engine.connectors import files
@@ -65,10 +68,7 @@ class TestCsv:
         assert path.read_bytes() == (b'1,"a, ""b""","1#2",true,1.5\n-2,"two\nlines\r\n",,false,\n,,7,,-0.0\n')
         source = csv_source(tmp_path, schema)
         assert source._source.output_type == schema.get_type_info()
-        found = read(source)
-        assert found[0] == rows[0]
-        assert found[1] == Row(id=-2, name="two\nlines\r\n", list=None, flag=False, x=None)
-        assert found[2] == rows[2]
+        assert read(source) == rows
 
     @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
     def test_all_line_ends(self, tmp_path, ending):
@@ -81,7 +81,7 @@ class TestCsv:
         source = csv_source(tmp_path, csv_schema(set_use_header=None))
         assert read(source) == [
             Row(id=1, name="a", list=[3], flag=True, x=2.0),
-            Row(id=2, name="b", list=None, flag=False, x=None),
+            Row(id=2, name="b", list=[], flag=False, x=None),
         ]
         with pytest.raises(TypeMismatchError, match=r"the header of .* names the columns flag, name"):
             read(csv_source(tmp_path, csv_schema(set_use_header=None, set_strict_headers=None)))
@@ -133,7 +133,7 @@ class TestCsv:
         schema = csv_schema(set_use_header=None, set_strict_headers=None)
         path = write(tmp_path, CsvBulkWriters.for_schema(schema), [(1, "a", None, None, None)])
         assert path.read_text() == "id,name,list,flag,x\n1,a,,,\n"
-        assert read(csv_source(tmp_path, schema)) == [Row(id=1, name="a", list=None, flag=None, x=None)]
+        assert read(csv_source(tmp_path, schema)) == [Row(id=1, name="a", list=[], flag=None, x=None)]
 
     def test_comments_first_row_and_empty_lines(self, tmp_path):
         (tmp_path / "f.csv").write_text('#c, "\nskipped\n\n1,"#\n#",,,\n#2,x,,,\n\n2,b,,,\n#end')
@@ -493,3 +493,113 @@ class TestBothReaders:
         with pytest.raises(TypeMismatchError, match="line 4 after byte 0: cell 1 is not UTF-8"):
             reader.read(split.start, 10)
         reader.close()
+
+
+class TestNothingIsLost:
+    """What is written into a CSV file is what is read from it, or an error."""
+
+    @staticmethod
+    def schema(*columns, **options):
+        return files.CsvSchema(tuple(files.CsvColumn(*column) for column in columns), **options)
+
+    def written(self, folder, schema, rows):
+        return write(folder, SimpleNamespace(_factory=files.CsvFiles(schema)), rows)
+
+    def back(self, folder, schema, rows):
+        return check_source(EngineSource([str(self.written(folder, schema, rows))], CsvRecords(schema)))
+
+    @pytest.mark.parametrize("kind", [Types.STRING(), Types.INT(), Types.LIST(Types.INT())])
+    def test_rows_of_one_empty_cell(self, tmp_path, kind):
+        """An empty line is no row: they were gone."""
+        schema = self.schema(("a", kind, ";"))
+        empty = {Types.STRING(): "", Types.INT(): None}.get(kind, [])
+        assert self.back(tmp_path, schema, [Row(a=empty), Row(a=empty)]) == [Row(a=empty)] * 2
+
+    def test_a_text_that_begins_with_a_byte_order_mark(self, tmp_path):
+        rows = [Row(a="\ufeffx", b="\ufeffy"), Row(a="\ufeff", b="")]
+        assert self.back(tmp_path, self.schema(("a", Types.STRING()), ("b", Types.STRING())), rows) == rows
+        row_type = Types.ROW_NAMED(["a", "b"], [Types.STRING()] * 2)
+        writer = CsvRowSerializationSchema.Builder(row_type).build()
+        reader = CsvRowDeserializationSchema.Builder(row_type).build()
+        assert [reader.deserialize(writer.serialize(row)) for row in rows] == rows
+
+    @pytest.mark.parametrize("quote", ['"', None])
+    @pytest.mark.parametrize(
+        ("kind", "bad"),
+        [
+            (Types.INT(), ["x", 1.5, 2**31]),
+            (Types.LONG(), [2**63, "1"]),
+            (Types.BOOLEAN(), ["true", 5]),
+            (Types.DOUBLE(), ["1.5", 2**53 + 1]),
+            (Types.FLOAT(), [1e300]),
+            (Types.STRING(), [5, b"a"]),
+            (Types.SQL_DATE(), ["2024-02-29", datetime.datetime(2024, 2, 29, 1)]),
+            (Types.SQL_TIME(), [datetime.time(1, tzinfo=datetime.timezone(datetime.timedelta(hours=1)))]),
+            (Types.SQL_TIMESTAMP(), [datetime.date(2024, 2, 29), 5]),
+            (Types.LIST(Types.INT()), ["12", [1, "x"], 5]),
+            (Types.LIST(Types.STRING()), [["a;b"], [""], [None]]),
+            (Types.LIST(Types.BOOLEAN()), [[None]]),
+        ],
+        ids=str,
+    )
+    def test_what_is_not_of_the_column_s_type(self, tmp_path, kind, bad, quote):
+        """It was written as it was: as a text that nobody reads, or reads as something else."""
+        schema = self.schema(("id", Types.INT()), ("a", kind, ";"), quote=quote)
+        for value in bad:
+            with pytest.raises(TypeMismatchError, match="CSV column 'a'"):
+                self.written(tmp_path / "bad", schema, [(1, None), (2, value)])
+
+    @pytest.mark.parametrize("quote", ['"', None])
+    def test_what_stands_for_a_value_of_the_type(self, tmp_path, quote):
+        kinds = [Types.INT(), Types.DOUBLE(), Types.BOOLEAN(), Types.FLOAT(), Types.BIG_DEC()]
+        schema = self.schema(*((f"c{n}", kind) for n, kind in enumerate(kinds)), quote=quote)
+        path = self.written(
+            tmp_path, schema, [(2.0, 5, 1, 0.1, -0.0), (True, 1e20, 0, None, Decimal("-0.00"))]
+        )
+        assert path.read_text() == "2,5.0,true,0.1,0.0\n1,1.0E20,false,,0.00\n"
+
+    @pytest.mark.parametrize("null", [None, "NULL"])
+    def test_elements_that_are_none(self, tmp_path, null):
+        """They were the text None."""
+        kinds = (("i", Types.LIST(Types.INT()), ";"), ("s", Types.LIST(Types.STRING()), ";"))
+        schema = self.schema(*kinds, null_text=null)
+        rows = [Row(i=[1, None], s=["a", "b"]), Row(i=[None, 2], s=["a"])]
+        assert self.back(tmp_path / "i", schema, rows) == rows
+        texts = self.back(tmp_path / "s", schema, [Row(i=[], s=["a", None])])
+        assert texts == [Row(i=[], s=["a", None if null else ""])]
+
+    def test_bytes(self, tmp_path):
+        """They were the digits of their numbers, and read as a list of one."""
+        schema = self.schema(("a", Types.PRIMITIVE_ARRAY(Types.BYTE())), ("b", Types.INT()))
+        rows = [Row(a=b"\x01\x02\xff", b=1), Row(a=None, b=2)]
+        assert self.back(tmp_path, schema, rows) == rows
+
+    def test_years_of_less_than_four_digits(self, tmp_path):
+        schema = self.schema(("a", Types.INSTANT()))
+        rows = [Row(a=Instant(-62_000_000_000, 5))]
+        assert self.back(tmp_path, schema, rows) == rows
+
+
+@pytest.mark.parametrize("text", ["1e400", "-1E400", "9" * 400])
+@pytest.mark.parametrize("kind", [Types.DOUBLE(), Types.FLOAT()])
+def test_a_number_that_64_bits_do_not_hold(tmp_path, text, kind):
+    """It was infinity."""
+    row_type = Types.ROW_NAMED(["a"], [kind])
+    reader = CsvRowDeserializationSchema.Builder(row_type).build()
+    with pytest.raises(ValueError, match="too large for 64 bits"):
+        reader.deserialize(text.encode())
+    with pytest.raises(ValueError, match="too large for 64 bits"):
+        reader.deserialize_all([b"1.5", text.encode()])
+    with pytest.raises(ValueError, match="too large for 64 bits"):
+        JsonRowDeserializationSchema.builder().type_info(row_type).build().deserialize(
+            b'{"a": "%s"}' % text.encode()
+        )
+    (tmp_path / "f.csv").write_text(f"{text}\n")
+    schema = files.CsvSchema((files.CsvColumn("a", kind),))
+    with pytest.raises(TypeMismatchError, match="too large for 64 bits"):
+        check_source(EngineSource([str(tmp_path)], CsvRecords(schema)))
+    assert [row.a for row in reader.deserialize_all([b"Infinity", b"-inf", b"1e3"])] == [
+        math.inf,
+        -math.inf,
+        1e3,
+    ]

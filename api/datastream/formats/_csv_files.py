@@ -69,7 +69,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
     r"""Builds a `CsvSchema`.
 
     Without further calls: cells end at ``,``, are quoted by ``"``, nothing escapes, lines end with ``\n``, there is no
-    header, nulls are written as empty cells, and empty cells are null where they cannot be a text.
+    header, nulls are written as empty cells, and empty cells are null where they cannot be a text or an array.
 
     Source: pyflink.datastream.formats.csv.CsvSchemaBuilder
     """

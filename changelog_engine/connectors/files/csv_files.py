@@ -6,13 +6,12 @@ import csv
 import io
 import itertools
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
 from changelog_engine.connectors.files.csv_values import (
     CsvSchema,
-    cell_writer_of,
     column_reader_of,
     column_writer_of,
     reader_of,
@@ -347,11 +346,8 @@ class CsvFileWriter(BulkWriter):
         self._schema = schema
         self._text = _CsvText(schema.line_end)
         self._csv = csv.writer(self._text, **schema.dialect(), lineterminator="\r\n")
-        self._cells = [cell_writer_of(schema, column) for column in schema.columns]
-        self._columns: list[Callable[[Sequence[Any]], list[str]]] | None = None
-        if schema.quote is not None:
-            quotes = Quoter(schema.separator, schema.quote, schema.escape)
-            self._columns = [column_writer_of(schema, column, quotes) for column in schema.columns]
+        quotes = None if schema.quote is None else Quoter(schema.separator, schema.quote, schema.escape)
+        self._columns = [column_writer_of(schema, column, quotes) for column in schema.columns]
         self._no_comment = csv.writer(self._text, **schema.dialect(), lineterminator="#\r\n")
         if schema.header:
             self._write(schema.names)
@@ -373,7 +369,7 @@ class CsvFileWriter(BulkWriter):
             TypeMismatchError: an element does not have the columns, or has a str that cannot be quoted, as one that would
                 begin a comment where there are neither quotes nor escapes.
         """
-        width = len(self._cells)
+        width = len(self._columns)
         for value in values:
             if not isinstance(value, (Row, tuple, list)) or len(value) != width:
                 raise TypeMismatchError(
@@ -382,28 +378,27 @@ class CsvFileWriter(BulkWriter):
         if Row in set(map(type, values)):
             names = self._schema.names
             values = [values_in_order(each, names) if type(each) is Row else each for each in values]
-        if self._columns is None:
-            self._write_unquoted(values)
-        elif values:
-            cells = zip(*values, strict=True)
-            texts = [write(column) for write, column in zip(self._columns, cells, strict=True)]
-            if self._schema.comments:
-                quote = self._schema.quote
-                texts[0] = [f"{quote}{text}{quote}" if text.startswith("#") else text for text in texts[0]]
-            self._text.take_lines([self._schema.separator.join(row) for row in zip(*texts, strict=True)])
+        if values:
+            columns = zip(*values, strict=True)
+            texts = [write(column) for write, column in zip(self._columns, columns, strict=True)]
+            if self._schema.quote is None:
+                self._write_unquoted(values, texts)
+            else:
+                self._write_quoted(texts, self._schema.quote)
         self.finish()
 
-    def _write_unquoted(self, values: Sequence[Any]) -> None:
-        convert = self._cells
-        plain = not any(convert)
+    def _write_quoted(self, texts: list[list[str]], quote: str) -> None:
+        if self._schema.comments:
+            texts[0] = [f"{quote}{text}{quote}" if text.startswith("#") else text for text in texts[0]]
+        if len(texts) == 1:  # whoever reads it leaves empty lines out
+            texts[0] = [text or quote * 2 for text in texts[0]]
+        self._text.take_lines([self._schema.separator.join(row) for row in zip(*texts, strict=True)])
+
+    def _write_unquoted(self, values: Sequence[Any], texts: list[list[str]]) -> None:
         write = self._write if self._schema.comments else self._csv.writerow
-        for value in values:
+        for value, cells in zip(values, zip(*texts, strict=True), strict=True):
             try:
-                if plain:
-                    write(value)
-                else:
-                    pairs = zip(convert, value, strict=True)
-                    write([item if cell is None else cell(item) for cell, item in pairs])
+                write(cells)
             except csv.Error as error:
                 raise TypeMismatchError(f"{shown(value)} cannot be written as CSV: {error}") from None
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
-from changelog_engine.formats.csv_lines import Quoter
-from changelog_engine.formats.texts import cell_reader, is_bytes, many_from_text
+from changelog_engine.formats.csv_lines import Quoter, parts_of
+from changelog_engine.formats.texts import (
+    bytes_text,
+    cell_reader,
+    instant_text,
+    is_bytes,
+    many_from_text,
+    time_text,
+)
 from changelog_engine.types import DecimalTypeInfo, ElementsTypeInfo, Instant, TypeInformation
-from changelog_engine.types.java_text import double_text, float_text
-from changelog_engine.types.typeinfo import Misfit
+from changelog_engine.types.java_text import decimal_text, double_text, float_text
+from changelog_engine.types.typeinfo import Misfit, shown
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes as Python does
-_WHOLE_BITS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
 
 
 @dataclass(frozen=True)
@@ -44,7 +48,7 @@ class CsvSchema:
         quote: round cells that hold other signs; None for none.
         escape: before a sign that stands for itself; None for none.
         line_end: of what is written; ``\n``, ``\r`` and ``\r\n`` all end what is read.
-        null_text: the cell of a null; None: nulls are written as empty cells, and empty cells are null unless a text.
+        null_text: the cell of a null; None: nulls are empty cells, and empty cells null but in columns of texts and arrays.
         header: the first line names the columns. What is read goes by these names, what is written has them.
         strict_header: the header must name exactly the columns, in order.
         skip_first: the first line (after the header) is left out of what is read.
@@ -98,16 +102,25 @@ def reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[str], Any]:
     Raises:
         NotSupportedError: a type that no cell can hold.
     """
-    parse, nothing = _parser(column), _nulls_of(schema, column)
+    parse, nothing = _parser(schema, column), _nulls_of(schema, column)
     return (lambda cell: None if cell in nothing else parse(cell)) if nothing else parse
 
 
 def _nulls_of(schema: CsvSchema, column: CsvColumn) -> tuple[str, ...]:
-    """The cells of a column that stand for null."""
-    null, is_text = schema.null_text, column.type_info.kind in ("STRING", "CHAR")
+    """The cells of a column that stand for null; an empty one of arrays is one without elements, as in Flink."""
+    wanted = column.type_info
+    is_array = isinstance(wanted, ElementsTypeInfo) and not is_bytes(wanted)
+    return _nulls(schema.null_text, is_array or _is_text(wanted))
+
+
+def _nulls(null: str | None, may_be_empty: bool) -> tuple[str, ...]:
     if null is None:
-        return () if is_text else ("",)
-    return (null,) if is_text or null == "" else ("", null)
+        return () if may_be_empty else ("",)
+    return (null,) if may_be_empty or null == "" else ("", null)
+
+
+def _is_text(wanted: TypeInformation) -> bool:
+    return wanted.kind in ("STRING", "CHAR")
 
 
 def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Sequence[str]], list[Any]]:
@@ -126,102 +139,90 @@ def column_reader_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Sequence
                 return [read(cell) for cell in cells]
 
         return numbers
-    parse, nothing = _parser(column), _nulls_of(schema, column)
+    parse, nothing = _parser(schema, column), _nulls_of(schema, column)
     return lambda cells: [None if cell in nothing else parse(cell) for cell in cells]
 
 
-def _parser(column: CsvColumn) -> Callable[[str], Any]:
-    wanted = column.type_info
-    if isinstance(wanted, ElementsTypeInfo):
-        element = _single(wanted.elem_type, column.name)
-        separator = column.separator
-        if not separator:
-            return lambda cell: [element(cell)]
-        return lambda cell: [element(item) for item in cell.split(separator)] if cell else []
-    return _single(wanted, column.name)
+def _parser(schema: CsvSchema, column: CsvColumn) -> Callable[[str], Any]:
+    wanted, between = column.type_info, column.separator or ""
+    if not isinstance(wanted, ElementsTypeInfo) or is_bytes(wanted):
+        return _single(wanted, column.name)
+    single, nothing = (
+        _single(wanted.elem_type, column.name),
+        _nulls(schema.null_text, _is_text(wanted.elem_type)),
+    )
+    return lambda cell: [None if part in nothing else single(part) for part in parts_of(cell, between)]
 
 
 def _single(wanted: TypeInformation, name: str) -> Callable[[str], Any]:
-    found = None if is_bytes(wanted) else cell_reader(wanted)
+    found = cell_reader(wanted)
     if found is None:
         raise NotSupportedError(f"CSV column {name!r}: a cell cannot hold a value of type {wanted.name}")
     return found
 
 
-def cell_writer_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], Any] | None:
-    """What makes the cell of a value; None where Python's csv module does it right."""
-    kind, null = column.type_info.kind, schema.null_text or ""
-    rounded = _rounded(column)
-    if isinstance(column.type_info, ElementsTypeInfo):
-        separator = column.separator or ""
-        return lambda value: (
-            null if value is None else separator.join([_plain(rounded(item)) for item in value])
-        )
-    if rounded is not _same:
-        return lambda value: null if value is None else rounded(value)
-    if not null and (kind in ("STRING", "CHAR", "FLOAT", "DOUBLE", "BIG_DEC") or kind in _WHOLE_BITS):
-        return None
-    return lambda value: null if value is None else value if type(value) is str else _plain(value)
-
-
 def column_writer_of(
-    schema: CsvSchema, column: CsvColumn, quotes: Quoter
+    schema: CsvSchema, column: CsvColumn, quotes: Quoter | None
 ) -> Callable[[Sequence[Any]], list[str]]:
-    """What makes the cells of a column, in their quotes."""
-    kind, null, separator = column.type_info.kind, schema.null_text or "", column.separator or ""
-    is_array = isinstance(column.type_info, ElementsTypeInfo)
-    real = float_text if kind == "FLOAT" else double_text
+    """What makes the cells of a column, in their quotes; None for none.
 
-    rounded = _rounded(column)
-    if rounded is not _same and not is_array:
-        return lambda values: [null if value is None else rounded(value) for value in values]
-
-    def single(value: Any) -> str:
-        value = rounded(value)
-        if type(value) is float:
-            return repr(value) if _PLAIN_FROM <= value < _PLAIN_BELOW and kind != "FLOAT" else real(value)
-        return _plain(value)
-
-    def cell(value: Any) -> str:
-        if value is None:
-            return null
-        if type(value) is str:
-            return quotes(value)
-        if is_array:
-            return quotes(separator.join([single(item) for item in value]))
-        return single(value) if isinstance(value, bool | int | float | Decimal) else quotes(_plain(value))
+    It raises TypeMismatchError for a value that is not of the column's type, or that would be read as another one.
+    """
+    wanted, null, name = column.type_info, schema.null_text or "", column.name
+    kind, fit, text = wanted.kind, wanted.fit, _text_of(schema, column)
+    quoted = quotes if quotes is not None and kind not in _BARE else _same
 
     def write(values: Sequence[Any]) -> list[str]:
-        if {int}.issuperset(map(type, values)):
-            return [str(value) for value in values]
-        if kind == "DOUBLE" and {float}.issuperset(map(type, values)) and _plain_floats(values):
-            return [repr(value) for value in values]
-        if {str}.issuperset(map(type, values)) and quotes.all_plain(values):
-            return list(values)
-        return [cell(value) for value in values]
+        if wanted.fits_all(list(values)):
+            if kind in _WHOLE:
+                return [str(value) for value in values]
+            if kind == "DOUBLE" and _plain_floats(values):
+                return [repr(value) for value in values]
+            if kind == "STRING" and (quotes is None or quotes.all_plain(values)):
+                return list(values)
+        try:
+            return [null if value is None else quoted(text(fit(value))) for value in values]
+        except (Misfit, ValueError, ArithmeticError) as error:
+            raise TypeMismatchError(f"CSV column {name!r}: {error}") from None
 
     return write
 
 
-def _rounded(column: CsvColumn) -> Callable[[Any], Any]:
-    """What makes the rounded text of a column's value, or of its lists' elements; `_same` where nothing is rounded."""
-    wanted = column.type_info
-    single = wanted.elem_type if isinstance(wanted, ElementsTypeInfo) else wanted
-    if not isinstance(single, DecimalTypeInfo) or single.precision is None:
-        return _same
-    fit, rounded = single.fit, single.rounded
+def _text_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], str]:
+    """What makes the text of a value of the column's type, without quotes."""
+    wanted, between, null = column.type_info, column.separator or "", schema.null_text or ""
+    if not isinstance(wanted, ElementsTypeInfo) or is_bytes(wanted):
+        return _single_text_of(wanted)
+    single = _single_text_of(wanted.elem_type)
+    return lambda items: _joined([null if item is None else single(item) for item in items], between)
 
-    def text(value: Any) -> str | None:
-        try:
-            return None if value is None else format(rounded(fit(value)), "f")
-        except (Misfit, ValueError) as error:
-            raise TypeMismatchError(f"CSV column {column.name!r}: {error}") from None
 
+def _joined(parts: list[str], between: str) -> str:
+    """The field of an array.
+
+    Raises:
+        ValueError: whoever reads it would find other elements.
+    """
+    text = between.join(parts)
+    found = parts_of(text, between)
+    if found != parts:
+        raise ValueError(
+            f"the elements {shown(parts)} would be read as {shown(found)}, with {between!r} between two"
+        )
     return text
 
 
-def _same(value: Any) -> Any:
-    return value
+def _single_text_of(wanted: TypeInformation) -> Callable[[Any], str]:
+    if is_bytes(wanted):
+        return bytes_text
+    if isinstance(wanted, DecimalTypeInfo) and wanted.precision is not None:
+        rounded = wanted.rounded
+        return lambda value: format(rounded(value), "f")
+    return _TEXTS.get(wanted.kind, str)
+
+
+def _same(text: str) -> str:
+    return text
 
 
 def _plain_floats(values: Sequence[float]) -> bool:
@@ -230,14 +231,19 @@ def _plain_floats(values: Sequence[float]) -> bool:
     return total == total and min(values) >= _PLAIN_FROM and max(values) < _PLAIN_BELOW
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, datetime.datetime):
-        return value.isoformat(" ")
-    if isinstance(value, Instant):
-        time = datetime.datetime.fromtimestamp(value.seconds, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S")
-        micros, rest = divmod(value.nanos, 1000)
-        fraction = f".{value.nanos:09d}" if rest else f".{micros:06d}" if micros else ""
-        return f"{time}{fraction}Z"
-    return str(value)
+def _instant(value: Instant) -> str:
+    day_and_time, _, fraction = instant_text(value).removesuffix("Z").replace("T", " ").partition(".")
+    return f"{day_and_time}.{fraction.ljust(6, '0')}Z" if fraction else f"{day_and_time}Z"
+
+
+_WHOLE = frozenset(("BYTE", "SHORT", "INT", "LONG", "BIG_INT"))
+_BARE = _WHOLE | {"FLOAT", "DOUBLE", "BOOLEAN", "BIG_DEC"}  # cells that are never quoted
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "BOOLEAN": lambda value: "true" if value else "false",
+    "FLOAT": float_text,
+    "DOUBLE": double_text,
+    "BIG_DEC": decimal_text,
+    "SQL_TIME": time_text,
+    "SQL_TIMESTAMP": lambda value: str(value.isoformat(" ")),
+    "INSTANT": _instant,
+}
