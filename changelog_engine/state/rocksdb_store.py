@@ -59,10 +59,11 @@ class RocksStore:
 
     def write(self, batch: WriteBatch) -> None:
         """Apply a batch."""
+        size = batch.size_in_bytes()  # a batch that was written, in vain or not, says nothing any more
         try:
             self._db.write(batch, self._write_options)
         except Exception as error:
-            raise _failure(self.folder.path, "write", error, batch.size_in_bytes()) from error
+            raise _failure(self.folder.path, "write", error, size) from error
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All that begins with the prefix, in the order of the bytes, as it is at the call."""

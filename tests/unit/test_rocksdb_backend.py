@@ -477,30 +477,44 @@ def test_too_large_a_state_is_final(tmp_path: Path) -> None:
 
 
 class _FullDisk:
-    """RocksDB on a disk that is full."""
+    """RocksDB on a disk that is full.
 
-    def __init__(self, words: str = "No space left on device") -> None:
+    Args:
+        real: the database; batches are consumed by it.
+        words: of the system.
+    """
+
+    def __init__(self, real: Any, words: str = "No space left on device") -> None:
+        self.real = real
         self.words = words
 
-    def write(self, *given: Any, **named: Any) -> None:
+    def write(self, batch: WriteBatch, *more: Any) -> None:
+        self.real.write(batch, *more)
+        self.items()
+
+    def items(self, *given: Any, **named: Any) -> None:
         raise Exception(f"IO error: {self.words}: While appending to file: /data/000012.sst: {self.words}")
 
-    get = items = write
+    get = items
 
     def close(self) -> None:
-        """Nothing to do."""
+        self.real.close()
+
+
+def batch_of(size: int) -> WriteBatch:
+    batch = WriteBatch(raw_mode=True)
+    batch.put(b"key", b"v" * size)
+    return batch
 
 
 @pytest.mark.parametrize("words", ["No space left on device", "Disk quota exceeded"])
 def test_case_57_a_full_disk_says_where_how_much_and_what_to_free(tmp_path: Path, words: str) -> None:
     store = RocksStore(LocalFolder(str(tmp_path), "state"), Options(raw_mode=True))
     Path(store.folder.path, "held").write_bytes(b"x" * (3 << 20))
-    batch = WriteBatch(raw_mode=True)
-    batch.put(b"key", b"v" * (2 << 20))
-    real, store._db = store._db, _FullDisk(words)  # type: ignore[assignment]
-    real.close()
+    real = store._db
+    store._db = _FullDisk(real, words)  # type: ignore[assignment]
     with pytest.raises(DiskFullError) as caught:
-        store.write(batch)
+        store.write(batch_of(2 << 20))
     error = pickle.loads(pickle.dumps(caught.value))
     assert error.path == store.folder.path
     assert error.needed_bytes > 2 << 20
@@ -516,8 +530,8 @@ def test_case_57_a_full_disk_says_where_how_much_and_what_to_free(tmp_path: Path
         assert said in str(error)
     with pytest.raises(DiskFullError, match="no room for what it has to write"):
         list(store.scan(b""))
-    store._db = _FullDisk("Input/output error")  # type: ignore[assignment]
+    store._db = _FullDisk(real, "Input/output error")  # type: ignore[assignment]
     with pytest.raises(StorageError, match="Input/output error") as other:
-        store.write(batch)
+        store.write(batch_of(1))
     assert not isinstance(other.value, DiskFullError)
     store.close()
