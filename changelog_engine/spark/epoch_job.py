@@ -25,7 +25,6 @@ from pyspark.serializers import NoOpSerializer
 from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
-from changelog_engine.driver.plan_traits import stages_ahead
 from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError, StateLostError
 from changelog_engine.graph.plan import JobPlan, Stage
@@ -341,7 +340,7 @@ class SparkEpochRunner:
         """Tasks in a slot that the epochs leave free; None where they leave none."""
         locations: list[str] = []
         if self._placement is None:
-            ahead = stages_ahead(self.plan, self._shipped.settings) if self._reads_ahead else ()
+            ahead = self._shipped.ahead if self._reads_ahead else ()
             room = room_beside(self.context, self.plan, ahead)
         else:
             spare = spare_location(self._placement, self.plan)

@@ -13,6 +13,7 @@ from typing import Any
 
 from changelog_engine.api_names import Names, names_here
 from changelog_engine.codec import by_value
+from changelog_engine.driver.plan_traits import stages_ahead
 from changelog_engine.errors import HOW_TO_SHIP, NotLoadableError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
@@ -30,6 +31,7 @@ class ShippedJob:
         functions: node id to the pickled function.
         folder: where parts go; None when checkpointing is off.
         search_path: the driver's import path, so that modules beside the user's script are found.
+        ahead: the stages that may run ahead, which only functions tell; see ``stages_ahead``.
         names: what ``api`` and ``pyflink`` mean in the driver, and so in the workers.
         logs: what ``logging`` is set to in the driver, and so in the workers.
     """
@@ -40,12 +42,13 @@ class ShippedJob:
     settings: JobSettings
     folder: str | None
     search_path: tuple[str, ...]
+    ahead: frozenset[int]
     names: Names
     logs: LoggingSetup
 
     def with_plan(self, plan: JobPlan) -> ShippedJob:
         """The same job with another parallelism."""
-        return replace(self, plan=plan.without_functions())
+        return replace(self, plan=plan.without_functions(), ahead=stages_ahead(plan, self.settings))
 
     def functions_of(self, nodes: set[int]) -> dict[int, Any]:
         """Fresh copies of the functions of some nodes.
@@ -102,6 +105,7 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
         settings,
         folder,
         tuple(sys.path),
+        stages_ahead(plan, settings),
         names_here(),
         logging_here(),
     )

@@ -34,10 +34,12 @@ from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan, plan_job
+from changelog_engine.graph.rescaling import rescaled
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.replay.job import replay_graph
 from changelog_engine.savepoints.requests import SavepointRequests
 from changelog_engine.spark.read_ahead import ReadAhead
+from changelog_engine.spark.shipping import ship
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "examples" / "connectors"))
 from folder_sink import FolderSink
@@ -265,6 +267,8 @@ def test_stages_that_run_ahead() -> None:
     sources = frozenset(stage.id for stage in plan.stages if not stage.inputs)
     assert len(sources) == last - 1
     assert stages_ahead(plan, replace(settings, tolerable_failures=1)) == sources
+    shipped = ship("run", plan, settings, None)
+    assert shipped.ahead == shipped.with_plan(rescaled(plan, 2)).ahead == frozenset(range(last))
     build = GraphBuilder()
     counts = build.process(build.key_by(build.source(ELEMENTS), lambda element: element[0]), Count())
     build.add(NodeKind.SINK, "sink", counts, function=FolderSink("out"))

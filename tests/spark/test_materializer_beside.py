@@ -52,7 +52,8 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         "spark.master": "local[2]",
     }
     job = ("counting_job.py", "count", NUMBERS, KEYS)
-    with Driver(*job, options=options, work=tmp_path / "first") as first:
+    ahead = {**options, "changelog.epoch.read-ahead": "true"}
+    with Driver(*job, options=ahead, work=tmp_path / "first") as first:
         first.wait_for(lambda: len(complete_snapshots(folder)) > 0, what="snapshot")
         first.wait_for(lambda: not _listed(folder.changelog, "checkpoint-1-"), what="truncation")
         first.wait_for(first.background, what="worker beside the job")
@@ -62,6 +63,7 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         newest = max(complete_snapshots(folder))
         first.wait_for(lambda: max(complete_snapshots(folder)) > newest, what="snapshot after the kill")
         assert "begins again" not in first.output
+        assert "failed and restarts" not in first.output
         first.kill()
         first.wait_gone()
     assert complete_snapshots(folder)
