@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 from decimal import Decimal
 
 import pytest
@@ -360,3 +361,25 @@ class TestRows:
             ),
             (None,) * 7,
         ]
+
+    @pytest.mark.parametrize(
+        ("url", "kind", "value", "why"),
+        [
+            ("jdbc:sqlite:/tmp/x.db", Types.DOUBLE(), math.nan, "SQLite would make NULL of NaN"),
+            ("jdbc:sqlite:/tmp/x.db", Types.FLOAT(), math.nan, "SQLite would make NULL of NaN"),
+            ("jdbc:mysql://h/d", Types.DOUBLE(), -math.inf, "MySQL has no NaN and no infinity"),
+            (
+                "jdbc:mysql://h/d",
+                Types.SQL_TIME(),
+                datetime.time(1, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
+                "another zone than UTC",
+            ),
+        ],
+    )
+    def test_what_a_database_would_not_keep_is_refused_before_it_is_staged(self, url, kind, value, why):
+        """SQLite made NULL of NaN; what MySQL's driver refuses was staged, and its checkpoint could never be committed."""
+        dialect = dialect_of(ConnectionOptions(url))
+        statement = Statement("INSERT INTO t VALUES (?, ?)", Types.ROW([Types.INT(), kind]), dialect)
+        assert statement.fitted([(1, None)]) == [(1, None)]
+        with pytest.raises(TypeMismatchError, match=rf"field 'f1' is .*{why}.*INSERT INTO t.*f0=2"):
+            statement.fitted([(1, None), (2, value)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -30,7 +31,7 @@ from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors.pulsar import sink
 from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.routing import Router, java_hash, murmur3_hash
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, ConnectorError, NotSupportedError
 
 URL = "pulsar://localhost:6650"
 TOKENS = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
@@ -279,3 +280,26 @@ def test_the_end_of_the_input_is_no_event_time() -> None:
     writer.write_timed(["a", "b", "c", "d"], [5, -(2**63), 2**63 - 1, 2**63 - 2], 0)
     times = [call.kwargs["event_timestamp"] for call in producer.send_async.call_args_list]
     assert times == [5, None, None, 2**63 - 2]
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_was_not_taken_is_told_when_a_sink_that_does_not_wait_is_closed(
+    caplog: pytest.LogCaptureFixture, before: bool
+) -> None:
+    """Nobody heard of it: the last flush() was before."""
+    client, result = mock.Mock(), mock.Mock()
+    client.partitions.return_value = ["t"]
+    client.failure = lambda doing, topic, kind, told: ConnectorError(f"{doing}: {told}")
+    client.pulsar.CompressionType = SimpleNamespace(__members__={"NONE": 0})
+    result.name = "TimeOut"
+    with mock.patch.object(sink, "Client", return_value=client):
+        writer = sink_builder().build()._sink.writer(0, 1)
+    writer.write_timed(["a"], None, 0)
+    sent = client.producer.return_value.send_async.call_args.args[1]
+    writer.flush()
+    if before:
+        sent(result, None)
+    else:
+        client.asked.side_effect = lambda *_: sent(result, None)
+    writer.close()
+    assert [record.getMessage() for record in caplog.records] == ["writing to 't': TimeOut"]

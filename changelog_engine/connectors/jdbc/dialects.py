@@ -8,6 +8,7 @@ import functools
 import importlib
 import itertools
 import logging
+import math
 import re
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
@@ -20,12 +21,13 @@ from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQL
 from changelog_engine.connectors.jdbc.urls import database_of, driver_arguments
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
-from changelog_engine.formats.texts import without_zone
+from changelog_engine.formats.texts import time_of_utc, without_zone
 
 log = logging.getLogger("changelog_engine")
 
 T = TypeVar("T")
 Converter = Callable[[Any], Any]
+Check = Callable[[Any], str]
 _SQLITE_PASSING = frozenset({5, 6})  # busy, locked
 _SQLITE_WAIT_S = 10
 _POSTGRESQL_PASSING = frozenset({"25P03", "25P04"})  # the transaction was idle or lasted too long
@@ -71,6 +73,7 @@ class Dialect(abc.ABC):
         grammar: of its SQL.
         binary: its type of bytes.
         converters: kind of a field's type to what makes the driver's value of a field's value.
+        checks: kind of a field's type to why the database would not keep a value of it; "" where it does.
         refused: kinds of types it has no values for.
         closes_idle: whether the server ends connections that were not used for `ABANDONED_S`.
     """
@@ -80,6 +83,7 @@ class Dialect(abc.ABC):
     grammar: ClassVar[Grammar]
     binary: ClassVar[str]
     converters: ClassVar[dict[str, Converter]]
+    checks: ClassVar[dict[str, Check]] = {}
     refused: ClassVar[frozenset[str]]
     closes_idle: ClassVar[bool] = False
 
@@ -193,6 +197,11 @@ class MySqlDialect(Dialect):
         "INSTANT": lambda instant: _utc(instant),
         "SQL_TIMESTAMP": without_zone,
     }
+    checks: ClassVar[dict[str, Check]] = {
+        "FLOAT": lambda value: "" if math.isfinite(value) else "MySQL has no NaN and no infinity",
+        "DOUBLE": lambda value: "" if math.isfinite(value) else "MySQL has no NaN and no infinity",
+        "SQL_TIME": lambda value: _why_no_time_of_utc(value),
+    }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY", "LIST", "BASIC_ARRAY", "OBJECT_ARRAY"})
     closes_idle = True
 
@@ -238,6 +247,10 @@ class SqliteDialect(Dialect):
         "SQL_TIME": lambda value: value.isoformat(),
         "SQL_TIMESTAMP": lambda value: value.isoformat(" "),
         "INSTANT": lambda instant: _utc(instant).isoformat(" "),
+    }
+    checks: ClassVar[dict[str, Check]] = {
+        "FLOAT": lambda value: "SQLite would make NULL of NaN" if math.isnan(value) else "",
+        "DOUBLE": lambda value: "SQLite would make NULL of NaN" if math.isnan(value) else "",
     }
     refused = MySqlDialect.refused
 
@@ -327,6 +340,14 @@ def _answered(generator: Generator[Any, Any, T], longest_s: float) -> Generator[
         return found
     finally:
         generator.close()
+
+
+def _why_no_time_of_utc(value: datetime.time) -> str:
+    try:
+        time_of_utc(value)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def _utc(instant: Any) -> datetime.datetime:

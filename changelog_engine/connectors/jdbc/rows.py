@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from changelog_engine.connectors.jdbc.dialects import Converter, Dialect
+from changelog_engine.connectors.jdbc.dialects import Check, Converter, Dialect
 from changelog_engine.connectors.jdbc.placeholders import translated
 from changelog_engine.errors import (
     ArgumentTypeError,
@@ -58,12 +58,13 @@ class Statement:
             _converter(name, field, dialect) for name, field in zip(self.names, self.fields, strict=True)
         ]
         self._converts = any(converter is not None for converter in self._converters)
+        self._checks = [dialect.checks.get(field.kind) for field in self.fields]
 
     def fitted(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """The fields of each element, in the declared order, as the declared types want them.
 
         Raises:
-            TypeMismatchError: an element does not fit.
+            TypeMismatchError: an element does not fit, or the database would not keep one of its values as it is.
         """
         rows = [self._values_of(value) for value in values]
         if not rows:
@@ -73,6 +74,9 @@ class Statement:
             column = [row[position] for row in rows]
             if not field.fits_all(column):
                 column = [self._checked(rows[index], position, v) for index, v in enumerate(column)]
+            check = self._checks[position]
+            if check is not None:
+                self._refuse_lost(rows, position, column, check)
             columns.append(column)
         return list(zip(*columns, strict=True)) if columns else [()] * len(rows)
 
@@ -103,6 +107,14 @@ class Statement:
             raise TypeMismatchError(f"a JDBC sink cannot write None as a row; SQL: {self.given}")
         row: Row = self.type.check(value, f"a row for {self.given}")
         return values_of(row)
+
+    def _refuse_lost(self, rows: list[Sequence[Any]], position: int, column: list[Any], check: Check) -> None:
+        """Before anything is staged: a checkpoint whose rows are refused could never be committed."""
+        for row, value in zip(rows, column, strict=True):
+            if value is not None and (why := check(value)):
+                raise TypeMismatchError(
+                    f"JDBC sink: field {self.names[position]!r} is {shown(value)}: {why}. {self.shown(row)}"
+                )
 
     def _checked(self, row: Sequence[Any], position: int, value: Any) -> Any:
         try:

@@ -195,8 +195,10 @@ class PulsarWriter(SinkWriter):
 
     def close(self) -> None:
         try:
-            if not self._sink.waits and self._failed is None:
-                self._wait()
+            if not self._sink.waits:  # else what was not taken comes again
+                if self._failed is None:
+                    self._wait()
+                self._check()
         except ConnectorError as error:
             log.warning("%s", error)
         self._client.close()
