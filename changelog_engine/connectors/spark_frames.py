@@ -5,7 +5,7 @@ files that belong to the stream: a batch DataFrame into one version, a streaming
 The job reads the files by ranges, and so do its restores.
 
     <staging>/<32 hex digits>/part-....parquet   what one write of a version gave
-    <staging>/<8 digits of the version>          names the folder with its rows
+    <staging>/<8 digits of the version>          names the folder with its rows, then its files, one a line
     <staging>/_query/      the streaming query's own checkpoint
     <staging>/_ended       of a query that ends: the number of versions
 
@@ -68,11 +68,12 @@ class StagedVersions:
             return None
         storage = open_storage(self.root)
         try:
-            folder = storage.read(name_of(version)).to_pybytes().decode()
+            folder, *names = storage.read(name_of(version)).to_pybytes().decode().split("\n")
         except FileNotFoundError:
             return None
-        names = sorted(entry.name for entry in storage.list(folder))
-        return [TableFile(f"{folder}/{name}", {}) for name in names if not name.startswith((".", "_"))]
+        if not names:  # of an earlier version of the engine
+            names = _files_in(storage, folder)
+        return [TableFile(f"{folder}/{name}", {}) for name in names if name]
 
     def stage(self, dataframe: Any, version: int) -> None:
         """Let Spark write the rows of a version, unless it is there."""
@@ -287,7 +288,13 @@ def _published(storage: Storage, version: int, folder: str) -> bool:
     for entry in storage.list(folder):
         storage.sync(f"{folder}/{entry.name}")  # Spark leaves it to the kernel when its files reach a disk
     storage.sync(folder)
-    return storage.put_if_absent(name_of(version), folder.encode())
+    told = "\n".join([folder, *_files_in(storage, folder), ""])
+    return storage.put_if_absent(name_of(version), told.encode())
+
+
+def _files_in(storage: Storage, folder: str) -> list[str]:
+    names = sorted(entry.name for entry in storage.list(folder))
+    return [name for name in names if not name.startswith((".", "_"))]
 
 
 def _read_all(query: Any) -> bool:

@@ -828,6 +828,31 @@ class TestStaged:
         (file,) = versions.files(0)
         assert pq.read_table(tmp_path / file.path)["n"].to_pylist() == [1]
 
+    def test_a_file_that_is_gone_is_missed(self, tmp_path):
+        """The folder was listed again: the rows of a file that was not there were left out."""
+        versions = StagedVersions(str(tmp_path), only=False)
+        schema = self.SCHEMA
+
+        class Batch:
+            def __init__(self):
+                self.write = self
+
+            def parquet(self, path):
+                Path(path).mkdir()
+                for number in range(3):
+                    table = pa.table({"n": [number], "at": [number]}, schema)
+                    pq.write_table(table, Path(path) / f"part-{number}.parquet")
+                (Path(path) / "_SUCCESS").touch()
+
+        versions.stage(Batch(), 0)
+        assert len(versions.files(0)) == 3
+        (tmp_path / versions.files(0)[1].path).unlink()
+        reader = self.source(tmp_path).reader(Split("0 of 1", None))
+        first = reader.read({"version": 0, "file": 0, "row": 0}, 10)
+        assert [row.n for row in first.values] == [0]
+        with pytest.raises(StorageError, match=r"part-1\.parquet"):
+            reader.read(first.next, 10)
+
     def test_a_write_that_fails_leaves_nothing(self, tmp_path):
         class Broken:
             def __init__(self):
