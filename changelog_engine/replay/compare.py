@@ -11,9 +11,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime, time
+from decimal import Decimal
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from changelog_engine.changelog.fold import group_by_state
@@ -27,11 +31,31 @@ from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
 from changelog_engine.state.ttl import TimedType, user_type
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import Row, TypeInformation
+from changelog_engine.types.row import field_names_of, values_of
 from changelog_engine.types.typeinfo import shown
 
 _OF_THE_ENGINE = frozenset((*TIMER_DOMAINS, MERGING_WINDOWS))
 _COMPARED = ("key", "namespace", "map_key", "operation", "value", "payload")
+# What is written down differs where the value does.
+_WRITTEN = frozenset(
+    (
+        type(None),
+        bool,
+        int,
+        float,
+        complex,
+        str,
+        bytes,
+        bytearray,
+        Decimal,
+        datetime,
+        time,
+        set,
+        frozenset,
+        np.ndarray,
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -229,13 +253,38 @@ def _same(one: Mutation | None, other: Mutation | None) -> bool:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Equal, of one class, or at least alike when written down: many classes have no equality of their own."""
-    try:
-        if type(one) is type(other) and bool(one == other):
+    """Alike when written down, or equal and of one class, and so all parts: 1, 1.0 and True are three values."""
+    with suppress(ChangelogEngineError, TypeError, ValueError):
+        if canonical_text(one) == canonical_text(other):
             return True
-        return canonical_text(one) == canonical_text(other)
+    kind = type(one)
+    if kind is not type(other) or kind in _WRITTEN:
+        return False
+    try:
+        parts = _parts(one), _parts(other)
+        if parts[0] is None or parts[1] is None:
+            return bool(one == other)
+        return parts[0].keys() == parts[1].keys() and all(
+            _equal(part, parts[1][at]) for at, part in parts[0].items()
+        )
     except (ChangelogEngineError, TypeError, ValueError):
         return False
+
+
+def _parts(value: Any) -> dict[Any, Any] | None:
+    """What a value is made of, by its places; None for what has an equality of its own."""
+    kind = type(value)
+    if kind is list or isinstance(value, tuple):
+        return dict(enumerate(value))
+    if kind is dict:
+        return {canonical_text(key): item for key, item in value.items()}
+    if kind is Row:
+        names = field_names_of(value)
+        kinds = {"kind": value.get_row_kind(), "names": names and tuple(names)}
+        return {**kinds, **dict(enumerate(values_of(value)))}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
+    return None
 
 
 def _words(mutation: Mutation | None) -> str:

@@ -84,13 +84,18 @@ def check_source(
         read = [pair for step in whole for pair in step.elements]
         given += [value for value, _ in read]
         ends[split.id] = (whole[-1].after, True)
-        for start in randomly.sample(whole, min(len(whole), 20)):
+        for place in randomly.sample(range(len(whole)), min(len(whole), 20)):
+            start = whole[place]
             rest = read[start.before :]
             again = _read_split(shipped, split.id, start.position, lambda: randomly.randint(1, 50))
             found = [pair for step in again for pair in step.elements]
             assert exactly(found) == exactly(rest), (
                 f"split {split.id!r} gives something else when it is read again from {start.position!r}: "
                 f"{_first_difference(rest, found)}"
+            )
+            put = [sum(step.aside for step in steps) for steps in (whole[place:], again)]
+            assert put[0] == put[1], (
+                f"split {split.id!r} puts {put[1]} records aside when it is read again from {start.position!r}, not {put[0]}"
             )
     _check_discovery(source, ends)
     source.job_ended()
@@ -153,6 +158,7 @@ class _Step:
     before: int  # elements of the split before it
     position: Position
     elements: list[tuple[Any, int | None]]
+    aside: int  # how many records for the side output
     after: Position
 
 
@@ -188,7 +194,8 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
                     f"split {name!r}: the watermark falls from {watermark} to {reader.watermark}"
                 )
                 watermark = reader.watermark
-            steps.append(_Step(count, position, list(zip(found.values, times, strict=True)), found.next))
+            pairs = list(zip(found.values, times, strict=True))
+            steps.append(_Step(count, position, pairs, len(found.aside or ()), found.next))
             count += len(found.values)
             position, finished = reader.at_barrier(found.next), found.finished
             if source.acknowledges:
@@ -197,7 +204,8 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
                 break
         assert finished, f"split {name!r} did not end after {_MOST_READS} reads"
         beyond = reader.read(_as_json(position, "the last position"), 10)
-        assert not len(beyond.values), f"split {name!r} gives {beyond.values[:3]} after it said that it ended"
+        more = [*beyond.values[:3], *(beyond.aside or ())[:3]]
+        assert not more, f"split {name!r} gives {more} after it said that it ended"
     finally:
         reader.close()
     return steps

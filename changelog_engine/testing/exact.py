@@ -5,12 +5,18 @@ Invariant: what is equal here is equal in Python or NaN; of two elements that ar
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from changelog_engine.types.row import Row, field_names_of, values_of
+
+# Equal ones may be different: 1.0 and 1.00, noon in UTC and one o'clock further east.
+_BY_TEXT = frozenset((float, complex, Decimal, datetime.datetime, datetime.time))
 
 
 class Exact:
@@ -48,9 +54,9 @@ def _form_of(value: Any) -> Any:
     kind = type(value)
     if kind is np.ndarray:
         return kind, str(value.dtype), _form_of(value.tolist())
-    if kind is float:
+    if kind in _BY_TEXT:
         return kind, repr(value)  # which is the same for NaN, and not for 0.0 and -0.0
-    if kind in (list, tuple):
+    if kind is list or isinstance(value, tuple):
         return kind, tuple([_form_of(item) for item in value])
     if kind in (set, frozenset):
         return kind, frozenset([_form_of(item) for item in value])
@@ -64,8 +70,15 @@ def _form_of(value: Any) -> Any:
             None if names is None else tuple(names),
             tuple([_form_of(item) for item in values_of(value)]),
         )
+    if is_dataclass(value) and not isinstance(value, type) and _has_equality(kind):
+        return kind, tuple([_form_of(getattr(value, field.name)) for field in fields(value) if field.compare])
     try:
         hash(value)
     except TypeError:
         return kind, repr(value)
     return kind, value
+
+
+def _has_equality(dataclass: type) -> bool:
+    parameters: Any = getattr(dataclass, "__dataclass_params__", None)
+    return bool(parameters.eq)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -173,6 +175,38 @@ class Giving(Least):
     def reader(self, split: Split) -> SplitReader:
         given, self.first = self.first, self.again
         return LeastReader(given)
+
+
+class Two(NamedTuple):
+    first: Any
+    second: Any
+
+
+@dataclass(frozen=True)
+class Point:
+    x: Any
+
+
+class Bad(Least):
+    """2 goes to the side output; a reader that forgets does not say so when it reads several at once."""
+
+    bad_tag = "bad"
+    forgets = False
+
+    def reader(self, split: Split) -> SplitReader:
+        return BadReader(self.elements, self.forgets)
+
+
+class BadReader(LeastReader):
+    def __init__(self, elements: Sequence[Any], forgets: bool) -> None:
+        super().__init__(elements)
+        self.forgets = forgets
+
+    def read(self, position: Position, max_records: int) -> Range:
+        found = super().read(position, max_records)
+        bad = [("bad", value) for value in found.values if value == 2]
+        good = [value for value in found.values if value != 2]
+        return found._replace(values=good, aside=None if self.forgets and good else bad)
 
 
 class KeptWriter(SinkWriter):
@@ -506,7 +540,9 @@ class TestConformance:
         [
             (1, 1.0), (1, True), (0.0, -0.0), ([1], [True]), ((1, 2), [1, 2]), ({"x": 1}, {"x": 1.0}), ({1}, {1.0}),
             (Row(x=1), Row(x=True)), (Row(1), Row(x=1)), (b"a", bytearray(b"a")), (Decimal(1), 1),
-            (np.array([1]), np.array([1.0])), (np.array([1]), [1]),
+            (np.array([1]), np.array([1.0])), (np.array([1]), [1]), (Decimal("1.0"), Decimal("1.00")),
+            (Two(1, 2), Two(1.0, 2)), (Two(1, 2), (1, 2)), (Point(1), Point(True)),
+            (datetime(2024, 5, 6, 12, tzinfo=UTC), datetime(2024, 5, 6, 14, tzinfo=timezone(timedelta(hours=2)))),
         ],
         ids=repr,
     )  # fmt: skip
@@ -530,6 +566,16 @@ class TestConformance:
     def test_what_is_the_same_passes(self, value: Any) -> None:
         given = [copy.deepcopy(value), np.int64(2)]
         check_source(Giving(given, given), [2, copy.deepcopy(value)])
+
+    def test_records_for_a_side_output_are_counted_when_they_are_read_again(self) -> None:
+        """They could be lost, and nobody saw it."""
+        check_source(Bad(), [1, 3])
+        source = Bad()
+        source.forgets = True
+        with pytest.raises(
+            AssertionError, match=r"puts 0 records aside when it is read again from [01], not 1"
+        ):
+            check_source(source, [1, 3])
 
     def test_who_does_not_inherit(self, tmp_path: Path) -> None:
         for check in (check_source, check_sink, check_committing_sink):
