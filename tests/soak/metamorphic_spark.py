@@ -29,7 +29,7 @@ sys.path[:0] = FOLDERS  # it is run as a program, by its path
 os.environ["PYTHONPATH"] = os.pathsep.join(FOLDERS)  # its workers find the programs
 
 # ruff: noqa: E402
-from driver_process import all_processes, pinned_of
+from driver_process import pinned_of, processes_of
 from support.backends import backend_settings
 from support.jobs import NO_DELAY
 from support.metamorphic import Model, check_log, compare, files_of, random_way
@@ -51,7 +51,7 @@ class Killer(threading.Thread):
     def run(self) -> None:
         """See Thread."""
         while not self.over.wait(self.chance.uniform(0.5, 4)):
-            mine = [each for each in all_processes() if each.session == os.getsid(0)]
+            mine = list(processes_of(os.getsid(0)))
             workers = [pid for pids in pinned_of(mine).values() for pid in pids]
             if workers:
                 with contextlib.suppress(ProcessLookupError):

@@ -7,7 +7,6 @@ Spark's executors and the Python workers stay in it.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import os
 import random
@@ -34,6 +33,7 @@ PIN = b"CHANGELOG_ENGINE_SUBTASK="
 _BACKGROUND = "background/"
 NAMED = "task "
 LONGEST_WAIT_S = 180
+_ASKS_EVERY_S, _ASKS_AT_LEAST_EVERY_S = 0.05, 0.5
 _counted: dict[Path, tuple[list[str], int]] = {}  # a table's commits, and how many checkpoints they make
 
 
@@ -133,7 +133,7 @@ class Driver:
 
     def processes(self) -> list[Process]:
         """The live processes of the driver's session."""
-        return [process for process in all_processes() if process.session == self.pid]
+        return list(processes_of(self.pid))
 
     def pinned(self) -> dict[str, list[int]]:
         """The pinned worker processes: "slot/stage/subtask" to pids; their daemons are not among them."""
@@ -224,14 +224,21 @@ def wait_for(
     message: Callable[[], str] = str,
     works: Callable[[], object] = bool,
 ) -> None:
-    """Ask every 50 ms until it is true; give up when what ``works`` gives has been the same for ``timeout_s``."""
+    """Ask until it is true, 20 times a second; give up when what ``works`` gives has been the same for ``timeout_s``.
+
+    Who asks leaves three quarters of its core to what it waits for: what takes long to find out is asked less often.
+    """
     patience = Patience(timeout_s)
-    for tries in itertools.count():
+    looks_again = 0.0
+    while True:
+        began = time.monotonic()
         if condition():
             return
-        if tries % 20 == 0:  # once a second
+        now = time.monotonic()
+        if now >= looks_again:
             assert not patience.has_run_out(works()), f"waited {timeout_s} s in vain. {message()}"
-        time.sleep(0.05)
+            looks_again = now + 1
+        time.sleep(min(max(_ASKS_EVERY_S, 3 * (now - began)), _ASKS_AT_LEAST_EVERY_S))
 
 
 def checkpoints(table: Path) -> int:
@@ -301,17 +308,32 @@ def resident_bytes(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
 
 
+def processes_of(session: int) -> Iterator[Process]:
+    """The live processes of a session."""
+    return _processes(lambda found: found == session)
+
+
 def all_processes() -> Iterator[Process]:
     """The live processes of this machine."""
-    for entry in Path("/proc").glob("[0-9]*"):
+    return _processes(lambda _: True)
+
+
+def _processes(wanted: Callable[[int], bool]) -> Iterator[Process]:
+    """Those whose session is wanted: of the others, which are many, only that is read."""
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            if fields[0] == "Z":
+            fields = _read(pid, "stat").rpartition(b")")[2].split()
+            if fields[0] == b"Z" or not wanted(int(fields[3])):
                 continue
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            variables = (entry / "environ").read_bytes().split(b"\0")
-            name = (entry / "comm").read_text().strip()
+            command = _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
+            variables = _read(pid, "environ").split(b"\0")
+            name = _read(pid, "comm").decode().strip()
         except OSError:
             continue  # it ended meanwhile, or is somebody else's
         pin = next((v.removeprefix(PIN).decode() for v in variables if v.startswith(PIN)), None)
-        yield Process(int(entry.name), int(fields[1]), int(fields[3]), command, pin, name)
+        yield Process(int(pid), int(fields[1]), int(fields[3]), command, pin, name)
+
+
+def _read(pid: str, name: str) -> bytes:
+    with open(f"/proc/{pid}/{name}", "rb") as file:
+        return file.read()

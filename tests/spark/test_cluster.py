@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 from cluster_job import key_of
-from driver_process import Driver, all_processes, executors_java, newest_checkpoint, pinned_of, wait_for
+from driver_process import Driver, executors_java, newest_checkpoint, pinned_of, processes_of, wait_for
 from pyarrow import fs
 from servers.s3 import S3Server
 from servers.spark_cluster import SparkMaster, SparkWorker
@@ -265,7 +265,7 @@ def test_executors_come_with_subtasks_and_go_without_a_restart(master: SparkMast
             driver.wait_for(lambda count=parallelism: executors() == count, what="executors")  # type: ignore[misc]
             goes_on("rescale")
             if parallelism == 2:
-                here = [[p for p in all_processes() if p.session == worker.pid] for worker in workers]
+                here = [list(processes_of(worker.pid)) for worker in workers]
                 pins = sorted(sorted(pinned_of(processes)) for processes in here)
                 assert pins == [["0/0/0", "0/1/0"], ["0/0/1", "0/1/1"]], driver.output
         driver.hurry()
