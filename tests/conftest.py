@@ -18,10 +18,13 @@ from __future__ import annotations
 import gc
 import logging
 import os
+import re
 import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,8 +199,24 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.INTERRUPTED
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With ``-m slow``, import no file without slow tests: three of four, and four processes of `make test` do."""
+    if config.getoption("markexpr") != "slow" or not re.fullmatch(r"test_.*\.py", collection_path.name):
+        return None
+    return None if _may_be_slow(collection_path.read_text(encoding="utf-8")) else True
+
+
+def _may_be_slow(text: str) -> bool:
+    """Whether a file can have slow tests: it marks some, or they take a server."""
+    servers = "|".join(sys.modules["servers.fixtures"].FIXTURES)
+    return re.search(rf"\bmark\.slow\b|\bdatabases\b|\b({servers})\b *[,:)]", text) is not None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put the files that take longest first; elsewhere the order is as it was."""
+    for path in {item.path for item in items if item.get_closest_marker("slow")}:
+        if not _may_be_slow(path.read_text(encoding="utf-8")):
+            raise pytest.UsageError(f"{path} has slow tests that '-m slow' passes over: see _may_be_slow()")
     rank = {name: place for place, name in enumerate(_LONG)}
     items.sort(key=lambda item: rank.get(item.path.name, len(_LONG)))
 
