@@ -75,7 +75,7 @@ class SparkEpochRunner:
         self.run_id = job.run
         self._parallelism = self.plan.parallelism_of
         self._shipped = job
-        self._job = context.broadcast(job)
+        self._job = self._broadcast(job)
         self._files = files
         self._functions = PinnedFunctions(context, self._job, files)
         self._pool = context.getLocalProperty(_POOL)  # of the user's thread; others of the job submit too
@@ -283,10 +283,7 @@ class SparkEpochRunner:
     def rescale(self, plan: JobPlan) -> None:
         """See EpochRunner. The processes of subtasks that go on to be there are used again."""
         shipped, before = self._shipped.with_plan(plan), self._job
-        try:
-            self._job = self.context.broadcast(shipped)
-        except LOST as error:
-            raise self._failure(error) from None
+        self._job = self._broadcast(shipped)
         self._shipped, self.plan, self._parallelism = shipped, shipped.plan, shipped.plan.parallelism_of
         self._functions.carry(self._job)
         if self._placement is not None:
@@ -294,6 +291,14 @@ class SparkEpochRunner:
         self._starts.clear()  # where a subtask runs depends on how many there are
         with contextlib.suppress(Exception):
             before.destroy()
+
+    def _broadcast(self, job: ShippedJob) -> Any:
+        """A broadcast variable of the job, which PySpark writes to a file first."""
+        try:
+            return self.context.broadcast(job)
+        except (*LOST, pickle.PicklingError) as error:  # the latter in place of the file's error
+            folders = local_folders(self.context)
+            raise spark_ended(self.context, error) or failure_of_spark(str(error), folders) from error
 
     def _start_workers(self, plan: JobPlan) -> None:
         if self._placement is None:
@@ -542,7 +547,7 @@ class SparkEpochRunner:
                 told = (
                     self._ahead.failure()
                 )  # of a process that died while it read ahead; lost state is what follows
-            return None if told is None else failure_of_spark(told)
+            return None if told is None else failure_of_spark(told, local_folders(self.context))
         if isinstance(error, ChangelogEngineError):
             return None  # some are OSErrors too, and what a worker raised stays what it is
         return self._failure(error) if isinstance(error, LOST) else None
@@ -553,7 +558,7 @@ class SparkEpochRunner:
         ended = spark_ended(self.context, error)
         if ended is not None:
             return ended
-        return failure_of_spark(str(error))
+        return failure_of_spark(str(error), local_folders(self.context))
 
     def _reports(self, collected: list[bytes]) -> list[EpochReport]:
         failures = [failure_of(data) for data in collected if is_failure(data)]
@@ -587,6 +592,13 @@ def streams_are_plain(setting: Setting) -> bool:
     if (setting("spark.shuffle.push.enabled") or "").lower() == "true":  # merges the streams of several tasks
         return False
     return (setting("spark.shuffle.manager") or _SORT_MANAGERS[0]) in _SORT_MANAGERS  # others may do so
+
+
+def local_folders(context: SparkContext) -> str:
+    """Where Spark keeps files of its own, for people."""
+    if context.master.startswith("local") and not context.master.startswith("local-cluster"):
+        return os.path.dirname(context._temp_dir or "spark.local.dir")
+    return "the folders of Spark on the driver's or an executor's machine (spark.local.dir)"
 
 
 def _lost_words(lost: list[str]) -> str:

@@ -27,6 +27,7 @@ _JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Cause
 _PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
+_FULL = ("No space left on device", "Disk quota exceeded")
 _LONGEST = 2_000
 
 
@@ -182,8 +183,15 @@ def _facts(error: errors.ChangelogEngineError) -> dict[str, Any]:
     return {name: fact for name, fact in vars(error).items() if isinstance(fact, (str, int, type(None)))}
 
 
-def failure_of_spark(text: str) -> errors.ChangelogEngineError:
-    """What Spark itself says of a failed job, without Java's stack traces: a process or executor was lost, mostly."""
+def failure_of_spark(
+    text: str, folders: str = "its folders (spark.local.dir)"
+) -> errors.ChangelogEngineError:
+    """What Spark itself says of a failed job, without Java's stack traces: a process or executor was lost, mostly.
+
+    Args:
+        text: as Java gave it.
+        folders: where Spark keeps what tasks send each other, for people.
+    """
     if "No module named 'changelog_engine'" in text:
         return errors.EnvironmentNotReadyError(
             "the Python of Spark's executors has no changelog_engine: install it there, in the driver's version"
@@ -202,6 +210,12 @@ def failure_of_spark(text: str) -> errors.ChangelogEngineError:
         line for line in _PREFIX.sub("", text).splitlines() if line.strip() and not _JAVA_FRAMES.match(line)
     ]
     said = "\n".join(lines)[:_LONGEST]
+    if any(words in text for words in _FULL):
+        return errors.EpochFailedError(
+            f"disk full: there is no room in {folders} for what Spark keeps there of a job and sends from task to task. "
+            "Nothing that was acknowledged is lost: free space there, raise the quota, or name folders on a larger disk by "
+            f"spark.local.dir. Spark says: {said}"
+        )
     if "Python worker exited unexpectedly" in text:
         said = said.partition(" Consider setting")[
             0

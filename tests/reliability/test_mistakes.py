@@ -293,6 +293,22 @@ def test_case_53_workers_that_cannot_begin_are_final() -> None:
     assert is_final(failure)
 
 
+def test_case_12_a_full_disk_of_spark_names_the_folder_and_is_an_outage() -> None:
+    """Of what tasks send each other Spark says the reason and not the file."""
+    failure = failure_of_spark(
+        "An error occurred while calling z:collectAndServe.\n: org.apache.spark.SparkException: Job aborted: Lost task "
+        "1.0 in stage 2.0: java.io.IOException: No space left on device\n\tat java.base/x\nCaused by: y",
+        "/small/spark-1",
+    )
+    assert isinstance(failure, EpochFailedError)
+    assert str(failure).startswith("disk full: there is no room in /small/spark-1 for what Spark")
+    assert str(failure).endswith(
+        "Spark says: Job aborted: Lost task 1.0 in stage 2.0: java.io.IOException: No space left on device"
+    )
+    assert not is_final(failure)
+    assert not is_mistake(failure)
+
+
 def test_case_53_counting_is_undisturbed_by_the_environment(tmp_path: Path) -> None:
     def now_and_then(attempt: int) -> BaseException:
         return refused(attempt) if attempt % 2 else nth(attempt)

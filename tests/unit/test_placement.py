@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import pickle
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -294,6 +296,21 @@ def test_an_epoch_whose_executor_is_lost_is_cancelled_at_once(monkeypatch: pytes
     runner._placement = mock.Mock(lost=lambda: ended.set() or ["executor_10.0.0.1_1"])
     runner._watch(ended, 1000)
     assert runner._cancelled is None, "the epoch had ended: the next one is not cancelled for it"
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
+def test_case_12_what_workers_need_has_no_room_on_the_drivers_disk(master: str) -> None:
+    """PySpark writes a file and raises a PicklingError, which no restart strategy knows."""
+    told = "Could not serialize broadcast: OSError: [Errno 28] No space left on device"
+    runner = epoch_job.SparkEpochRunner.__new__(epoch_job.SparkEpochRunner)
+    runner.context = mock.Mock(master=master, _temp_dir="/small/spark-1/pyspark-2")
+    runner.context._gateway.proc.poll.return_value = None
+    runner.context.broadcast.side_effect = pickle.PicklingError(told)
+    where = "/small/spark-1 for" if master.startswith("local") else "the folders of Spark on the driver's"
+    with pytest.raises(
+        EpochFailedError, match=f"disk full: there is no room in {where}.*Spark says: {re.escape(told)}"
+    ):
+        runner._broadcast(mock.Mock())
 
 
 def test_a_snapshot_whose_executor_goes_for_good_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
