@@ -48,6 +48,14 @@ CACHE_SIZE = Option(
     "About how much memory a subtask uses for decoded entries in front of RocksDB.",
     minimum=0,
 )
+MIN_BLOB_SIZE = Option(
+    "changelog.rocksdb.min-blob-size",
+    "memory",
+    1 << 10,
+    "Entries of so many bytes and more lie in files of their own, which merging leaves alone; 0: beside their keys, as in "
+    "Flink.",
+    minimum=0,
+)
 FIXED_PER_SLOT = Option(
     _PREFIX + "memory.fixed-per-slot",
     "memory",

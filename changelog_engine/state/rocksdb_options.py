@@ -37,6 +37,7 @@ _COMPRESSION = {
     "ZSTD_COMPRESSION": DBCompressionType.zstd,
 }
 _MB = 1 << 20
+_BLOB_FILE_SIZE = 64 * _MB  # a file goes when nothing in it is in use any more: with RocksDB's 256 MB, later
 _PREDEFINED: dict[str, dict[str, Any]] = {
     "DEFAULT": {},
     "SPINNING_DISK_OPTIMIZED": {
@@ -117,12 +118,20 @@ def rocksdb_options(options: Mapping[str, str], factory: Any = None) -> Options:
             setter(values[key])
     if keys.COMPACTION_STYLE.key in values:
         made.set_compaction_style(_COMPACTION[values[keys.COMPACTION_STYLE.key]]())
+    large = _COMPRESSION["LZ4_COMPRESSION"]()
     if keys.COMPRESSION.key in values:
         levels = compression_levels(values[keys.COMPRESSION.key])
+        large = levels[-1]
         if len(levels) == 1:
             made.set_compression_type(levels[0])
         else:
             made.set_compression_per_level(levels)
+    if values[keys.MIN_BLOB_SIZE.key]:
+        made.set_enable_blob_files(True)
+        made.set_min_blob_size(values[keys.MIN_BLOB_SIZE.key])
+        made.set_blob_file_size(_BLOB_FILE_SIZE)
+        made.set_blob_compression_type(large)
+        made.set_enable_blob_gc(True)
     made.set_block_based_table_factory(_blocks(made, values))
     return made if factory is None else _from_factory(factory, made, dict(options))
 

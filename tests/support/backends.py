@@ -75,6 +75,7 @@ def backend_settings(name: str, base: str | Path) -> dict[str, Any]:
     options = {"state.backend.rocksdb.localdir": str(base)}
     if name == "rocksdb without cache":
         options["changelog.rocksdb.cache-size"] = "0"
+        options["changelog.rocksdb.min-blob-size"] = "1"
     return {"state_backend": "rocksdb", "state_options": options}
 
 

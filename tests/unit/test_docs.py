@@ -61,7 +61,7 @@ def _default(option: Option) -> str:
     if option.kind == "bool":
         return f"`{str(value).lower()}`"
     if option.kind == "memory":
-        return f"`{value >> 20} mb`"
+        return f"`{value >> 20} mb`" if value >= 1 << 20 or not value else f"`{value >> 10} kb`"
     if option.kind == "duration":
         fitting = (f"{value // ms} {unit}" for ms, unit in _UNITS if value and value % ms == 0)
         return f"`{next(fitting, f'{value} ms')}`"

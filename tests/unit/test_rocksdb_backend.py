@@ -313,6 +313,36 @@ def test_a_scan_that_cannot_read_on_raises(tmp_path: Path, kind: StateKind, whol
     backend.close()
 
 
+@pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP])
+def test_a_large_entry_lies_in_a_file_of_its_own_and_damage_to_it_is_seen(
+    tmp_path: Path, kind: StateKind
+) -> None:
+    entries = {number: os.urandom(1_000).hex() for number in range(100)}
+    backend, table = filled(tmp_path, kind, entries)
+    (path,) = tmp_path.rglob("*.blob")
+    assert path.stat().st_size > 100 * 1_000  # LZ4 makes no byte of two hexadecimal digits, but less than two
+    assert all_of(table, kind) == entries
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(StorageError, match=f"RocksDB cannot read in {tmp_path}.*Corruption"):
+        all_of(table, kind)
+    assert not backend.is_whole()
+    backend.close()
+
+
+@pytest.mark.parametrize("size", ["0", "2kb"])
+def test_entries_below_the_size_lie_beside_their_keys(tmp_path: Path, size: str) -> None:
+    backend = rocks_backend(tmp_path, 0, {"changelog.rocksdb.min-blob-size": size})
+    table = backend.table("operator", "state", StateKind.VALUE)
+    table["key"] = "x" * 1_500
+    backend.end_epoch()
+    assert backend._store is not None
+    backend._store._db.flush()
+    assert not list(tmp_path.rglob("*.blob"))
+    backend.close()
+
+
 def test_a_scan_that_ended_early_for_a_moment_raises_too(tmp_path: Path) -> None:
     store = RocksStore(LocalFolder(str(tmp_path), "state"), Options(raw_mode=True))
     writer = BatchWriter(store)
