@@ -10,6 +10,7 @@ import time
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
@@ -146,6 +147,33 @@ def test_rows_are_written_by_their_names(tmp_path, writers, form):
         assert found == Row(first="Ada", last="Lovelace", of=Row(first="George", last="Byron"))
 
 
+@pytest.mark.parametrize(
+    ("writers", "form"),
+    [
+        (ParquetBulkWriters, ParquetColumnarRowInputFormat),
+        (OrcBulkWriters, OrcColumnarRowInputFormat),
+    ],
+)
+def test_whole_numbers_of_any_size_are_ints(tmp_path, writers, form):
+    """They came back as decimals; a DECIMAL(38, 0) is one."""
+    big = Types.BIG_INT()
+    kinds = [
+        big,
+        Types.LIST(big),
+        Types.MAP(Types.STRING(), big),
+        Types.ROW_NAMED(["x"], [big]),
+        DataTypes.DECIMAL(38, 0),
+    ]
+    row_type = Types.ROW_NAMED(["a", "list", "map", "row", "d"], kinds)
+    rows = [
+        Row(a=10**37, list=[-(10**37), None], map={"k": 2**70}, row=Row(x=1), d=Decimal(10**37)),
+        Row(a=None, list=None, map=None, row=None, d=None),
+    ]
+    write(tmp_path, writers.for_row_type(row_type), rows)
+    found = read(FileSource.for_bulk_file_format(form(row_type), str(tmp_path)).build())
+    assert list(map(repr, found)) == list(map(repr, rows))
+
+
 def _millis(moment):
     return (moment - datetime.datetime(1970, 1, 1)) // datetime.timedelta(milliseconds=1)
 
@@ -172,7 +200,11 @@ _NOON = datetime.datetime(2024, 5, 6, 12)
             [_NOON.time(), _NOON.time().replace(tzinfo=datetime.UTC)],
             [5, _NOON.time().replace(tzinfo=_EAST)],
         ),
-        (DataTypes.TIMESTAMP(), [_NOON], [5, _NOON.date()]),
+        (
+            DataTypes.TIMESTAMP(),
+            [_NOON, pd.Timestamp(_NOON)],
+            [5, _NOON.date(), pd.Timestamp(_NOON) + pd.Timedelta(1)],
+        ),
         (DataTypes.TIMESTAMP_LTZ(), [Instant(5, 7)], [5]),
     ],
     ids=str,

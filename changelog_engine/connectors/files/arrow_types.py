@@ -254,14 +254,22 @@ def _time(value: Any) -> Any:
 
 
 def _stamp(value: Any) -> Any:
-    """Arrow takes numbers for a count since 1970."""
+    """Arrow takes numbers for a count since 1970, and cuts off what pandas has below a microsecond."""
+    if getattr(value, "nanosecond", 0):
+        raise TypeError(
+            f"{shown(value)} is finer than a microsecond: round it, or make the column an INSTANT"
+        )
+    return _moment(value)
+
+
+def _moment(value: Any) -> Any:
     if not isinstance(value, datetime):
         raise TypeError(f"{shown(value)} is not a datetime")
     return value
 
 
 def _nanos(value: Any) -> Any:
-    return value.seconds * _NANOS + value.nanos if isinstance(value, Instant) else _stamp(value)
+    return value.seconds * _NANOS + value.nanos if isinstance(value, Instant) else _moment(value)
 
 
 _WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())

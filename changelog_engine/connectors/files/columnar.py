@@ -26,7 +26,7 @@ from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
-from changelog_engine.types import RowTypeInfo
+from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.row import rows_of_columns
 
 log = logging.getLogger("changelog_engine")
@@ -108,10 +108,17 @@ class ParquetRecords(FileFormat):
         self._schema = schema if schema is not None or row_type is None else arrow_schema(row_type)
         self._batch_rows = batch_rows
         self._case_sensitive = case_sensitive
+        self._row_type = row_type
 
     def reader(self, file: InputFile) -> SplitReader:
         return _ColumnarReader(
-            self._contents, file, self._schema, self._batch_rows, self._case_sensitive, self._told
+            self._contents,
+            file,
+            self._schema,
+            self._batch_rows,
+            self._case_sensitive,
+            self._told,
+            {} if self._row_type is None else _of_whole_numbers(self._row_type),
         )
 
 
@@ -130,6 +137,7 @@ class _ColumnarReader(SplitReader):
         batch_rows: int,
         exact: bool,
         told: set[str] | None,
+        fits: dict[str, Callable[[Any], Any]],
     ) -> None:
         self._open = contents
         self._file = file
@@ -137,6 +145,7 @@ class _ColumnarReader(SplitReader):
         self._batch_rows = batch_rows
         self._exact = exact
         self._told = told  # missing columns that a warning has named; None: columns may be missing
+        self._fits = fits  # of columns whose values are decimals to Arrow and ints to us
         self._own = [] if schema is None else list(schema.names)
         self._found: dict[str, str] = {}  # column -> what it is called in the file
         self._stream: Any = None
@@ -250,7 +259,8 @@ class _ColumnarReader(SplitReader):
             if _is_instants(field.type) and pa.types.is_timestamp(column.type):
                 columns.append(instants_of(column))
             else:
-                columns.append(_values(self._cast(column, field), True))
+                values, fit = _values(self._cast(column, field), True), self._fits.get(field.name)
+                columns.append(values if fit is None else [None if v is None else fit(v) for v in values])
         return rows_of_columns(own, columns)
 
     def _cast(self, column: pa.Array, field: pa.Field) -> pa.Array:
@@ -276,6 +286,18 @@ class _ColumnarReader(SplitReader):
                 f"column {field.name!r} of {self._file.name} is {column.type} and was declared {field.type}: {error}"
             ) from None
         return cast
+
+
+def _of_whole_numbers(row_type: RowTypeInfo) -> dict[str, Callable[[Any], Any]]:
+    """Of columns that are, or hold, BIG_INT: what makes ints of decimals."""
+    fields = zip(row_type.get_field_names(), row_type.get_field_types(), strict=True)
+    return {name: field.fit for name, field in fields if _holds_big_int(field)}
+
+
+def _holds_big_int(part: object) -> bool:
+    if isinstance(part, TypeInformation):
+        return part.kind == "BIG_INT" or _holds_big_int(part.parameters())
+    return isinstance(part, tuple) and any(map(_holds_big_int, part))  # drives our own code
 
 
 def _is_instants(wanted: pa.DataType) -> bool:
