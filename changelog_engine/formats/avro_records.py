@@ -31,7 +31,6 @@ _PRIMITIVES: dict[str, TypeInformation] = {
     "float": Types.FLOAT(),
     "double": Types.DOUBLE(),
     "string": Types.STRING(),
-    "enum": Types.STRING(),
     "bytes": _BYTES,
     "fixed": _BYTES,
 }
@@ -42,11 +41,11 @@ _Named = dict[str, Convert]  # full name of a type -> its conversion
 def to_write(schema: Any) -> Convert:
     """What turns a value of a schema into one that fastavro writes as it is.
 
-    Records are dicts; fields that have a default, or may be null, need not be there. Which schema of several a value has is
-    left to fastavro, which tries them.
+    Records are dicts; fields that have a default, or may be null, need not be there, and are then in what is returned. Which
+    schema of several a value has is left to fastavro, which tries them.
 
     Args:
-        schema: as fastavro has parsed it.
+        schema: as fastavro has parsed it, or as JSON where names of types are written out in full.
 
     Returns:
         A function that raises Misfit or ValueError for a value that does not fit.
@@ -69,9 +68,12 @@ def _of(schema: Any, named: _Named) -> Convert:
         return _of_array(_of(schema["items"], named))
     if kind == "map":
         return _of_map(_of(schema["values"], named))
+    if kind == "enum":
+        named[schema["name"]] = symbol = _of_enum(schema["symbols"])
+        return symbol
     logical = _LOGICAL.get(schema.get("logicalType", ""))
     convert = _of(kind, named) if logical is None else _first(logical, _of(kind, named))
-    if kind in ("enum", "fixed"):
+    if kind == "fixed":
         named[schema["name"]] = convert
     return convert
 
@@ -85,7 +87,7 @@ def _of_union(schemas: list[Any], named: _Named) -> Convert:
 
 
 def _of_record(schema: Any, named: _Named) -> Convert:
-    fields: list[tuple[str, Convert, type | None, bool]] = []
+    fields: list[tuple[str, Convert, type | None, bool, Any]] = []
     known = {_TYPE_OF_RECORD, *(field["name"] for field in schema["fields"])}
 
     def write(value: Any) -> Any:
@@ -97,12 +99,13 @@ def _of_record(schema: Any, named: _Named) -> Convert:
             unknown = sorted(map(str, value.keys() - known))
             raise ValueError(f"it has {', '.join(unknown)}, and the schema not")
         found = {_TYPE_OF_RECORD: value[_TYPE_OF_RECORD]} if _TYPE_OF_RECORD in value else {}
-        for name, convert, as_it_is, has_default in fields:
+        for name, convert, as_it_is, has_default, default in fields:
             item = value.get(name)
             if type(item) is as_it_is:
                 found[name] = item
                 continue
             if item is None and has_default and name not in value:
+                found[name] = default
                 continue
             try:
                 found[name] = convert(item)
@@ -113,7 +116,8 @@ def _of_record(schema: Any, named: _Named) -> Convert:
     named[schema["name"]] = write
     for field in schema["fields"]:
         kind = field["type"]
-        fields.append((field["name"], _of(kind, named), _class_that_fits(kind), "default" in field))
+        with_default = "default" in field, field.get("default")
+        fields.append((field["name"], _of(kind, named), _class_that_fits(kind), *with_default))
     return write
 
 
@@ -128,6 +132,15 @@ def _class_that_fits(kind: Any) -> type | None:
 
 def _of_array(item: Convert) -> Convert:
     return lambda value: [item(each) for each in (value if type(value) is list else _ITEMS.fit(value))]
+
+
+def _of_enum(symbols: list[str]) -> Convert:
+    def write(value: Any) -> Any:
+        if value not in symbols:
+            raise ValueError(f"{shown(value)} is none of {', '.join(symbols)}")
+        return value
+
+    return write
 
 
 def _of_map(item: Convert) -> Convert:

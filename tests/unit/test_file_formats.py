@@ -6,6 +6,7 @@ import datetime
 import json
 import math
 import os
+import pickle
 import time
 from decimal import Decimal
 
@@ -723,6 +724,31 @@ def test_fields_with_defaults_named_records_and_unions(tmp_path):
     for bad in ({"left": {"size": 1.5}}, {"left": {"huge": 1}}, {"color": "BLUE"}):
         with pytest.raises(TypeMismatchError, match="does not fit the Avro schema"):
             write(tmp_path / "bad", factory, [bad])
+
+
+def test_avro_records_in_parquet_have_what_their_schema_asks_for(tmp_path):
+    """A field that lacks a value was null, whatever the schema says, and its default was not looked at."""
+    symbols = {"type": "enum", "name": "Color", "symbols": ["RED"]}
+    fields = [
+        {"name": "id", "type": "long"},
+        {"name": "size", "type": "int", "default": 7},
+        {"name": "name", "type": ["null", "string"]},
+        {"name": "color", "type": symbols, "default": "RED"},
+        {"name": "again", "type": ["null", "Color"], "default": None},
+    ]
+    schema = AvroSchema.parse_string(json.dumps({"type": "record", "name": "r", "fields": fields}))
+    factory = pickle.loads(pickle.dumps(AvroParquetWriters.for_generic_record(schema)))
+    path = write(tmp_path / "good", factory, [{"id": 1}, {"id": 2, "size": 3, "name": "x", "again": "RED"}])
+    assert pq.read_table(path).to_pylist() == [
+        {"id": 1, "size": 7, "name": None, "color": "RED", "again": None},
+        {"id": 2, "size": 3, "name": "x", "color": "RED", "again": "RED"},
+    ]
+    for bad in ({}, {"id": None}, {"id": 1, "size": None}, {"id": 1, "color": "BLUE"}, {"id": 1.5}):
+        for writers in (AvroParquetWriters, AvroBulkWriters):
+            with pytest.raises(
+                TypeMismatchError, match=r"does not fit the Avro schema.*field '(id|size|color)'"
+            ):
+                write(tmp_path / "bad", writers.for_generic_record(schema), [bad])
 
 
 def test_lines_of_json_with_long_numbers(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from changelog_engine.connectors import files
@@ -128,8 +129,9 @@ class AvroParquetWriters:
             ConfigurationError: no AvroSchema of records.
             NotSupportedError: a type that columns cannot hold.
         """
-        found = files.arrow_schema_of_avro(schema_text(schema, "AvroParquetWriters.for_generic_record"))
-        return BulkWriterFactory(files.ColumnarFiles("parquet", found))
+        text = schema_text(schema, "AvroParquetWriters.for_generic_record")
+        found = files.arrow_schema_of_avro(text)
+        return BulkWriterFactory(files.ColumnarFiles("parquet", found, avro=json.loads(text)))
 
 
 def row_type_of(value: Any, what: str) -> RowTypeInfo:

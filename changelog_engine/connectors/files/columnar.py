@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
@@ -26,8 +26,11 @@ from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
+from changelog_engine.formats.avro_records import to_write
+from changelog_engine.formats.parts import Convert
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.row import rows_of_columns
+from changelog_engine.types.typeinfo import Misfit, shown
 
 log = logging.getLogger("changelog_engine")
 
@@ -317,16 +320,25 @@ class ColumnarFiles(MergingFactory):
         kind: ``parquet`` or ``orc``.
         schema: the columns; elements are rows or tuples in their order, or dicts by their names.
         rounds: see ``columns_of``.
+        avro: a schema of Avro, as JSON, that dicts must fit.
     """
 
-    def __init__(self, kind: Literal["parquet", "orc"], schema: pa.Schema, rounds: bool = False) -> None:
+    def __init__(
+        self,
+        kind: Literal["parquet", "orc"],
+        schema: pa.Schema,
+        rounds: bool = False,
+        avro: dict[str, Any] | None = None,
+    ) -> None:
         self._kind = kind
         self._schema = schema
         self._rounds = rounds
+        self._avro = avro
         self.described = "Parquet files" if kind == "parquet" else "ORC files"
 
     def open(self, stream: Any) -> ColumnarWriter:
-        return ColumnarWriter(self._schema, self._rounds, *self._written_to(stream))
+        convert = None if self._avro is None else to_write(self._avro)
+        return ColumnarWriter(self._schema, self._rounds, convert, *self._written_to(stream))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
         """The columns are copied without making rows of them."""
@@ -381,17 +393,24 @@ class ColumnarWriter(BulkWriter):
         self,
         schema: pa.Schema,
         rounds: bool,
+        convert: Convert | None,
         write: Callable[[pa.RecordBatch], None],
         close: Callable[[], None],
     ) -> None:
         self._schema = schema
         self._rounds = rounds
+        self._convert = convert
         self._write = write
         self._close = close
         self._gathered: list[Any] = []
 
     def write(self, values: Sequence[Any]) -> None:
-        self._gathered.extend(values)
+        """See BulkWriter.
+
+        Raises:
+            TypeMismatchError: a dict does not fit the schema of Avro, or an element the columns.
+        """
+        self._gathered.extend(values if self._convert is None else map(self._fitted, values))
         if len(self._gathered) >= _GROUP_ROWS:
             self._flush()
 
@@ -401,6 +420,14 @@ class ColumnarWriter(BulkWriter):
                 self._flush()
         finally:
             self._close()
+
+    def _fitted(self, value: Any) -> Any:
+        if self._convert is None or not isinstance(value, Mapping):
+            return value
+        try:
+            return self._convert(value)
+        except (Misfit, ValueError) as error:
+            raise TypeMismatchError(f"{shown(value)} does not fit the Avro schema: {error}") from None
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []
