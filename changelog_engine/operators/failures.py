@@ -19,6 +19,7 @@ from typing import Any
 
 from changelog_engine import errors
 from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, UserFunctionError
+from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types.typeinfo import shown
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
@@ -65,6 +66,27 @@ def user_failure(
     )
     failure.traceback = lines
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
+    return failure
+
+
+def unfinished_change(operator: str, state: str, error: BaseException) -> UserFunctionError:
+    """What to raise when a function caught what came in the middle of a change of its state, and went on.
+
+    Args:
+        operator: uid.
+        state: its name, or the domain of timers.
+        error: what was raised there.
+    """
+    lines = user_traceback(error)
+    what = f"{TIMER_DOMAINS[state]} timers" if state in TIMER_DOMAINS else f"state {state!r}"
+    failure = UserFunctionError(
+        f"a function of operator {operator!r} caught {type(error).__name__} in the middle of a change of "
+        f"{what}: the log may have the change and the state not, so the epoch "
+        "fails. Where a signal handler raises, as for a time limit, have it set a flag instead, or call no state in its "
+        f"reach: {_text(error)}\n{lines}"
+    )
+    failure.traceback, failure.operator = lines, operator
+    failure.__cause__ = error
     return failure
 
 

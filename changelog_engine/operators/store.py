@@ -28,6 +28,7 @@ from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import Tell, give_parts, read_parts
+from changelog_engine.operators.failures import unfinished_change
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import describe, restored_versions, spec_of
@@ -264,7 +265,7 @@ class KeyedStore:
 
     def leave(self) -> KeptState | None:
         """What this store leaves to that of the next attempt, which no longer uses this one; None for nothing."""
-        if self._recent is None or self._unfinished:
+        if self._recent is None or self._unfinished or self._handles.unfinished() is not None:
             return None
         assert isinstance(self.backend, KeptBackend)
         self._left = True
@@ -363,6 +364,9 @@ class KeyedStore:
         self.expiring.end_epoch(order.kind.barrier and not self.changelog and self.config.folder is not None)
         self.backend.end_epoch()
         self._handles.check()
+        unfinished = self._handles.unfinished()
+        if unfinished is not None:
+            raise unfinished_change(*unfinished)
         if self.config.folder is None:
             self.buffer.drain()
             return []

@@ -173,10 +173,17 @@ def merge_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sou
 
     Args:
         handle: of a list, reducing or aggregating state.
-        cursor: of the handle's scope; stands at the target afterwards.
+        cursor: of the handle's scope; stands at the target afterwards, whatever is raised.
         target: pair of key and namespace.
         sources: such pairs; the target among them is left alone.
     """
+    try:
+        _move_entries(handle, spec, cursor, target, sources)
+    finally:
+        cursor.key = target
+
+
+def _move_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sources: list[Any]) -> None:
     for source in sources:
         if source == target:
             continue
@@ -200,4 +207,3 @@ def merge_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sou
             handle.add_all(held)
         elif held is not None:
             handle.add(held)
-    cursor.key = target

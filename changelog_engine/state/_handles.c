@@ -7,7 +7,8 @@
          all others are the table's own to find and to set.
        * What is not as expected is left to the reference, before anything has changed and before a user's function was
          called: other arguments than the method has, values that do not fit, map keys of other classes.
-       * A mutation is in the log before the table changes.
+       * A mutation is in the log before the table changes. What is raised between the two, the guard knows: signals and want
+         of stack come where Python code runs in between.
        * Whatever is used after a call that may run Python code is held.
        * Only documented functions of CPython are called; where cursors have their key is asked of their __slots__. */
 
@@ -30,7 +31,7 @@
     PART(COPY, "copy") PART(QUICK_COPY, "quick_copy") PART(COPY_OUT, "copy_out") \
     PART(CELL_VALUE, "cell_value") PART(CELL_UPDATE, "cell_update") \
     PART(REDUCE, "reduce") PART(FUNCTION, "function") PART(ACCUMULATED, "accumulated") PART(CLEAR, "clear") \
-    PART(BUFFERED, "buffered") PART(GET_ENTRY, "get_entry") PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms")
+    PART(GUARD, "guard") PART(BUFFERED, "buffered") PART(GET_ENTRY, "get_entry") PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms")
 #define AS_PLACE(place, name) place,
 #define AS_NAME(place, name) name,
 
@@ -51,7 +52,7 @@ typedef struct {
 static PyTypeObject call_type;
 static PyTypeObject *cursor_type, *timers_type;
 static Py_ssize_t key_offset, timestamp_offset, until_offset;
-static PyObject *key_name, *timestamp_name, *until_name, *append_name, *add_name, *create_name, *zero;
+static PyObject *key_name, *timestamp_name, *until_name, *append_name, *add_name, *create_name, *unfinished_name, *zero;
 
 #define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 #define HAS(call, part) ((call)->parts[part] != NULL)
@@ -163,6 +164,36 @@ log_mutation(const Call *call, PyObject *key, PyObject *map_key, PyObject *value
     return 0;
 }
 
+#ifdef __GNUC__
+#define RARE __attribute__((cold, noinline))
+#else
+#define RARE
+#endif
+
+/* Tell the guard what was raised in the middle of a change, which goes on. Calls no Python code. */
+RARE static void
+tell_unfinished(const Call *call)
+{
+    if (!HAS(call, GUARD)) {
+        return;
+    }
+#if PY_VERSION_HEX >= 0x030C0000
+    PyObject *error = PyErr_GetRaisedException();
+    if (error != NULL && PyObject_SetAttr(call->parts[GUARD], unfinished_name, error) < 0) {
+        PyErr_Clear();
+    }
+    PyErr_SetRaisedException(error);
+#else
+    PyObject *class, *error, *traceback;
+    PyErr_Fetch(&class, &error, &traceback);
+    PyErr_NormalizeException(&class, &error, &traceback);
+    if (error != NULL && PyObject_SetAttr(call->parts[GUARD], unfinished_name, error) < 0) {
+        PyErr_Clear();
+    }
+    PyErr_Restore(class, error, traceback);
+#endif
+}
+
 /* Log a value of the current key, and put it into the table; takes it over, and NULL with an exception goes through. */
 static int
 put_value(const Call *call, PyObject *value)
@@ -171,6 +202,9 @@ put_value(const Call *call, PyObject *value)
     int put = -1;
     if (key != NULL && log_mutation(call, key, NULL, value, call->parts[FIRST_OPERATION]) == 0) {
         put = set_entry(call, key, value);
+    }
+    if (put < 0 && key != NULL) {
+        tell_unfinished(call);
     }
     Py_XDECREF(key);
     Py_XDECREF(value);
@@ -312,6 +346,9 @@ clear_entry(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *
         Py_INCREF(entry);
         done = log_mutation(call, key, NULL, call->parts[CLEARED], call->parts[FIRST_OPERATION]);
         done = done < 0 ? done : remove_entry(call, key);
+        if (done < 0) {
+            tell_unfinished(call);
+        }
         Py_DECREF(entry);
     }
     Py_DECREF(key);
@@ -482,6 +519,9 @@ list_added(const Call *call, PyObject *value)
         }
         Py_XDECREF(entry);
     }
+    if (key != NULL && first < 0) {
+        tell_unfinished(call);
+    }
     Py_XDECREF(key);
     Py_XDECREF(kept);
     return first;
@@ -583,6 +623,9 @@ list_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *
     if (done == 0) {
         done = set_entry(call, key, all);
     }
+    if (key != NULL && done < 0) {
+        tell_unfinished(call);
+    }
     Py_XDECREF(key);
     Py_DECREF(all);
     return none_of(done);
@@ -666,6 +709,9 @@ map_put(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *name
         }
         Py_XDECREF(entry);
     }
+    if (key != NULL && done < 0) {
+        tell_unfinished(call);
+    }
     Py_XDECREF(key);
     Py_DECREF(kept);
     return none_of(done);
@@ -676,7 +722,7 @@ static int
 set_timer(const Call *call, PyObject *timestamp)
 {
     PyObject *table = call->parts[TABLE], *key = key_of(call), *timer = NULL, *until = NULL;
-    int done = -1, there, later;
+    int done = -1, there = 1, later;
     if (key == NULL || (timer = PyTuple_Pack(2, timestamp, key)) == NULL || (there = PyDict_Contains(table, timer)) < 0) {
         goto end;
     }
@@ -698,6 +744,9 @@ set_timer(const Call *call, PyObject *timestamp)
         Py_XDECREF(added);
     }
 end:
+    if (done < 0 && there == 0) {
+        tell_unfinished(call);
+    }
     Py_XDECREF(until);
     Py_XDECREF(timer);
     Py_XDECREF(key);
@@ -999,9 +1048,10 @@ PyInit__handles(void)
     append_name = PyUnicode_InternFromString("append");
     add_name = PyUnicode_InternFromString("add");
     create_name = PyUnicode_InternFromString("create_accumulator");
+    unfinished_name = PyUnicode_InternFromString("unfinished");
     zero = PyLong_FromLong(0);
     if (key_name == NULL || timestamp_name == NULL || until_name == NULL || append_name == NULL || add_name == NULL
-        || create_name == NULL || zero == NULL || PyType_Ready(&method_type) < 0 || PyType_Ready(&call_type) < 0) {
+        || create_name == NULL || unfinished_name == NULL || zero == NULL || PyType_Ready(&method_type) < 0 || PyType_Ready(&call_type) < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

@@ -121,6 +121,17 @@ def _lines(depth: int, lines: list[str]) -> str:
     return "".join([f"{'    ' * depth}{line}\n" for line in lines])
 
 
+def _guarded(lines: list[str]) -> list[str]:
+    """The lines that log a change and make it, of which the state's guard hears when they are left half-way."""
+    return [
+        "try:",
+        *[f"    {line}" for line in lines],
+        "except BaseException as error:",
+        "    guard.unfinished = error",
+        "    raise",
+    ]
+
+
 def _logged(log: MutationLog | None, names: _Names, value: str, operation: str | None = None) -> list[str]:
     """The lines that log a value at ``key``."""
     if log is None:
@@ -170,6 +181,7 @@ def _cell_names(cell: CellHandle) -> _Names:
     return {
         "cursor": cell._cursor,
         "table": cell._table,
+        "guard": admission.guard,
         "get_entry": cell._get,
         "exact": admission.exact,
         "plain": admission.plain,
@@ -193,8 +205,7 @@ def _cell(cell: CellHandle) -> _Written:
     update = [
         *_admitted(cell, "self.clear()"),
         "key = cursor.key",
-        *_logged(log, names, "value"),
-        "table[key] = value",
+        *_guarded([*_logged(log, names, "value"), "table[key] = value"]),
     ]
     source = _lines(0, ["def value(self):"]) + _lines(1, ["return get_entry(cursor.key)"])
     source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
@@ -208,8 +219,8 @@ def _clear(log: MutationLog | None, names: _Names, operation: str | None = None)
     names["CLEARED"] = CLEARED
     clear = ["key = cursor.key"]
     if log is not None:
-        clear += ["if get_entry(key) is None:", "    return", *_logged(log, names, "CLEARED", operation)]
-    clear.append("table.pop(key, None)")
+        clear += ["if get_entry(key) is None:", "    return"]
+    clear += _guarded([*_logged(log, names, "CLEARED", operation), "table.pop(key, None)"])
     return _lines(0, ["def clear(self):"]) + _lines(1, clear)
 
 
@@ -237,8 +248,7 @@ def _copying_cell(cell: CopyingCell) -> _Written:
     update = [
         *copied,
         "key = cursor.key",
-        *_logged(cell._log, names, "frozen" if frozen else "value"),
-        "table[key] = value",
+        *_guarded([*_logged(cell._log, names, "frozen" if frozen else "value"), "table[key] = value"]),
     ]
     value = ["value = get_entry(cursor.key)", "return None if value is None else copy_out(value)"]
     source = _lines(0, ["def value(self):"]) + _lines(1, value)
@@ -267,10 +277,10 @@ def _reducing(handle: ReducingHandle) -> _Written:
         log = cell._log if isinstance(cell, LoggingCell) else None
         if handle._fits is None:
             add[-2:] = [*_admitted(cell, "present(value)")]
-        add += ["key = cursor.key", *_logged(log, names, "value"), "table[key] = value"]
+        add += ["key = cursor.key", *_guarded([*_logged(log, names, "value"), "table[key] = value"])]
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
     source += _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return before is None"])
-    cell_names = {"cursor": cell._cursor, "table": cell._table}
+    cell_names = {"cursor": cell._cursor, "table": cell._table, "guard": handle._admission.guard}
     calls: _Calls = {"add": ("reducing_add", cell_names), "begins": ("reducing_begins", cell_names)}
     return _Written(source, names, calls, handle._admission)
 
@@ -300,11 +310,11 @@ def _aggregating(handle: AggregatingHandle) -> _Written:
         add[0] = "before = get_entry(cursor.key)"
         log = cell._log if isinstance(cell, LoggingCell) else None
         add += [*_admitted(cell, f"{of_none} or first"), "key = cursor.key"]
-        add += [*_logged(log, names, "value"), "table[key] = value"]
+        add += _guarded([*_logged(log, names, "value"), "table[key] = value"])
     source = _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return first"])
     add = [line.replace(f"{of_none} or first", of_none) for line in add]
     source += _lines(0, ["def add(self, value):"]) + _lines(1, add)
-    cell_names = {"cursor": cell._cursor, "table": cell._table}
+    cell_names = {"cursor": cell._cursor, "table": cell._table, "guard": cell._admission.guard}
     calls: _Calls = {"add": ("aggregating_add", cell_names), "begins": ("aggregating_begins", cell_names)}
     return _Written(source, names, calls, cell._admission)
 
@@ -313,6 +323,7 @@ def _list(handle: ListHandle) -> _Written:
     names: _Names = {
         "cursor": handle._cursor,
         "table": handle._table,
+        "guard": handle._admission.guard,
         "get_entry": handle._table.get,
         "fits": handle._fits,
         "present": handle._admission.present,
@@ -335,13 +346,17 @@ def _list(handle: ListHandle) -> _Written:
         *admitted,
         *([] if freeze is None else ["frozen = freeze(value)"]),
         "key = cursor.key",
-        *_logged(handle._log, names, "value" if freeze is None else "frozen", APPEND),
-        "entry = get_entry(key)",
-        "if entry is None:",
-        "    table[key] = [value]",
-        "    return BEGINS",
-        "entry.append(value)",
-        *_changed(handle._table),
+        *_guarded(
+            [
+                *_logged(handle._log, names, "value" if freeze is None else "frozen", APPEND),
+                "entry = get_entry(key)",
+                "if entry is None:",
+                "    table[key] = [value]",
+                "    return BEGINS",
+                "entry.append(value)",
+                *_changed(handle._table),
+            ]
+        ),
     ]
     begins = [line.replace("BEGINS", "True") for line in add] + ["return False"]
     add = [line.replace(" BEGINS", "") for line in add]
@@ -357,8 +372,8 @@ def _list(handle: ListHandle) -> _Written:
     update += ["values = [copy(value) for value in values]"] if handle._mutable else []
     update += ["if not values:", "    return self.clear()"]
     update += [] if freeze is None else ["frozen = [freeze(value) for value in values]"]
-    update += ["key = cursor.key", *_all_logged(handle._log, names, "values" if freeze is None else "frozen")]
-    update.append("table[key] = values")
+    logged = _all_logged(handle._log, names, "values" if freeze is None else "frozen")
+    update += ["key = cursor.key", *_guarded([*logged, "table[key] = values"])]
     source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
     source += _lines(0, ["def begins(self, value):"]) + _lines(1, begins)
     source += _lines(0, ["def update(self, values):"]) + _lines(1, update)
@@ -379,6 +394,7 @@ def _map(handle: MapHandle) -> _Written:
     names: _Names = {
         "cursor": handle._cursor,
         "table": handle._table,
+        "guard": handle._admission.guard,
         "get_entry": handle._table.get,
         "exact_key": handle._exact_key,
         "identity": handle._identity,
@@ -402,13 +418,17 @@ def _map(handle: MapHandle) -> _Written:
             "if type(value) is not exact_value or type(map_key) is not exact_key:",
             "    return put_general(self, map_key, value)",
             "key = cursor.key",
-            *_logged(handle._log, names, "value", PUT),
-            "entry = get_entry(key)",
-            "if entry is None:",
-            "    table[key] = {map_key: value}",
-            "    return",
-            "entry[map_key] = value",
-            *_changed(handle._table),
+            *_guarded(
+                [
+                    *_logged(handle._log, names, "value", PUT),
+                    "entry = get_entry(key)",
+                    "if entry is None:",
+                    "    table[key] = {map_key: value}",
+                    "    return",
+                    "entry[map_key] = value",
+                    *_changed(handle._table),
+                ]
+            ),
         ]
         source += _lines(0, ["def put(self, map_key, value):"]) + _lines(1, put)
         source += _lines(0, ["__setitem__ = put"])

@@ -59,6 +59,7 @@ class OpenState(NamedTuple):
         table: its entries.
         cursor: tells the current key.
         log: of its mutations, or None.
+        guard: remembers what came in the middle of a change; None for one that nobody asks.
     """
 
     operator: str
@@ -67,6 +68,7 @@ class OpenState(NamedTuple):
     table: StateTable
     cursor: Cursor
     log: MutationLog | None
+    guard: FailureGuard | None = None
 
 
 class HandleFactory:
@@ -86,7 +88,7 @@ class HandleFactory:
         self.tables: dict[_Name, StateTable] = {}
         self.timer_tables: dict[_Name, TimerTable] = {}
         self._given: list[Any] = []  # by the backend
-        self._guard = FailureGuard()
+        self._guards: dict[_Name, FailureGuard] = {}
 
     def opened(
         self,
@@ -108,7 +110,7 @@ class HandleFactory:
         table = self.tables[operator, spec.name] = self._table(operator, stored) if kept is None else kept
         cursor, namespaces = (self._cursor, None) if scope is None else scope
         log = None if self._logs is None else self._logs.log_of(operator, stored, namespaces)
-        return OpenState(operator, spec, stored, table, cursor, log)
+        return OpenState(operator, spec, stored, table, cursor, log, self._guard(operator, spec.name))
 
     def stored(self, state: OpenState) -> Any:
         """The handle of the stored state."""
@@ -134,9 +136,13 @@ class HandleFactory:
         table = self.timer_tables[operator, domain] = self._timer_table(operator, domain)
         cursor, namespaces = (self._cursor, None) if scope is None else scope
         log = None if self._logs is None else self._logs.timer_log(operator, domain, namespaces, net)
+        guard = self._guard(operator, domain)
         if log is not None and log.fresh is not None:
-            return NetTimerQueue(table, cursor, log)
-        return TimerQueue(table, cursor, log)
+            return NetTimerQueue(table, cursor, log, guard)
+        return TimerQueue(table, cursor, log, guard)
+
+    def _guard(self, operator: str, name: str) -> FailureGuard:
+        return self._guards.setdefault((operator, name), FailureGuard())
 
     def close(self) -> None:
         """Let go of the tables."""
@@ -163,7 +169,9 @@ class HandleFactory:
                 f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
             )
         self._given.append(table)
-        return table if isinstance(table, (dict, BufferedTable)) else GuardedTable(table, self._guard)
+        if type(table) is dict or isinstance(table, BufferedTable):
+            return table
+        return GuardedTable(table, self._guard(operator, spec.name))
 
     def _timer_table(self, operator: str, domain: str) -> TimerTable:
         what = f"a table for the timers {domain!r} of operator {operator!r}"
@@ -182,11 +190,19 @@ class HandleFactory:
                 f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
             )
         self._given.append(table)
-        return table if isinstance(table, HeapTimers) else GuardedTimers(table, self._guard)
+        return table if type(table) is HeapTimers else GuardedTimers(table, self._guard(operator, domain))
 
     def check(self) -> None:
         """Raise what a table of the backend has raised before, if any did."""
-        self._guard.check()
+        for guard in self._guards.values():
+            guard.check()
+
+    def unfinished(self) -> tuple[str, str, BaseException] | None:
+        """Operator and state of a change that was begun and not finished, and what was raised in it; None for none."""
+        for (operator, state), guard in self._guards.items():
+            if guard.unfinished is not None:
+                return operator, state, guard.unfinished
+        return None
 
     def _refused(self, what: str) -> ConfigurationError:
         return ConfigurationError(f"the state backend {type(self.backend).__qualname__} {what}: see {PAGE}")
@@ -195,7 +211,7 @@ class HandleFactory:
 def _handle(state: OpenState) -> Any:
     """The handle of the stored state."""
     spec, table, cursor, log = state.stored, state.table, state.cursor, state.log
-    admission = Admission(state.operator, spec, cursor)
+    admission = Admission(state.operator, spec, cursor, state.guard)
     if isinstance(table, BufferedTable):
         test = admission.type.class_or_bounds()
         grows = spec.kind in (StateKind.LIST, StateKind.MAP)

@@ -1,9 +1,12 @@
-"""Tables of a backend of the user's, and what they raise: an epoch in which one raised does not end well.
+"""What came between a mutation's line in the log and the change of the table: an epoch in which it did does not end well.
 
-A handle logs a mutation before the table changes. A function that catches what the table raises would go on without the
-change that the log has, and a restore would bring it back.
+A handle logs a mutation before the table changes. A table of a user's backend may raise then. So may a signal handler of a
+program, as for a time limit, or the interpreter, where the stack or the memory is used up. A function that catches it
+would go on without the change that the log has, and a restore would bring it back.
 
-Invariant: once a table or a table of timers has raised, `FailureGuard.check` raises the same, even if the error was caught.
+Invariants:
+    * Once a table or a table of timers has raised, `FailureGuard.check` raises the same, even if the error was caught.
+    * Once a handle or a queue of timers was left in the middle of a change, the guard has what was raised as `unfinished`.
 """
 
 from __future__ import annotations
@@ -16,14 +19,19 @@ from changelog_engine.state.timer_table import Timer, TimerTable
 
 
 class FailureGuard:
-    """Remembers the first failure of a subtask's tables.
+    """Remembers the failures of one state, or of an operator's timers in one time domain.
 
     Attributes:
-        failure: what was raised; None: nothing.
+        failure: what the table raised first; None: nothing.
+        unfinished: what was raised last in the middle of a change; None: nothing. Who changes the state sets it in an
+            ``except`` block, without a call, for which the stack may have no room.
     """
+
+    __slots__ = ("failure", "unfinished")
 
     def __init__(self) -> None:
         self.failure: BaseException | None = None
+        self.unfinished: BaseException | None = None
 
     def __enter__(self) -> None:
         return None
@@ -35,7 +43,7 @@ class FailureGuard:
             self.failure = error
 
     def check(self) -> None:
-        """Raise what a table has raised.
+        """Raise what the table has raised.
 
         Raises:
             BaseException: it, whatever the backend raised.

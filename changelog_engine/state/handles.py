@@ -3,6 +3,7 @@
 Invariants:
     * With a log, every mutation is in it before the table changes. Reads are not logged, and neither is the removal of
       what is not there.
+    * What is raised between the two, whoever catches it, is known to the state's guard. A ``try`` costs nothing until then.
     * A mutable value is copied on its way in and on its way out, so changing it in place changes neither state nor log.
     * Values are checked against the declared type before anything changes.
     * ``update(None)`` and ``clear()`` are the same, as documented for ValueState.
@@ -22,8 +23,9 @@ from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.hooks import hook_of, pairs_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.state.backend import StateTable
+from changelog_engine.state.backend import KeyIdentity, StateTable
 from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.guarded import FailureGuard
 from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REMOVE, REPLACE, MutationLog, misfit
 
 
@@ -41,9 +43,13 @@ class Admission:
     Args:
         operator: uid, for messages.
         cursor: tells the key, for messages.
+        guard: remembers what came in the middle of a change; None for one that nobody asks.
     """
 
-    def __init__(self, operator: str, spec: StateSpec, cursor: Cursor) -> None:
+    def __init__(
+        self, operator: str, spec: StateSpec, cursor: Cursor, guard: FailureGuard | None = None
+    ) -> None:
+        self.guard = FailureGuard() if guard is None else guard
         self.operator = operator
         self.spec = spec
         self.cursor = cursor
@@ -108,6 +114,7 @@ class CellHandle(Handle):
         self._cursor = cursor
         self._get = table.get
         self._admission = admission
+        self._guard = admission.guard
         self._exact = admission.exact
         self._plain = admission.plain
 
@@ -123,11 +130,21 @@ class CellHandle(Handle):
                 return
             if self._plain is None or not self._plain(value):
                 value = self._admission.admit(value)
-        self._table[self._cursor.key] = value
+        self._set(self._cursor.key, value)
 
     def clear(self) -> None:
         """Remove the current key's value."""
-        self._table.pop(self._cursor.key, None)
+        self._set(self._cursor.key, None)
+
+    def _set(self, key: KeyIdentity, value: Any) -> None:
+        try:
+            if value is None:
+                self._table.pop(key, None)
+            else:
+                self._table[key] = value
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
 
 class LoggingCell(CellHandle):
@@ -147,20 +164,29 @@ class LoggingCell(CellHandle):
             if self._plain is None or not self._plain(value):
                 value = self._admission.admit(value)
         key = self._cursor.key
-        self._log_key(key)
-        self._log_value(value)
-        if self._log_time is not None:
-            self._log_time(self._cursor.timestamp)
-        self._table[key] = value
+        try:
+            self._log_key(key)
+            self._log_value(value)
+            if self._log_time is not None:
+                self._log_time(self._cursor.timestamp)
+            self._table[key] = value
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
     def clear(self) -> None:
         key = self._cursor.key
-        if self._get(key) is not None:
+        if self._get(key) is None:
+            return
+        try:
             self._log_key(key)
             self._log_value(CLEARED)
             if self._log_time is not None:
                 self._log_time(self._cursor.timestamp)
             self._table.pop(key, None)
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
 
 class CopyingCell(CellHandle):
@@ -188,16 +214,26 @@ class CopyingCell(CellHandle):
             value = self._admission.admit(value)
         frozen = None if self._freeze is None else self._freeze(value)
         copied = self._copy(value)
-        if self._log is not None:
-            self._log.record(self._cursor, copied if frozen is None else frozen)
-        self._table[self._cursor.key] = copied
+        key = self._cursor.key
+        try:
+            if self._log is not None:
+                self._log.record(self._cursor, copied if frozen is None else frozen)
+            self._table[key] = copied
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
     def clear(self) -> None:
-        if self._log is not None:
-            if self._get(self._cursor.key) is None:
-                return
-            self._log.record(self._cursor, CLEARED)
-        super().clear()
+        key = self._cursor.key
+        if self._get(key) is None:
+            return
+        try:
+            if self._log is not None:
+                self._log.record(self._cursor, CLEARED)
+            self._table.pop(key, None)
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
 
 class AddingHandle(Handle, ABC):
@@ -310,6 +346,7 @@ class ListHandle(AddingHandle):
         self._table = table
         self._cursor = cursor
         self._admission = admission
+        self._guard = admission.guard
         self._copy = admission.copy
         self._copy_out = admission.copy_out
         self._mutable = admission.mutable
@@ -358,35 +395,51 @@ class ListHandle(AddingHandle):
     def clear(self) -> None:
         """Remove all elements."""
         key = self._cursor.key
-        if self._log is not None:
-            if self._table.get(key) is None:
-                return
-            self._log.record(self._cursor, CLEARED, CLEAR)
-        self._table.pop(key, None)
+        if self._table.get(key) is None:
+            return
+        try:
+            if self._log is not None:
+                self._log.record(self._cursor, CLEARED, CLEAR)
+            self._table.pop(key, None)
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
     def _append(self, values: list[Any]) -> None:
-        if self._log is not None:
-            self._record(self._log, values, APPEND)
-        key = self._cursor.key
-        entry = self._table.get(key)
-        if entry is None:
-            entry = values
-        else:
-            entry.extend(values)
-        self._table[key] = entry
+        key, frozen = self._cursor.key, self._frozen(values)
+        try:
+            self._record(frozen, APPEND)
+            entry = self._table.get(key)
+            if entry is None:
+                entry = values
+            else:
+                entry.extend(values)
+            self._table[key] = entry
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
     def _replace(self, values: list[Any]) -> None:
-        if self._log is not None:
-            self._record(self._log, values, REPLACE)
-        self._table[self._cursor.key] = values
+        key, frozen = self._cursor.key, self._frozen(values)
+        try:
+            self._record(frozen, REPLACE)
+            self._table[key] = values
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
-    def _record(self, log: MutationLog, values: list[Any], operation: str) -> None:
+    def _frozen(self, values: list[Any]) -> list[Any]:
+        """What the log gets of some values."""
         freeze = self._freeze
-        frozen = values if freeze is None else [freeze(value) for value in values]
+        return values if freeze is None else [freeze(value) for value in values]
+
+    def _record(self, frozen: list[Any], operation: str) -> None:
+        if self._log is None:
+            return
         if len(frozen) == 1:
-            log.record(self._cursor, frozen[0], operation)
+            self._log.record(self._cursor, frozen[0], operation)
         else:
-            log.record_list(self._cursor, frozen, operation)
+            self._log.record_list(self._cursor, frozen, operation)
 
 
 class MapHandle(Handle):
@@ -399,6 +452,7 @@ class MapHandle(Handle):
         self._get = table.get
         self._cursor = cursor
         self._admission = admission
+        self._guard = admission.guard
         self._copy = admission.copy
         self._copy_out = admission.copy_out
         self._mutable = admission.mutable
@@ -437,19 +491,7 @@ class MapHandle(Handle):
     def put(self, map_key: Any, value: Any) -> None:
         if type(value) is self._exact_value and type(map_key) is self._exact_key:
             # The short way for plain keys and values with a log, which checks the range of whole numbers.
-            cursor, table = self._cursor, self._table
-            key = cursor.key
-            self._log_key(key)
-            self._log_map_key(map_key)
-            self._log_value(value)
-            self._log_operation(PUT)
-            if self._log_time is not None:
-                self._log_time(cursor.timestamp)
-            entry = table.get(key)
-            if entry is None:
-                entry = {}
-            entry[map_key] = value
-            table[key] = entry
+            self._put(map_key, value)
             return
         identity = map_key if type(map_key) is self._exact_key else self._identity(map_key)
         if value is not None and not self._fits(value):
@@ -512,11 +554,15 @@ class MapHandle(Handle):
     def clear(self) -> None:
         """Remove all map keys."""
         key = self._cursor.key
-        if self._log is not None:
-            if self._table.get(key) is None:
-                return
-            self._record(CLEARED, CLEARED, CLEAR)
-        self._table.pop(key, None)
+        if self._table.get(key) is None:
+            return
+        try:
+            if self._log is not None:
+                self._record(key, CLEARED, CLEARED, CLEAR)
+            self._table.pop(key, None)
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
     __getitem__ = get
     __setitem__ = put
@@ -527,26 +573,35 @@ class MapHandle(Handle):
         return self.keys()
 
     def _put(self, identity: Any, value: Any) -> None:
-        if self._log is not None:
-            self._record(identity, value if self._freeze is None else self._freeze(value), PUT)
-        key = self._cursor.key
-        entry = self._table.get(key)
-        if entry is None:
-            entry = {}
-        entry[identity] = value
-        self._table[key] = entry
+        key, frozen = self._cursor.key, value if self._freeze is None else self._freeze(value)
+        try:
+            if self._log is not None:
+                self._record(key, identity, frozen, PUT)
+            entry = self._table.get(key)
+            if entry is None:
+                entry = {}
+            entry[identity] = value
+            self._table[key] = entry
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
     def _remove(self, identity: Any, entry: dict[Any, Any]) -> None:
-        if self._log is not None:
-            self._record(identity, CLEARED, REMOVE)
-        del entry[identity]
-        if entry:
-            self._table[self._cursor.key] = entry
-        else:
-            self._table.pop(self._cursor.key, None)
+        key = self._cursor.key
+        try:
+            if self._log is not None:
+                self._record(key, identity, CLEARED, REMOVE)
+            del entry[identity]
+            if entry:
+                self._table[key] = entry
+            else:
+                self._table.pop(key, None)
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
 
-    def _record(self, identity: Any, value: Any, operation: str) -> None:
-        self._log_key(self._cursor.key)
+    def _record(self, key: KeyIdentity, identity: Any, value: Any, operation: str) -> None:
+        self._log_key(key)
         self._log_map_key(identity)
         self._log_value(value)
         self._log_operation(operation)
@@ -572,7 +627,7 @@ class NetMapHandle(MapHandle):
         if entry is None:
             entry = {}
         elif map_key in entry and (key, map_key) not in self._fresh:
-            super()._record(map_key, CLEARED, REMOVE)
+            super()._record(key, map_key, CLEARED, REMOVE)
         self._fresh[key, map_key] = value, cursor.timestamp
         entry[map_key] = value
         self._table[key] = entry
@@ -584,15 +639,15 @@ class NetMapHandle(MapHandle):
         if entry is None or identity not in entry or to in entry:
             super().rename(identity, to, value)
             return
-        self._record(identity, CLEARED, REMOVE)
+        self._record(key, identity, CLEARED, REMOVE)
         del entry[identity]
         self._fresh[key, to] = value, cursor.timestamp
         entry[to] = value
         self._table[key] = entry
 
-    def _record(self, identity: Any, value: Any, operation: str) -> None:
-        if self._fresh.pop((self._cursor.key, identity), None) is None:
-            super()._record(identity, value, operation)
+    def _record(self, key: KeyIdentity, identity: Any, value: Any, operation: str) -> None:
+        if self._fresh.pop((key, identity), None) is None:
+            super()._record(key, identity, value, operation)
 
 
 def function_of(spec: StateSpec) -> Any:

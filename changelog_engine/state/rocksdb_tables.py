@@ -123,8 +123,8 @@ class RocksTable(BufferedTable):
     def spill(self) -> None:
         """Write what changed and empty the cache."""
         self.write_back()
+        self._cached.clear()  # first: what it has of a changed key is old, and a signal handler may raise in between
         self.changed.clear()
-        self._cached.clear()
 
     def write_back(self) -> None:
         """Write what changed.

@@ -4,7 +4,8 @@ Invariants:
     * A timer exists once per key and timestamp, however often it is registered.
     * Due timers come out by timestamp, then in the order of registration, which the changelog keeps: the same after a
       restore as before.
-    * A mutation is in its log before the table changes.
+    * A mutation is in its log before the table changes. What comes between the two where a function sets or deletes a timer,
+      the guard knows.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from heapq import heappop
 from typing import Any
 
 from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.guarded import FailureGuard
 from changelog_engine.state.handles_in_c import CALLS
 from changelog_engine.state.mutation_log import DELETE_TIMER, REGISTER_TIMER, MutationLog
 from changelog_engine.state.timer_table import HeapTimers, Timer, TimerTable
@@ -58,11 +60,13 @@ def _in_c(
     table: HeapTimers,
     cursor: Cursor,
     log: MutationLog | None,
+    guard: FailureGuard,
 ) -> Callable[[Any], Any]:
     """A function in C for one in Python, where there is one."""
     if CALLS is None:
         return reference
     names: dict[str, Any] = {"table": table, "cursor": cursor, "add": table.add, "added": table.added}
+    names["guard"] = guard
     names |= {"first_operation": operation, "next_operation": operation}
     if log is not None:
         names |= {"log_keys": log.keys, "log_values": log.values}
@@ -71,7 +75,9 @@ def _in_c(
     return found
 
 
-def _taker(table: HeapTimers, cursor: Cursor, log: MutationLog | None) -> Callable[[Timer], bool]:
+def _taker(
+    table: HeapTimers, cursor: Cursor, log: MutationLog | None, guard: FailureGuard
+) -> Callable[[Timer], bool]:
     """Takes a timer of those that fire off the table, and moves the cursor to it; False if it was deleted meanwhile."""
     get = table.get
 
@@ -89,7 +95,7 @@ def _taker(table: HeapTimers, cursor: Cursor, log: MutationLog | None) -> Callab
         del table[timer]
         return True
 
-    return _in_c("timer_take", DELETE_TIMER, take, table, cursor, log)
+    return _in_c("timer_take", DELETE_TIMER, take, table, cursor, log, guard)
 
 
 class TimerQueue:
@@ -99,9 +105,17 @@ class TimerQueue:
         table: keeps them.
         cursor: tells the current key.
         log: of the timers; None logs nothing.
+        guard: remembers what came in the middle of a change; None for one that nobody asks.
     """
 
-    def __init__(self, table: TimerTable, cursor: Cursor, log: MutationLog | None = None) -> None:
+    def __init__(
+        self,
+        table: TimerTable,
+        cursor: Cursor,
+        log: MutationLog | None = None,
+        guard: FailureGuard | None = None,
+    ) -> None:
+        self.guard = FailureGuard() if guard is None else guard
         self.table = table
         self._cursor = cursor
         self._log = log
@@ -112,20 +126,20 @@ class TimerQueue:
             self._log_key, self._log_value = log.keys.append, log.values.append
             self._log_operation = log.operations.append
             self._log_time = None if log.times is None else log.times.append
-        self._take_fired = _taker(table, cursor, log) if type(table) is HeapTimers else None
+        self._take_fired = _taker(table, cursor, log, self.guard) if type(table) is HeapTimers else None
 
     def register(self, timestamp: int) -> None:
         """Set a timer for the current key."""
-        cursor = self._cursor
-        timer = (timestamp, cursor.key)
-        if not self._is_set(timer):
+        timer = (timestamp, self._cursor.key)
+        if self._is_set(timer):
+            return
+        try:
             if self._log is not None:
-                self._log_key(timer[1])
-                self._log_value(timestamp)
-                self._log_operation(REGISTER_TIMER)
-                if self._log_time is not None:
-                    self._log_time(cursor.timestamp)
+                self._record(timer, REGISTER_TIMER)
             self._add(timer)
+        except BaseException as error:
+            self.guard.unfinished = error
+            raise
 
     def setter(self, whole_ms: Callable[[Any], int]) -> Callable[[Any], None]:
         """``register`` as users' functions call it: in one call where the table allows, since it comes with each record.
@@ -133,7 +147,7 @@ class TimerQueue:
         Args:
             whole_ms: as of ``of_whole_ms``.
         """
-        table, cursor, log = self.table, self._cursor, self._log
+        table, cursor, log, guard = self.table, self._cursor, self._log, self.guard
         if type(table) is not HeapTimers:
             return of_whole_ms(self.register, whole_ms)
         add, added = table.add, table.added
@@ -149,27 +163,36 @@ class TimerQueue:
             timer = (timestamp, key)
             if timer in table:
                 return
-            if log is not None:
-                keys.append(key)
-                values.append(timestamp)
-                operations.append(REGISTER_TIMER)
-                if times is not None:
-                    times.append(cursor.timestamp)
-            if timestamp > table.firing_until:
-                table[timer] = 0
-                added.append(timer)
-            else:
-                add(timer)
+            try:
+                if log is not None:
+                    keys.append(key)
+                    values.append(timestamp)
+                    operations.append(REGISTER_TIMER)
+                    if times is not None:
+                        times.append(cursor.timestamp)
+                if timestamp > table.firing_until:
+                    table[timer] = 0
+                    added.append(timer)
+                else:
+                    add(timer)
+            except BaseException as error:
+                guard.unfinished = error
+                raise
 
-        return _in_c("timer_set", REGISTER_TIMER, register_here, table, cursor, log)
+        return _in_c("timer_set", REGISTER_TIMER, register_here, table, cursor, log, guard)
 
     def delete(self, timestamp: int) -> None:
         """Remove the current key's timer, if it is set."""
         timer = (timestamp, self._cursor.key)
-        if self._is_set(timer):
+        if not self._is_set(timer):
+            return
+        try:
             if self._log is not None:
                 self._record(timer, DELETE_TIMER)
             self._remove(timer)
+        except BaseException as error:
+            self.guard.unfinished = error
+            raise
 
     def move(self, timer: Timer, to: Timer) -> None:
         """Set a timer, and remove another one, as two calls of ``register`` and ``delete`` would at the keys of both."""
@@ -276,8 +299,10 @@ class NetTimerQueue(TimerQueue):
     Args as `TimerQueue`; the log has net changes.
     """
 
-    def __init__(self, table: TimerTable, cursor: Cursor, log: MutationLog) -> None:
-        super().__init__(table, cursor, log)
+    def __init__(
+        self, table: TimerTable, cursor: Cursor, log: MutationLog, guard: FailureGuard | None = None
+    ) -> None:
+        super().__init__(table, cursor, log, guard)
         assert log.fresh is not None
         self._fresh = log.fresh
 
@@ -287,9 +312,14 @@ class NetTimerQueue(TimerQueue):
     def register(self, timestamp: int) -> None:
         cursor = self._cursor
         timer = (timestamp, cursor.key)
-        if not self._is_set(timer):
+        if self._is_set(timer):
+            return
+        try:
             self._fresh[timer] = cursor.timestamp
             self._add(timer)
+        except BaseException as error:
+            self.guard.unfinished = error
+            raise
 
     def move(self, timer: Timer, to: Timer) -> None:
         if not self._is_set(to):
