@@ -23,12 +23,12 @@ from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, Encoded, codec_for
 from changelog_engine.errors import StateTooLargeError, TypeMismatchError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
 from changelog_engine.state.mutation_log import MutationLog, misfit
 from changelog_engine.types import TypeInformation
 
-_NO_TIME = -(2**63)
 _MAX_MS = (2**63 - 1) // 1000  # that microseconds hold
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
 
@@ -184,7 +184,7 @@ def _time_column(times: list[int]) -> pa.Array:
     found = np.frombuffer(int_words(times), np.int64)
     absent = None
     if found.min() < -_MAX_MS or found.max() > _MAX_MS:
-        absent = found == _NO_TIME
+        absent = found == NO_TIMESTAMP
         present = found[~absent]
         if len(present) and (present.min() < -_MAX_MS or present.max() > _MAX_MS):
             absent |= (found <= -(2**53)) | (found >= 2**53)  # further from 1970 than microseconds reach

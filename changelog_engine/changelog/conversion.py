@@ -32,6 +32,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import RestoreError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.descriptions import DescribedState
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
@@ -39,7 +40,6 @@ from changelog_engine.state.backend import StateTable
 from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.types import TypeInformation, type_from_spec
 
-_NO_TIME = -(2**63)
 _WHERE = {"key": "key", "window": "namespace", "map key": "map_key"}
 DROPPED: Final = CLEARED  # what a conversion gives for a value that is not to be kept
 
@@ -191,7 +191,7 @@ def clear_all(log: MutationLog, live: pa.Table, key_type: TypeInformation | None
     if log.operations is not None:
         log.operations.extend([mutation_log.CLEAR] * len(identities))
     if log.times is not None:
-        log.times.extend([_NO_TIME] * len(identities))
+        log.times.extend([NO_TIMESTAMP] * len(identities))
 
 
 def _shares(live: pa.Table, versions: TypeVersions) -> list[Any]:
@@ -269,7 +269,7 @@ def _record(
             [mutation_log.REMOVE if value is DROPPED else mutation_log.PUT for value in values]
         )
     if log.times is not None:
-        log.times.extend([_NO_TIME] * (len(log.keys) - len(log.times)))
+        log.times.extend([NO_TIMESTAMP] * (len(log.keys) - len(log.times)))
 
 
 def _record_lists(log: MutationLog, identities: list[Any], values: list[Any]) -> list[Any]:

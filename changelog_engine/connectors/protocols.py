@@ -19,11 +19,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.types import TypeInformation
 
 Position = Any
 Committable = Any  # JSON: names what is prepared and not yet committed, such as a file or a transaction
-INPUT_END_MS = 2**63 - 1  # timestamp of results of the input's end
+INPUT_END_MS = MAX_WATERMARK  # timestamp of results of the input's end
 
 
 class Split(NamedTuple):

@@ -24,9 +24,9 @@ from typing import Any
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.types import TypeInformation
 
-_NO_TIME = -(2**63)
 _KILLED = 137
 
 
@@ -162,7 +162,7 @@ class ScriptedSource(Source):
         """The timestamps of some elements; None when no element of the script has one."""
         if not self.timed:
             return None
-        return [item.timestamp if isinstance(item, At) else _NO_TIME for item in items]
+        return [item.timestamp if isinstance(item, At) else NO_TIMESTAMP for item in items]
 
     def crash(self, index: int) -> None:
         """Crash, unless the crash at this index has happened.

@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.clock import MonotonicMs, monotonic_ms
 from changelog_engine.driver.rescaling import Rescaled
+from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.reading import RestoreSize
-from changelog_engine.operators.messages import MIN_WATERMARK, EpochReport, SourceReport
+from changelog_engine.operators.messages import EpochReport, SourceReport
 from changelog_engine.operators.metrics import MetricFigure
 from changelog_engine.state.sizes import TableSize
 

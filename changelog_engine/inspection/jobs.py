@@ -7,6 +7,7 @@ from typing import Any
 
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.timeline import KILLED, end_of
 from changelog_engine.ledger.attempt_notes import (
@@ -35,7 +36,6 @@ _KNOWN = {
     "id", "attempt", "parent", "lineage", "time_ms", "duration_ms", "parent_acknowledged_ms", "restored_ms", "rows", "bytes",
     "parts", "snapshot", "sources", "operator_state", "operators", "finished", "stopped", "figures",
 }  # fmt: skip
-_END_OF_TIME = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
         times = [each.get("current") for each in inputs]
         known = [time for time in times if isinstance(time, int)]
         least = min(known) if len(known) == len(times) and min(known) > -(2**62) else None
-        ended = least == _END_OF_TIME
+        ended = least == MAX_WATERMARK
         idle = sum(len(each.get("idle") or ()) for each in inputs)
         found.append(OperatorWatermark(uid, None if ended else least, ended, idle))
     return found

@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from changelog_engine.config.observing_options import METRICS_HOST, METRICS_PORT
 from changelog_engine.driver.figures import BUCKETS_MS, Histogram, JobFigures, JobMonitor
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.operators.messages import MAX_WATERMARK
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.operators.metrics import MetricFigure
 
 PREFIX = "changelog_engine_"

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from changelog_engine.clock import WallMs
 from changelog_engine.driver.figures import JobFigures, SourceFigures
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.ledger.reading import RestoreSize
-from changelog_engine.operators.messages import MAX_WATERMARK
 from changelog_engine.readable import amount, counted, iso, size_text
 
 _LONG_MS = 86_400_000

@@ -21,6 +21,7 @@ from typing import Any
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import UserFunctionError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import AsyncSpec
 from changelog_engine.operators import async_calls
@@ -28,7 +29,6 @@ from changelog_engine.operators.async_calls import ALL_OVER, AsyncCalls, Waiter
 from changelog_engine.operators.async_queue import QueueEntry, Signal
 from changelog_engine.operators.event_loop import EventLoop
 from changelog_engine.operators.failures import user_failure
-from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.types import TypeInformation
 
@@ -173,7 +173,7 @@ class AsyncOperator(FunctionOperator):
 
     def _emit(self, out: list[Any], times: list[Any]) -> None:
         if None in times:
-            known = [MIN_WATERMARK if time is None else time for time in times]
+            known = [NO_TIMESTAMP if time is None else time for time in times]
             self.emit(out, None if times.count(None) == len(times) else known)
         else:
             self.emit(out, times)

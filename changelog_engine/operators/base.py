@@ -18,10 +18,10 @@ from types import NoneType
 from typing import Any, Protocol
 
 from changelog_engine.errors import InvalidJobError, TypeMismatchError
+from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.operators.failures import user_failure
-from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import own, own_tested, separate
 from changelog_engine.types.typeinfo import shown

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from changelog_engine.operators.messages import MIN_WATERMARK
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.operators.two_inputs import operator_of
 
 
@@ -55,7 +55,7 @@ class KeyedBatch:
                 self._keys[key] = None
                 entry = by_key[key] = _Waiting([], [], times is not None)
             entry.values.append(values[index])
-            entry.times.append(MIN_WATERMARK if times is None else times[index])
+            entry.times.append(NO_TIMESTAMP if times is None else times[index])
 
     def run(self, operators: list[Any]) -> None:
         """Process all that waits: a key's elements by time, then what its end brings, then the next key."""

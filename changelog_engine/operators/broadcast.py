@@ -17,6 +17,7 @@ from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import InvalidJobError, NoCurrentKeyError
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.graph.descriptions import DescribedState, with_key_type
 from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import NodeKind, StateSpec
@@ -28,7 +29,6 @@ from changelog_engine.operators.context import (
 )
 from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.operators.keyed import KeyedParts
-from changelog_engine.operators.messages import MAX_WATERMARK
 from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs

@@ -13,8 +13,8 @@ import numpy as np
 
 from changelog_engine.clock import WallClock
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError, NotKeyedError
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue, of_whole_ms
@@ -163,7 +163,7 @@ class ElementContext:
     def __init__(self, operator: str, clock: WallClock) -> None:
         self.operator = operator
         self.clock = clock
-        self.current_timestamp = MIN_WATERMARK
+        self.current_timestamp = NO_TIMESTAMP
         self.watermark = MIN_WATERMARK
 
     def timestamp(self) -> int:

@@ -10,13 +10,13 @@ import numpy as np
 
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
+from changelog_engine.event_time import MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 from changelog_engine.graph.nodes import Partitioner, PartitionSpec
 from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.base import call_hook
 from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join, select
 from changelog_engine.operators.failures import element_at, user_failure
-from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.types.typeinfo import shown
 
 _FEW = 8  # receivers, up to which it is cheaper to look for the elements of each
@@ -255,7 +255,7 @@ def _join_pieces(pieces: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
         joined_times = None
     else:
         filled = [
-            np.full(len(value), MIN_WATERMARK, np.int64) if time is None else time
+            np.full(len(value), NO_TIMESTAMP, np.int64) if time is None else time
             for time, value in zip(times, values, strict=True)
         ]
         joined_times = np.concatenate(filled)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.operators.blocks import Block
-from changelog_engine.operators.messages import MIN_WATERMARK
 
 
 class Inputs:

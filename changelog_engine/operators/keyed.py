@@ -18,11 +18,11 @@ from typing import Any
 
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.base import results_of
 from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService, TaskContext
 from changelog_engine.operators.failures import NOTHING, element_at, user_failure
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timers import TimeDomain, TimerQueue
@@ -103,7 +103,7 @@ class KeyedOperator(FunctionOperator):
     ) -> None:
         """Call the user's function for each element and collect what it gives; values is an iterator over the batch."""
         cursor, apply = self.cursor, self.apply
-        cursor.timestamp = MIN_WATERMARK
+        cursor.timestamp = NO_TIMESTAMP
         if times is None or out_times is None:
             for cursor.key, value in zip(identities, values, strict=True):
                 apply(value, out)
@@ -309,7 +309,7 @@ def run_process(
 ) -> None:
     """Call a process function for each element of a keyed stream and collect what it gives. ``own`` is the operator's."""
     append = out.append
-    cursor.timestamp = MIN_WATERMARK
+    cursor.timestamp = NO_TIMESTAMP
     if times is None or out_times is None:
         for cursor.key, value in zip(identities, values, strict=True):
             result = process_element(value, context)

@@ -12,9 +12,6 @@ from changelog_engine.graph.descriptions import DescribedOperator, DescribedStat
 from changelog_engine.operators.metrics import MetricFigure
 from changelog_engine.state.sizes import TableSize
 
-MIN_WATERMARK = -(2**63)
-MAX_WATERMARK = 2**63 - 1
-
 
 class EpochKind(Enum):
     """What an epoch is for.

@@ -20,8 +20,8 @@ from typing import Any
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.inherits import check_inherits
 from changelog_engine.connectors.protocols import Source, SourceOfParts, Split, SplitReader, is_endless
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.failures import user_failure
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 
 _FIRST_STEP = 64

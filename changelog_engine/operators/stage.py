@@ -16,6 +16,7 @@ from typing import Any
 from changelog_engine.changelog.model import Part, small_name
 from changelog_engine.clock import WallClock, monotonic_ms
 from changelog_engine.codec.keys import KeyCodec
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.operators.async_io import AsyncOperator
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.batch import KeyedBatch
@@ -26,13 +27,7 @@ from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.kept_state import KeptState, is_doubtful
 from changelog_engine.operators.keyed import KeyedOperator
-from changelog_engine.operators.messages import (
-    MAX_WATERMARK,
-    EpochKind,
-    EpochOrder,
-    EpochReport,
-    SourceReport,
-)
+from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport, SourceReport
 from changelog_engine.operators.sink import CommittingSinkOperator, WritingOperator
 from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.state_types import describe

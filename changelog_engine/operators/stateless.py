@@ -9,10 +9,10 @@ from itertools import compress
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.operators.base import UNCHECKED, Operator, call_hook, results_of
 from changelog_engine.operators.context import ElementContext, milliseconds
 from changelog_engine.operators.failures import element_at, user_failure
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 from changelog_engine.types.typeinfo import shown
@@ -112,7 +112,7 @@ def run_elements(
 
     ``own`` is the operator's.
     """
-    context.current_timestamp = MIN_WATERMARK
+    context.current_timestamp = NO_TIMESTAMP
     out: list[Any] = []
     append = out.append
     if times is None:
@@ -227,7 +227,7 @@ class TimestampsOperator(Operator):
             extract, rest = assigner.extract_timestamp, iter(values)
             try:
                 if times is None:
-                    times = [extract(value, MIN_WATERMARK) for value in rest]
+                    times = [extract(value, NO_TIMESTAMP) for value in rest]
                 else:
                     times = [extract(value, time) for value, time in zip(rest, times, strict=True)]
             except BaseException as error:

@@ -16,13 +16,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
+from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.base import call_hook, results_of
 from changelog_engine.operators.context import KeyedTimerService
 from changelog_engine.operators.failures import NOTHING, user_call
 from changelog_engine.operators.keyed import KeyedParts, TimerOperator
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows_context import (
     AssignerContext,
     FunctionContext,
@@ -120,7 +120,7 @@ class WindowOperator(TimerOperator):
         add = self._add if self.merging is None else self._add_merging
         for index, (key, value) in enumerate(zip(identities, values, strict=True)):
             cursor.key = key
-            cursor.timestamp = place.timestamp = time = MIN_WATERMARK if times is None else times[index]
+            cursor.timestamp = place.timestamp = time = NO_TIMESTAMP if times is None else times[index]
             windows = self.assigner.assign_windows(value, time, self.assigner_context)
             taken = False
             for window in windows:

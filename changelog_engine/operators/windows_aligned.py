@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.types.copies import IMMUTABLE, own
 from changelog_engine.windowing.spec import Firing, WindowSpec
@@ -67,7 +67,7 @@ class AlignedWindowOperator(WindowOperator):
             self._run_processing_time(identities, values, times)
             return
         longest = self.assigner.size + self.lateness
-        if times is None or min(times) == MIN_WATERMARK or max(times) + longest >= MAX_WATERMARK:
+        if times is None or min(times) == NO_TIMESTAMP or max(times) + longest >= MAX_WATERMARK:
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
         elif self.assigner.slide == self.assigner.size:
             self._run_tumbling(identities, values, times, out, out_times)
@@ -171,7 +171,7 @@ class AlignedWindowOperator(WindowOperator):
         cursor, place, clock = self.cursor, self.place, self.timers.clock
         begins, register = self.contents.begins, self.timers.processing.register
         size, slide, offset = self.assigner.size, self.assigner.slide, self.assigner.offset
-        place.timestamp = MIN_WATERMARK
+        place.timestamp = NO_TIMESTAMP
         for index, value in enumerate(values):
             cursor.key = key = identities[index]
             if times is not None:

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
+from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.windows import EMIT_AT, WindowOperator
 from changelog_engine.operators.windows_context import merge_entries
 from changelog_engine.state.timers import TimeDomain, TimerQueue
@@ -47,7 +47,7 @@ class OpenSession:
         span: start and end as the map of windows and the timers have them; None when they have not heard of it.
         text: of that span.
         home: text of the window that holds the contents.
-        at: time of the element that changed it last, ms; ``MIN_WATERMARK`` of one that was read and has had none since.
+        at: time of the element that changed it last, ms; ``NO_TIMESTAMP`` of one that was read and has had none since.
     """
 
     start: int
@@ -110,7 +110,7 @@ class SessionWindowOperator(WindowOperator):
     ) -> None:
         gap = self.assigner.session_gap
         longest = gap + self.lateness
-        if times is None or min(times) == MIN_WATERMARK or max(times) + longest >= MAX_WATERMARK:
+        if times is None or min(times) == NO_TIMESTAMP or max(times) + longest >= MAX_WATERMARK:
             self._settle(self.timers.watermark)
             self._forget_all()
             super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
@@ -150,7 +150,7 @@ class SessionWindowOperator(WindowOperator):
                     session.at = time
                     changed.pop(session, None)
                     changed[session] = None
-                elif session.at == MIN_WATERMARK:
+                elif session.at == NO_TIMESTAMP:
                     self._wake(session, time)
                 place.key = session.state
                 add(value)
@@ -285,7 +285,7 @@ class SessionWindowOperator(WindowOperator):
         found = []
         for text, home in entry.items():
             start, end = span = read(text)
-            found.append(OpenSession(start, end, (key, read(home)), span, text, home, MIN_WATERMARK))
+            found.append(OpenSession(start, end, (key, read(home)), span, text, home, NO_TIMESTAMP))
         found.sort(key=_START)
         newest = self._newest[key] = found.pop()
         if found:

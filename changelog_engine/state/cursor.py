@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import NoCurrentKeyError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.state.backend import KeyIdentity
 
 
@@ -27,7 +28,7 @@ class Cursor:
 
     def __init__(self) -> None:
         self.key: KeyIdentity
-        self.timestamp: int = -(2**63)
+        self.timestamp: int = NO_TIMESTAMP
         self.leave()
 
     def leave(self) -> None:

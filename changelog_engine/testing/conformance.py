@@ -33,11 +33,11 @@ from changelog_engine.connectors.protocols import (
     Split,
     SplitReader,
 )
+from changelog_engine.event_time import MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.testing.exact import exactly
 from changelog_engine.types import TypeInformation
 
 _MOST_READS = 100_000
-_NO_WATERMARK = -(2**63)
 
 
 def check_source(
@@ -166,7 +166,7 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
     reader, position = source.reader(Split(name, None)), start
     assert isinstance(reader, SplitReader), f"{type(reader).__name__} does not inherit SplitReader"
     steps: list[_Step] = []
-    count, finished, watermark = 0, False, _NO_WATERMARK
+    count, finished, watermark = 0, False, MIN_WATERMARK
     try:
         for number in range(_MOST_READS):
             reader.begin_epoch(durable=number % 2 == 0)
@@ -187,7 +187,7 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
             assert source.bad_tag is not None or not found.aside, (
                 f"split {name!r} gives records for a side output, and bad_tag is None"
             )
-            early = [at for at in times if at is not None and _NO_WATERMARK < at <= watermark]
+            early = [at for at in times if at is not None and NO_TIMESTAMP < at <= watermark]
             assert not early, f"split {name!r} gives an element of {early[0]} after the watermark {watermark}"
             if reader.watermark is not None:
                 assert reader.watermark >= watermark, (
@@ -249,7 +249,7 @@ def check_sink(
             values = [element(at + index) for index in range(randomly.randint(0, 10))]
             written += _counted(values)
             for position, value in enumerate(values):
-                writers[position % parallelism].write_timed([value], None, _NO_WATERMARK)
+                writers[position % parallelism].write_timed([value], None, MIN_WATERMARK)
             if randomly.random() < 0.3:  # a crash: they are written again
                 break
             for writer in writers:
@@ -383,7 +383,7 @@ class _SinkJob:
         for _ in range(self.random.randint(0, 3)):
             count = self.random.randint(1, 5)
             values = [self.element(at + index) for index in range(count)]
-            self.random.choice(self.writers).write_timed(values, None, _NO_WATERMARK)
+            self.random.choice(self.writers).write_timed(values, None, MIN_WATERMARK)
             at += count
         return at
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable
 from typing import Any, Generic, TypeVar
 
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError
+from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.serializers import WindowSerializer
 from changelog_engine.windowing.trigger import Trigger
@@ -14,9 +15,6 @@ from changelog_engine.windowing.trigger import Trigger
 T = TypeVar("T")
 W = TypeVar("W")
 W2 = TypeVar("W2")
-
-NO_TIMESTAMP = -(2**63)
-_INPUT_END = 2**63 - 1
 
 
 class WindowAssigner(ABC, Generic[T, W]):
@@ -121,7 +119,7 @@ def timestamp_of(assigner: WindowAssigner[Any, Any], timestamp: int) -> int:
             "assign_timestamps_and_watermarks() with a timestamp assigner before the window, or use a window "
             "of processing time"
         )
-    if timestamp == _INPUT_END:
+    if timestamp == MAX_WATERMARK:
         raise InvalidJobError(
             f"{type(assigner).__name__} has no window for the timestamp 2^63 - 1. Results of the input's end have it: those "
             "of a timer at that time, in BATCH mode those of reduce(), sum(), min() and max(). Call "

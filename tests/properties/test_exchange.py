@@ -12,6 +12,7 @@ from support.same import same
 from api.common.typeinfo import Types
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.graph.key_groups import key_group, key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
 from changelog_engine.graph.plan import Edge
@@ -27,7 +28,7 @@ from changelog_engine.operators.blocks import (
 )
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK, EpochReport
+from changelog_engine.operators.messages import EpochReport
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.state.timers import TimerQueue

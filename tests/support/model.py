@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from support.operations import CANCEL, CHAIN, CHAIN_STEP, Element
 from support.profiles import PROFILES, Profile
 from support.same import exact

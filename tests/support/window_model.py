@@ -14,8 +14,8 @@ from api.common import Types
 from api.datastream import AggregateFunction, OutputTag, ReduceFunction
 from api.datastream.window import EventTimeSessionWindows, EventTimeTrigger, SlidingEventTimeWindows
 from api.datastream.window_functions import ProcessWindowFunction, WindowFunction
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.graph.nodes import JobGraph, NodeKind, StateKind
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.assigner import WindowAssigner
 from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec

@@ -25,6 +25,7 @@ from changelog_engine.driver.figures import (
     SourceFigures,
     StageFigures,
 )
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.ledger.reading import RestoreSize
 from changelog_engine.observing import progress
 from changelog_engine.observing.live_line import LiveLine
@@ -35,7 +36,6 @@ from changelog_engine.observing.words import (
     running_words,
     starting_words,
 )
-from changelog_engine.operators.messages import MAX_WATERMARK
 from changelog_engine.spark.notes import WorkerNotes, teller
 from changelog_engine.state.sizes import TableSize
 

@@ -23,6 +23,7 @@ from changelog_engine.connectors import NumberSequenceSource, PrintSink
 from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ConfigurationError, InvalidJobError, JobExecutionError, StorageError
+from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.nodes import JobSettings, NodeKind, Partitioner, PartitionSpec
 from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.graph.rescaling import changes, in_words, rescaled
@@ -40,7 +41,6 @@ from changelog_engine.ledger.requests import (
 )
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.inputs import Inputs, merged_inputs
-from changelog_engine.operators.messages import MIN_WATERMARK
 from changelog_engine.operators.stateless import merged_times
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.placement import Placement

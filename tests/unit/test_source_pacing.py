@@ -11,7 +11,7 @@ import pytest
 from changelog_engine.connectors import IterableSource, Range, Source, Split, SplitReader
 from changelog_engine.connectors.iterable import READ_BUDGET_S, IterableReader
 from changelog_engine.errors import UserFunctionError
-from changelog_engine.operators.messages import MAX_WATERMARK, MIN_WATERMARK
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.source import SourceHead, SourceStart, ends_of, with_ends
 
 

@@ -35,6 +35,7 @@ from changelog_engine.connectors.pulsar.cursors import (
 )
 from changelog_engine.connectors.reconnecting import Trouble, connected
 from changelog_engine.errors import ConnectorError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.typeinfo import shown_bytes
 
@@ -43,7 +44,6 @@ log = logging.getLogger("changelog_engine")
 _WAIT_MS = 5
 _FIRST_WAIT_MS = 200  # for the first messages of a reader that was just made
 _PAUSE_S = 0.5
-_NO_TIME = -(2**63)
 
 
 class PulsarMessage(NamedTuple):
@@ -292,7 +292,7 @@ class PartitionReader(SplitReader):
                 raise self._unreadable(message, error) from error
             if value is not None:
                 values.append(value)
-                times.append(message.event_timestamp() or _NO_TIME)
+                times.append(message.event_timestamp() or NO_TIMESTAMP)
         return values, times
 
     def _record(self, message: Any) -> PulsarMessage:
