@@ -16,15 +16,19 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from changelog_engine.changelog.small_state import (
+    SHARED,
+    SmallState,
+    StageState,
+    give_inputs_back,
+    inputs_once,
+)
 from changelog_engine.display import Displayed, Document, Grid, text_of
 from changelog_engine.errors import FormatVersionError
 from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.readable import iso
 
 FORMAT_VERSION = 1
-SHARED = "shared"  # in the small state of a stage, beside its subtasks: what all of these have alike
-_INPUTS = "inputs"  # of a subtask's small state
-_ENGINE_NAMES = (_INPUTS, "log", "sinks")  # in it, which uids may be as well
 
 
 def check_format(written: object, where: str) -> None:
@@ -102,8 +106,7 @@ class Checkpoint(Displayed):
         parts: how many parts it commits.
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
         sources: source uid -> split id -> [position, finished].
-        operator_state: stage uid -> subtask -> small non-keyed state (watermarks), JSON; and ``SHARED`` among the subtasks:
-            uid -> broadcast state.
+        operator_state: stage uid -> small state of its subtasks.
         operators: those of the job, with their states.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
@@ -123,28 +126,26 @@ class Checkpoint(Displayed):
     parts: int = 0
     snapshot: int | None = None
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
-    operator_state: dict[str, dict[str, Any]] = field(default_factory=dict)
+    operator_state: dict[str, StageState] = field(default_factory=dict)
     operators: list[DescribedOperator] = field(default_factory=list)
     finished: bool = False
     stopped: bool = False
     figures: dict[str, Any] = field(default_factory=dict)
 
-    def small_states(self) -> Iterator[tuple[str, int, dict[str, Any]]]:
+    def small_states(self) -> Iterator[tuple[str, int, SmallState]]:
         """Stage uid, subtask and small state of each subtask, without what all have alike."""
         for stage, subtasks in self.operator_state.items():
             for subtask, state in subtasks.items():
                 if subtask != SHARED:
                     yield stage, int(subtask), state
 
-    def small_state(self, stage: str, subtask: int) -> dict[str, Any]:
+    def small_state(self, stage: str, subtask: int) -> SmallState:
         """The small state of one subtask; empty where it has none."""
-        found: dict[str, Any] = self.operator_state.get(stage, {}).get(str(subtask), {})
-        return found
+        return self.operator_state.get(stage, {}).get(str(subtask), {})
 
-    def shared_state(self, stage: str) -> dict[str, Any]:
+    def shared_state(self, stage: str) -> SmallState:
         """What all subtasks of a stage have alike: uid -> broadcast state."""
-        found: dict[str, Any] = self.operator_state.get(stage, {}).get(SHARED, {})
-        return found
+        return self.operator_state.get(stage, {}).get(SHARED, {})
 
     @property
     def rows_are(self) -> str:
@@ -191,7 +192,7 @@ class Checkpoint(Displayed):
 
     def to_json(self) -> str:
         """The row's JSON document."""
-        small = {uid: _inputs_once(subtasks) for uid, subtasks in self.operator_state.items()}
+        small = {uid: inputs_once(subtasks) for uid, subtasks in self.operator_state.items()}
         document = {"format": FORMAT_VERSION, **vars(self), "operator_state": small}
         return json.dumps(document, separators=(",", ":"))
 
@@ -205,34 +206,8 @@ class Checkpoint(Displayed):
         document = _fields_of(Checkpoint, text)
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
         for subtasks in document.get("operator_state", {}).values():
-            for subtask, state in subtasks.items():
-                if subtask != SHARED and isinstance(state.get(_INPUTS), str):  # the subtask that has the same
-                    state[_INPUTS] = subtasks[state[_INPUTS]][_INPUTS]
+            give_inputs_back(subtasks)
         return Checkpoint(**document)
-
-
-def small_name(uid: str) -> str:
-    """The name of an operator's small state beside what the engine keeps of a subtask by names of its own."""
-    return f"uid:{uid}" if uid in _ENGINE_NAMES or uid.startswith("uid:") else uid
-
-
-def _inputs_once(subtasks: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The subtasks' small state with the times of their inputs once where all have the same.
-
-    A stage has an input of each subtask before it, so that a row would grow by the square of the parallelism.
-    """
-    first = next(
-        (subtask for subtask in subtasks if subtask != SHARED and _INPUTS in subtasks[subtask]), None
-    )
-    if first is None:
-        return subtasks
-    known = subtasks[first][_INPUTS]
-    return {
-        subtask: {**state, _INPUTS: first}
-        if subtask not in (SHARED, first) and state.get(_INPUTS) == known
-        else state
-        for subtask, state in subtasks.items()
-    }
 
 
 def _document(row: Checkpoint | Attempt) -> str:

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from changelog_engine.changelog.model import SHARED, Attempt, Checkpoint, Part, Segment, small_name
+from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.small_state import LOG, SHARED, SmallState, StageState, small_name
 from changelog_engine.clock import wall_s
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.keys import key_codec_for
@@ -207,7 +208,7 @@ def _written(
                 writer.write(mine.num_rows, {**columns, "operator": operator["uid"], "state": state})
             if writer.rows:
                 parts.append(writer.finish())
-                log = {"log": [writer.rows, 1]}
+                log = {LOG: [writer.rows, 1]}
                 small.setdefault(operator["uid"], {}).setdefault(str(subtask), {}).update(log)
     row = replace(
         parent,
@@ -230,13 +231,13 @@ def _written(
     return Amendment(row, parts)
 
 
-def _without_what_was_written(parent: Checkpoint) -> dict[str, dict[str, Any]]:
+def _without_what_was_written(parent: Checkpoint) -> dict[str, StageState]:
     """The small state, without how far the parent's attempt had counted, and where its epochs ended."""
     sources = {small_name(uid) for uid in parent.sources}
 
-    def left(state: dict[str, Any]) -> dict[str, Any]:
+    def left(state: SmallState) -> SmallState:
         kept = {name: with_ends(each, []) if name in sources else each for name, each in state.items()}
-        return {name: each for name, each in kept.items() if name != "log" and each is not None}
+        return {name: each for name, each in kept.items() if name != LOG and each is not None}
 
     return {
         stage: {subtask: state if subtask == SHARED else left(state) for subtask, state in subtasks.items()}

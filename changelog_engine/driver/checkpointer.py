@@ -9,10 +9,11 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from changelog_engine.changelog.model import SHARED, Checkpoint, Part, RestorePoint, Segment, small_name
+from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.changelog.segments import extend
+from changelog_engine.changelog.small_state import INPUTS, SHARED, SmallState, StageState, small_name
 from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.driver.compatibility import describe_operators, learn
 from changelog_engine.driver.epoch import Epoch
@@ -192,9 +193,9 @@ class Checkpointer:
             figures=self._job.monitor.row(),
         )
 
-    def _operator_state(self, reports: list[EpochReport], with_inputs: bool) -> dict[str, dict[str, Any]]:
+    def _operator_state(self, reports: list[EpochReport], with_inputs: bool) -> dict[str, StageState]:
         """The subtasks' small state by stage and subtask, and what all subtasks of a stage have alike."""
-        kept: dict[str, dict[str, Any]] = {}
+        kept: dict[str, StageState] = {}
         for report in reports:
             uid = self._job.plan.stages[report.stage].uid
             self._keep_new_ends(report.operator_state)
@@ -204,10 +205,10 @@ class Checkpointer:
                 kept.setdefault(uid, {})[SHARED] = report.shared_state
         if not with_inputs:  # whoever goes on from here starts event time anew
             for report in reports:
-                report.operator_state.pop("inputs", None)
+                report.operator_state.pop(INPUTS, None)
         return kept
 
-    def _keep_new_ends(self, state: dict[str, Any]) -> None:
+    def _keep_new_ends(self, state: SmallState) -> None:
         """Of where a subtask's epochs ended, keep those that the checkpoint before does not have, numbered from 1.
 
         A subtask that was told to begin the epoch while the one before ran did not know of that one's checkpoint.

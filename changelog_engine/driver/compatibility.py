@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
-from changelog_engine.changelog.model import SHARED, Checkpoint
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.small_state import SHARED, StageState
 from changelog_engine.connectors.protocols import SourceOfParts
 from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
@@ -54,7 +54,7 @@ def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
         checkpoint: to go on from.
     """
     stage_of = {plan.uids[node]: stage.uid for stage in plan.stages for node in stage.nodes}
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, StageState] = {}
     for stage_uid, subtasks in checkpoint.operator_state.items():
         for subtask, state in subtasks.items():
             if subtask != SHARED:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from changelog_engine.driver.checkpointer import Checkpointer
 from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.job import AttemptStart, Job
+from changelog_engine.driver.merged_state import merged_state
 from changelog_engine.driver.pace import Pace
 from changelog_engine.driver.progress import SourceProgress
-from changelog_engine.driver.small_state import merged_state
 from changelog_engine.operators.messages import EpochOrder
 
 

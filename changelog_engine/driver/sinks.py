@@ -5,16 +5,13 @@ Invariant: what a sink prepared is found by the sink's uid, whatever stage and s
 
 from __future__ import annotations
 
-from typing import Any
-
-from changelog_engine.changelog.model import SHARED, Checkpoint
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.small_state import SHARED, SINKS, StageState
 from changelog_engine.connectors.protocols import CommittingSink, Prepared, RestoredSink, SinkContext
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import Node, NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.failures import user_failure
-
-_KEPT = "sinks"  # in a subtask's operator state
 
 
 class CommittingSinks:
@@ -104,15 +101,15 @@ def prepared_sinks(checkpoint: Checkpoint) -> list[str]:
     found = {
         uid
         for _, _, state in checkpoint.small_states()
-        for uid, kept in state.get(_KEPT, {}).items()
+        for uid, kept in state.get(SINKS, {}).items()
         if kept["committables"]
     }
     return sorted(found)
 
 
 def with_sinks(
-    operator_state: dict[str, dict[str, Any]], uids: set[str], stages: set[str]
-) -> dict[str, dict[str, Any]]:
+    operator_state: dict[str, StageState], uids: set[str], stages: set[str]
+) -> dict[str, StageState]:
     """The state of some stages, and of the other stages what some sinks have prepared; other sinks' is left out.
 
     Args:
@@ -120,15 +117,15 @@ def with_sinks(
         uids: of the operators that remain.
         stages: that remain.
     """
-    kept: dict[str, dict[str, Any]] = {}
+    kept: dict[str, StageState] = {}
     for stage, subtasks in operator_state.items():
         for subtask, state in subtasks.items():
             mine = dict(state) if stage in stages else {}
             if subtask != SHARED:
-                mine.pop(_KEPT, None)
-                sinks = {uid: sink for uid, sink in state.get(_KEPT, {}).items() if uid in uids}
+                mine.pop(SINKS, None)
+                sinks = {uid: sink for uid, sink in state.get(SINKS, {}).items() if uid in uids}
                 if sinks:
-                    mine[_KEPT] = sinks
+                    mine[SINKS] = sinks
             if mine:
                 kept.setdefault(stage, {})[subtask] = mine
     return kept
@@ -138,7 +135,7 @@ def kept_of(checkpoint: Checkpoint, uid: str) -> list[RestoredSink]:
     """What a checkpoint keeps of a sink, by subtask."""
     found = []
     for _, subtask, state in checkpoint.small_states():
-        kept = state.get(_KEPT, {}).get(uid)
+        kept = state.get(SINKS, {}).get(uid)
         if kept is not None:
             found.append(RestoredSink(subtask, Prepared(kept["committables"], kept["state"])))
     return sorted(found, key=lambda sink: sink.subtask)

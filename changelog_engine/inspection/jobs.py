@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.small_state import INPUTS
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.graph.rescaling import in_words
@@ -327,8 +328,8 @@ def _positions(checkpoint: Checkpoint) -> list[SourcePosition]:
 def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
     inputs_of: dict[str, list[dict[str, Any]]] = {}
     for uid, _, state in checkpoint.small_states():
-        if "inputs" in state:
-            inputs_of.setdefault(uid, []).append(state["inputs"])
+        if INPUTS in state:
+            inputs_of.setdefault(uid, []).append(state[INPUTS])
     found = []
     for uid, inputs in inputs_of.items():
         times = [each.get("current") for each in inputs]

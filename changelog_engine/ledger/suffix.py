@@ -24,6 +24,7 @@ from changelog_engine.changelog.log_files import checksum_of, merged_bounds, rea
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, restore_hint
 from changelog_engine.changelog.segments import on_lineage
+from changelog_engine.changelog.small_state import LOG
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
 from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
@@ -364,9 +365,9 @@ def _hull(shapes: set[tuple[int, int]], subtask: int) -> Bounds | None:
 def positions(checkpoint: Checkpoint) -> dict[tuple[str, int], Position]:
     """What each subtask, by its stage's uid, had committed with a checkpoint, in the checkpoint's attempt."""
     return {
-        (uid, subtask): Position(*state["log"])
+        (uid, subtask): Position(*state[LOG])
         for uid, subtask, state in checkpoint.small_states()
-        if "log" in state
+        if LOG in state
     }
 
 

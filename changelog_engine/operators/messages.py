@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Part, RestorePoint
+from changelog_engine.changelog.small_state import SmallState
 from changelog_engine.connectors.protocols import RestoredSink
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.operators.metrics import MetricFigure
@@ -89,8 +90,8 @@ class EpochOrder(NamedTuple):
     committed_epoch: int
     restore: RestorePoint | None
     restored_operators: list[DescribedOperator]
-    operator_state: dict[str, Any]
-    shared_state: dict[str, Any]
+    operator_state: SmallState
+    shared_state: SmallState
     checkpoint_id: int
     positions: dict[str, dict[str, Any]]
     max_records: int
@@ -172,8 +173,8 @@ class EpochReport:
     records_in: int = 0
     mutations: int = 0
     sources: dict[str, dict[str, tuple[Any, bool]]] = field(default_factory=dict)
-    operator_state: dict[str, Any] = field(default_factory=dict)
-    shared_state: dict[str, Any] = field(default_factory=dict)
+    operator_state: SmallState = field(default_factory=dict)
+    shared_state: SmallState = field(default_factory=dict)
     driver_output: dict[int, list[Any]] = field(default_factory=dict)
     states: dict[str, list[DescribedState]] = field(default_factory=dict)
     next_timer_ms: int | None = None

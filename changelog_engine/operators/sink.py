@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from changelog_engine.changelog.small_state import KeptSink
 from changelog_engine.connectors.inherits import check_inherits
 from changelog_engine.connectors.protocols import (
     Committable,
@@ -98,7 +99,7 @@ class CommittingSinkOperator(WritingOperator):
         self.sink = sink
         self.context = context  # what of it is known before the start
         self.moved = False  # whether the last barrier found anything new
-        self._kept: dict[str, Any] | None = None
+        self._kept: KeptSink | None = None
         self._waiting: list[tuple[int, list[Committable]]] = []  # epoch that prepared them, oldest first
 
     def begin(
@@ -123,7 +124,7 @@ class CommittingSinkOperator(WritingOperator):
         except BaseException as error:
             raise user_failure(error, self.name, "ending an epoch") from error
 
-    def prepare(self, epoch: int, final: bool) -> dict[str, Any] | None:
+    def prepare(self, epoch: int, final: bool) -> KeptSink | None:
         """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
         try:
             prepared = self._writer.prepare(final)
@@ -132,7 +133,7 @@ class CommittingSinkOperator(WritingOperator):
         if prepared.committables:
             self._waiting.append((epoch, list(prepared.committables)))
         waiting = [committable for _, some in self._waiting for committable in some]
-        kept = None
+        kept: KeptSink | None = None
         if waiting or prepared.state is not None:
             kept = {"committables": waiting, "state": prepared.state}
         self.moved = kept != self._kept

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from changelog_engine.changelog.model import Part, small_name
+from changelog_engine.changelog.model import Part
+from changelog_engine.changelog.small_state import INPUTS, LOG, SINKS, SmallState, small_name
 from changelog_engine.clock import WallClock, monotonic_ms
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.event_time import MAX_WATERMARK
@@ -130,7 +131,7 @@ class StageRuntime:
             exchange.open(self.exchange_context)
         state = order.operator_state
         if state:
-            self.inputs.restore(state.get("inputs", {}))
+            self.inputs.restore(state.get(INPUTS, {}))
             for head in self._heads:
                 head.resume(self.inputs.current)
             for node, operator in self.operators.items():
@@ -404,22 +405,22 @@ class StageRuntime:
     def _prepare_sinks(self, order: EpochOrder, report: EpochReport) -> None:
         kept = {uid: sink.prepare(order.epoch, order.kind.ends) for uid, sink in self._sinks.items()}
         if any(kept.values()):
-            report.operator_state["sinks"] = {uid: sink for uid, sink in kept.items() if sink is not None}
+            report.operator_state[SINKS] = {uid: sink for uid, sink in kept.items() if sink is not None}
         report.moved = report.moved or any(sink.moved for sink in self._sinks.values())
 
-    def _snapshot(self) -> dict[str, Any]:
-        state: dict[str, Any] = {}
+    def _snapshot(self) -> SmallState:
+        state: SmallState = {}
         if self.store is not None:
-            state["log"] = self.store.position()
+            state[LOG] = self.store.position()
         if self.inputs.watermarks:
-            state["inputs"] = self.inputs.snapshot()
+            state[INPUTS] = self.inputs.snapshot()
         for node, operator in self.operators.items():
             small = operator.snapshot()
             if small is not None:
                 state[small_name(self.uids[node])] = small
         return state
 
-    def _snapshot_shared(self) -> dict[str, Any]:
+    def _snapshot_shared(self) -> SmallState:
         shared = {self.uids[node]: operator.snapshot_shared() for node, operator in self.operators.items()}
         return {uid: state for uid, state in shared.items() if state is not None}
 

@@ -21,6 +21,7 @@ from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.pack_queue import PackQueue
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.row_filter import OfState, RowFilter
+from changelog_engine.changelog.small_state import LOG
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
@@ -316,7 +317,7 @@ class KeyedStore:
         if (
             lineage and lineage[-1].attempt == order.attempt
         ):  # a new process within the attempt: go on counting
-            self._sequence, self._part_number = order.operator_state.get("log", (0, 0))
+            self._sequence, self._part_number = order.operator_state.get(LOG, (0, 0))
         if self._recent is not None:
             self._recent.begin(order)
             for name, timers in self.timer_tables.items():

@@ -15,13 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.log_files import parse_part
-from changelog_engine.changelog.model import Checkpoint, RestorePoint, small_name
+from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.small_state import small_name
 from changelog_engine.clock import WallClock
 from changelog_engine.driver.compatibility import check_restorable
+from changelog_engine.driver.merged_state import merged_state
 from changelog_engine.driver.progress import SourceProgress
-from changelog_engine.driver.small_state import merged_state
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job

@@ -18,7 +18,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from changelog_engine.changelog.model import SHARED, Checkpoint, Part, Segment
+from changelog_engine.changelog.model import Checkpoint, Part, Segment
+from changelog_engine.changelog.small_state import SHARED
 from changelog_engine.clock import wall_ms
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ChangelogEngineError, ConfigurationError

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from changelog_engine.changelog.small_state import INPUTS, SmallState
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.descriptions import DescribedOperator
@@ -42,8 +43,8 @@ class HarnessSnapshot:
 
     rows: pa.Table
     described: list[DescribedOperator]
-    operator_state: dict[str, Any]
-    shared_state: dict[str, Any]
+    operator_state: SmallState
+    shared_state: SmallState
     processing_time: int
     watermarks: tuple[int, ...]
 
@@ -339,7 +340,7 @@ class OperatorHarness:
         return HarnessSnapshot(
             pa.concat_tables(tables) if tables else table_of(0, {}),
             json.loads(json.dumps(described)),
-            {"inputs": runtime.inputs.snapshot(), **_present(small)},
+            {INPUTS: runtime.inputs.snapshot(), **_present(small)},
             _present(shared),
             self._now,
             tuple(exchange.current_watermark for exchange in self._exchanges),
@@ -372,5 +373,5 @@ class OperatorHarness:
         self.close()
 
 
-def _present(states: dict[str, Any]) -> dict[str, Any]:
+def _present(states: SmallState) -> SmallState:
     return {uid: state for uid, state in states.items() if state is not None}

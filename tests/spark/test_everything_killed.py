@@ -21,7 +21,7 @@ from driver_process import Driver, checkpoints
 from servers.kafka import KafkaServer
 from support.chance import chosen_seed
 
-from changelog_engine.changelog.model import SHARED
+from changelog_engine.changelog.small_state import SHARED
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.verification.verify import verify

@@ -9,9 +9,8 @@ split, so behind a key_by, where all subtasks have one time, what was late stays
 
 from __future__ import annotations
 
-from typing import Any
-
-from changelog_engine.changelog.model import Checkpoint, small_name
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.small_state import INPUTS, SmallState, small_name
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.described import parallelism_of
@@ -19,7 +18,7 @@ from changelog_engine.operators.inputs import merged_inputs
 from changelog_engine.operators.stateless import merged_times
 
 
-def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, Any]]:
+def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, SmallState]:
     """What every subtask of a stage takes over whose parallelism is not that of the checkpoint.
 
     Args:
@@ -29,15 +28,15 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, dict[str, A
         Stage uid -> the state, of those stages only.
     """
     before = parallelism_of(checkpoint)
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, SmallState] = {}
     for stage in plan.stages:
         if before.get(stage.uid, stage.parallelism) == stage.parallelism:
             continue
         subtasks = [state for uid, _, state in checkpoint.small_states() if uid == stage.uid]
         merged = found[stage.uid] = {}
-        inputs = [state["inputs"] for state in subtasks if "inputs" in state]
+        inputs = [state[INPUTS] for state in subtasks if INPUTS in state]
         if inputs:
-            merged["inputs"] = merged_inputs(inputs)
+            merged[INPUTS] = merged_inputs(inputs)
         for node in [node for node in plan.nodes_of(stage) if node.kind is NodeKind.TIMESTAMPS]:
             name = small_name(plan.uids[node.id])
             times = merged_times([state.get(name) for state in subtasks])

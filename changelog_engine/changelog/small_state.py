@@ -1,0 +1,59 @@
+"""The small state of a stage's subtasks, which is not keyed: what a checkpoint's row has of it, and under which names.
+
+Of a subtask: ``LOG``, ``INPUTS`` and ``SINKS``, and what its operators keep, by ``small_name`` of their uids. Beside the
+subtasks, under ``SHARED``, what all of them have alike (broadcast state), by uid. All of it is JSON; docs/table-format.md
+says it for readers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypedDict
+
+SHARED = "shared"
+LOG = "log"  # the next sequence number of its log, and the number of its last part
+INPUTS = "inputs"  # event time at its inputs; see operators/inputs.py
+SINKS = "sinks"  # uid of a committing sink -> ``KeptSink``
+_ENGINE_NAMES = (INPUTS, LOG, SINKS)  # which uids may be as well
+
+SmallState = dict[str, Any]
+"""Of one subtask, or what all have alike."""
+
+
+StageState = dict[str, SmallState]
+"""Of a stage: subtask -> its small state; and ``SHARED``."""
+
+
+class KeptSink(TypedDict):
+    """What a committing sink has prepared."""
+
+    committables: list[Any]
+    state: Any
+
+
+def small_name(uid: str) -> str:
+    """The name of an operator's small state beside what the engine keeps of a subtask by names of its own."""
+    return f"uid:{uid}" if uid in _ENGINE_NAMES or uid.startswith("uid:") else uid
+
+
+def inputs_once(subtasks: StageState) -> StageState:
+    """The subtasks' small state with the times of their inputs once where all have the same.
+
+    A stage has an input of each subtask before it, so that a row would grow by the square of the parallelism.
+    """
+    first = next((subtask for subtask in subtasks if subtask != SHARED and INPUTS in subtasks[subtask]), None)
+    if first is None:
+        return subtasks
+    known = subtasks[first][INPUTS]
+    return {
+        subtask: {**state, INPUTS: first}
+        if subtask not in (SHARED, first) and state.get(INPUTS) == known
+        else state
+        for subtask, state in subtasks.items()
+    }
+
+
+def give_inputs_back(subtasks: StageState) -> None:
+    """Undo ``inputs_once``."""
+    for subtask, state in subtasks.items():
+        if subtask != SHARED and isinstance(state.get(INPUTS), str):  # the subtask that has the same
+            state[INPUTS] = subtasks[state[INPUTS]][INPUTS]
