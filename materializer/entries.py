@@ -77,7 +77,8 @@ class StateEntries(Mapping[Any, Any]):
             TypeError,
             ValueError,
             ChangelogEngineError,
-        ):  # a key of another type is not a key here
+        ):
+            # A key of another type is not a key here.
             raise KeyError(key) from None
 
     def __iter__(self) -> Iterator[Any]:

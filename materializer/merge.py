@@ -157,9 +157,8 @@ def _merge(storage: Storage, parts: list[PartFile], stays: Needed) -> Change:
 
 def _order(table: pa.Table, in_log_order: bool) -> Any:
     """Positions of the rows by key group, and in log order within each."""
-    groups = (
-        table["key_group"].to_numpy().astype(np.uint16)
-    )  # there are at most 32768; so short ones sort fast
+    # There are at most 32768, and short numbers sort fast.
+    groups = table["key_group"].to_numpy().astype(np.uint16)
     if in_log_order:
         return np.argsort(groups, kind="stable")
     return np.lexsort((table["sequence"].to_numpy(), table["checkpoint_id"].to_numpy(), groups))

@@ -101,9 +101,8 @@ class Schedule:
             self._monitor.upkeep = self._monitor.upkeep._replace(failed_in_a_row=0)
         except MaterializerBusyError as busy:
             self._busy += 1
-            level = (
-                logging.INFO if self._busy == 1 else logging.WARNING
-            )  # it may be stopped, and the log grows
+            # The other process may be stopped, and the log grows.
+            level = logging.INFO if self._busy == 1 else logging.WARNING
             log.log(level, "%s; %d times in a row now", busy, self._busy)
         except Exception as failure:
             if self._stopping.is_set():

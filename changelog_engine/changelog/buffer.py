@@ -135,9 +135,8 @@ class StateLog(MutationLog):
         if self._value_codec is None:
             return int_array(self.values).cast(pa.string()), None
         if self._of_list and self.operations is not None and mutation_log.REPLACE in self.operations:
-            return self._value_codec.encode_again(
-                self.values
-            )  # most elements of the new list were in the old one
+            # Most elements of the new list were in the old one.
+            return self._value_codec.encode_again(self.values)
         return self._value_codec.encode_many(self.values, admitted=True)
 
     def first_key(self) -> Any:

@@ -14,11 +14,8 @@ from changelog_engine.changelog.fold import Pending, group_by_state
 from changelog_engine.codec.arrow_columns import without_dictionary
 
 CONDENSE_ROWS = 1_000_000
-DICTIONARIES = (
-    "key",
-    "namespace",
-    "map_key",
-)  # columns that are condensed faster when they come as dictionaries
+# Columns that are condensed faster when they come as dictionaries.
+DICTIONARIES = ("key", "namespace", "map_key")
 
 
 class Condensing:

@@ -186,9 +186,8 @@ def _rows_at(
         known["checkpoint_id"] = pa.array(np.full(len(at), file.name.checkpoint, np.int64))
         known["attempt"] = pa.array(np.full(len(at), file.name.attempt, np.int32))
         in_file = at - starts[group] + np.array([first for _, first, _ in groups])[group]
-        known["sequence"] = pa.array(
-            in_file.astype(np.int64) + begins
-        )  # contiguous: the checksum stands for it
+        # Contiguous: the checksum stands for it.
+        known["sequence"] = pa.array(in_file.astype(np.int64) + begins)
     known |= {name: seen[name].take(pa.array(at)) for name in seen.column_names}
     unknown = [name for name in SCHEMA.names if name not in known]
     if unknown:

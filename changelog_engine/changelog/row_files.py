@@ -48,9 +48,8 @@ class ListedRow(NamedTuple):
 
     id: int
     attempt: int
-    path: (
-        str | None
-    )  # of its own file or of the merged one; None when somebody else's compaction moved the row
+    # Of its own file or of the merged one; None when somebody else's compaction moved the row.
+    path: str | None
     document: str | None  # the row's JSON when it had to be read already
     size: int | None = None  # bytes of its own file
 

@@ -66,9 +66,8 @@ class CollectionReader(SplitReader):
         end = min(position + max_records, len(self._elements))
         values = self._elements[position:end]
         if not self._immutable and not _IMMUTABLE_CLASSES.issuperset(map(type, values)):
-            values = [
-                copy.deepcopy(value) for value in values
-            ]  # one by one: what two of them share, they share no more
+            # One by one: what two of them share, they share no more.
+            values = [copy.deepcopy(value) for value in values]
         return Range(values, end, end >= len(self._elements))
 
 

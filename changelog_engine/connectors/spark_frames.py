@@ -44,9 +44,8 @@ _FOLDER = "spark-staging"  # in the base path, for DataFrames without a folder o
 _DEFAULT_BASE = "./changelog-data"
 _DISCOVERY_MS = 1_000
 _LEASE_S = 300.0
-_NO_REPLAY = re.compile(
-    r"format: socket,|TextSocketSource"
-)  # in the plan of a DataFrame that loses what it gave
+# In the plan of a DataFrame that loses what it gave.
+_NO_REPLAY = re.compile(r"format: socket,|TextSocketSource")
 
 
 @dataclass

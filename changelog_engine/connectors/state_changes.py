@@ -187,9 +187,8 @@ class StateChangesReader(SplitReader):
         """Mutations from a position on, of one checkpoint at most."""
         reached, row = Reached.from_json(position["reached"]), position["row"]
         self._key_groups = position["max_parallelism"]
-        self._last = position.get(
-            "last", self._source.last
-        )  # of then, where a program that runs again finds a newer one
+        # That of then, where a program that runs again finds a newer one.
+        self._last = position.get("last", self._source.last)
         for _ in range(_LOOKS):
             further = self._follower.after(reached, 1, self._last)
             if row is not None and not reached.prefix_of(self._follower.newest().lineage):

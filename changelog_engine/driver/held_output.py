@@ -24,9 +24,8 @@ class HeldOutput:
         self._outputs = outputs
         self._printing = {node.id for node in plan.graph.nodes if isinstance(node.function, PrintSink)}
         self._held: list[tuple[int, list[Any]]] = []
-        self._tried: list[
-            tuple[Checkpoint, int]
-        ] = []  # checkpoints, and how much of what is held each covers
+        # Checkpoints, and how much of what is held each covers.
+        self._tried: list[tuple[Checkpoint, int]] = []
 
     def take(self, output: dict[int, list[Any]]) -> None:
         """Take what a subtask sent.

@@ -50,9 +50,8 @@ class EpochSizer:
         self._warm = False
         self._before = self.records  # until the last epoch was taken in
         self._overlapping: deque[tuple[int, float, float]] = deque(maxlen=OVERLAPPING)
-        self._waits_s: deque[float] = deque(
-            maxlen=_REMEMBERED
-        )  # of late: time in which certainly nobody worked
+        # Of late: time in which certainly nobody worked.
+        self._waits_s: deque[float] = deque(maxlen=_REMEMBERED)
 
     def observe(self, records: int, seconds: float, work_s: float, overlaps: bool = False) -> None:
         """Take in the last epoch.
@@ -155,8 +154,7 @@ class RareRecords:
         """Take in how many records the last epoch read."""
         if not records:
             self._alone += not self._nothing_before
-        elif records > _FEW or not (
-            self or self._nothing_before
-        ):  # behind a long rest one in each is no sign of many
+        elif records > _FEW or not (self or self._nothing_before):
+            # Behind a long rest one in each is no sign of many.
             self._alone = 0
         self._nothing_before = not records

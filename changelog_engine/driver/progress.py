@@ -34,9 +34,8 @@ class SourceProgress:
     def __init__(self, plan: JobPlan, restored: dict[str, dict[str, Any]]) -> None:
         self.positions: Positions = {}
         self._unfinished: dict[str, dict[str, int]] = {}  # uid -> split -> its number
-        self._dealt: dict[
-            str, list[dict[str, Any]]
-        ] = {}  # uid -> subtask -> its splits' positions; none: not dealt yet
+        # uid -> subtask -> its splits' positions; none: not dealt yet.
+        self._dealt: dict[str, list[dict[str, Any]]] = {}
         self._stage_sources: dict[int, list[str]] = {}
         self._names: dict[str, str] = {}
         self._endless = False  # whether new splits may come for ever

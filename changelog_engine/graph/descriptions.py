@@ -29,9 +29,8 @@ class DescribedState(TypedDict):
     ttl: NotRequired[dict[str, int]]
     since: NotRequired[int]  # the checkpoint at which the state began or its type changed last
     earlier: NotRequired[list[EarlierType]]
-    removed: NotRequired[
-        bool
-    ]  # of a restored state: it goes, unless it is declared when the functions are opened
+    # Of a restored state: it goes, unless it is declared when the functions are opened.
+    removed: NotRequired[bool]
 
 
 class DescribedOperator(TypedDict):

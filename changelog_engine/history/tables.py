@@ -120,9 +120,8 @@ class Tables:
         Raises:
             CorruptChangelogError: one is damaged; names it.
         """
-        merged = [
-            file.path for file in self.ledger.files if file.name is None
-        ]  # they may hold rows of any kind
+        # Merged files may hold rows of any kind.
+        merged = [file.path for file in self.ledger.files if file.name is None]
         found = [*self.lineage.checkpoints.paths(), *merged]
         check_bytes(self.ledger.storage, found)
         return found

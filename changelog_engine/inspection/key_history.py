@@ -221,9 +221,8 @@ def key_history(
         if not identities:
             refused.append(f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}")
         look(described, identities)
-    if (
-        not found and allow_pickle
-    ):  # a key that is an object is found as it is shown: its text does not make it
+    # A key that is an object is found as it is shown: its text does not make it.
+    if not found and allow_pickle:
         there = entries_at(
             path, checkpoint.id, operator=operator, state=state, key=key, allow_pickle=True
         ).entries
@@ -377,9 +376,8 @@ class _Expiry:
             gone = held.pop(map_key, [])
         either = f"{otherwise} or {TIME_TO_LIVE}"
         by_now = self._expired(gone, self._times.of(checkpoint))
-        if (
-            operation == mutation_log.REPLACE
-        ):  # by a list that a function gave, or by what is left of the list
+        # Replaced by a list that a function gave, or by what is left of the list.
+        if operation == mutation_log.REPLACE:
             held[map_key] = [accessed]
             return either if any(by_now) else otherwise
         if gone and all(self._expired(gone, self._times.before(checkpoint))):

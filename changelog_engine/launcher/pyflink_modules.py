@@ -35,12 +35,13 @@ PYFLINK_MODULES = frozenset(
     )
     for name in names.split()
 )
+# Packages of many modules.
 _WHOLE = (
     "pyflink.table.",
     "pyflink.fn_execution.",
     "pyflink.ml.",
     "pyflink.testing.",
-)  # packages of many modules
+)
 
 
 def is_pyflinks(name: str) -> bool:

@@ -129,9 +129,8 @@ def _on_its_day(of_day: int, lineage: Lineage) -> int | None:
     if not ids:
         return None
     first, last = (lineage.checkpoints.time_of(lineage.checkpoints[each]) for each in (ids[0], ids[-1]))
-    days = range(
-        -((of_day - first) // _DAY_MS), (last - of_day) // _DAY_MS + 1
-    )  # with that time within first to last
+    # Days on which that time is within first to last.
+    days = range(-((of_day - first) // _DAY_MS), (last - of_day) // _DAY_MS + 1)
     if len(days) > 1:
         named = [iso(day * _DAY_MS).partition(" ")[0] for day in (days[0], days[-1])]
         raise RestoreError(

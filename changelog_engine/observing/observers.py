@@ -51,9 +51,8 @@ class Observers:
         )
         if wanted(settings.progress, collects, os.environ):
             self._shown = ShownJob(self.monitor, settings.progress_interval_ms)
-            with contextlib.suppress(
-                Exception
-            ):  # somebody's own stream or handler: the job runs all the same
+            # Somebody's own stream or handler may fail: the job runs all the same.
+            with contextlib.suppress(Exception):
                 DISPLAY.add(self._shown)
                 self.monitor.watched = True
 

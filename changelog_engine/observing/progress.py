@@ -184,9 +184,8 @@ class Display:
         elif self._on_terminal:
             LINE.say(text)
         elif monotonic_ms() - latest.began_ms >= job.interval_ms and takes_text(sys.stderr):
-            with contextlib.suppress(
-                OSError, ValueError, AttributeError
-            ):  # nobody reads; closed; there is none
+            # Nobody reads standard error, or it is closed, or there is none.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
                 sys.stderr.write(f"{text}\n")
                 sys.stderr.flush()
 

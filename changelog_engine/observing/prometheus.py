@@ -276,9 +276,8 @@ def _add_user_metric(families: dict[str, Metric], job: str, metric: MetricFigure
 def _add(
     families: dict[str, Metric], name: str, kind: str, doc: str, labels: dict[str, str], value: Any
 ) -> None:
-    if isinstance(
-        value, (int, float)
-    ):  # of a gauge that failed, or that shows words, there is nothing to see
+    # Of a gauge that failed, or that shows words, there is nothing to see.
+    if isinstance(value, (int, float)):
         family = _family(families, name, kind, doc)
         family.add_sample(family.name, labels, float(value))
 

@@ -96,9 +96,8 @@ class _Segment:
 
     def __init__(self) -> None:
         self.open = 0  # entries that are not done
-        self.done: list[
-            QueueEntry
-        ] = []  # of a segment that is not the first: they wait for the signal before it
+        # Of a segment that is not the first: they wait for the signal before it.
+        self.done: list[QueueEntry] = []
         self.closing: Signal | None = None
 
 

@@ -56,10 +56,8 @@ class Exchange:
         self._function = function
         self.typed = True
         self.as_given = False
-        self.passive = edge.partitioner not in (
-            Partitioner.HASH,
-            Partitioner.CUSTOM,
-        )  # those call users' code
+        # HASH and CUSTOM call users' code.
+        self.passive = edge.partitioner not in (Partitioner.HASH, Partitioner.CUSTOM)
         self._routing = "partitioner" if edge.partitioner is Partitioner.CUSTOM else "key selector"
         self._turn = channel
         self._random = np.random.default_rng((edge.id, channel))

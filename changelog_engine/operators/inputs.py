@@ -27,9 +27,8 @@ class Inputs:
         self.idle: set[tuple[int, int]] = set()
         self.current = MIN_WATERMARK
         self.moved = False  # since somebody last set it to False
-        self._behind = len(
-            channels
-        )  # of those that are not idle, how many are not ahead of the stage's watermark
+        # Of those that are not idle, how many are not ahead of the stage's watermark.
+        self._behind = len(channels)
 
     def advance(self, block: Block) -> int | None:
         """Take a block's watermark; returns the stage's new watermark where it advanced, else None."""

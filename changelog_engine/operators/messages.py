@@ -27,23 +27,15 @@ class EpochKind(Enum):
 
     READ = True, False, False, False
     CHECKPOINT = True, True, False, False
-    SETTLE = (
-        False,
-        True,
-        False,
-        False,
-    )  # a checkpoint of the first splits of a part, before anything of them is read
+    # A checkpoint of the first splits of a part, before anything of them is read.
+    SETTLE = False, True, False, False
     END = False, False, True, True  # of a job that makes no checkpoints
     LAST = False, True, True, True
     LAST_TO_CONFIRM = False, True, True, False  # CONFIRM follows
     HAND_OVER = False, True, False, True, True
     HAND_OVER_TO_CONFIRM = False, True, False, False, True  # CONFIRM follows
-    CONFIRM = (
-        False,
-        False,
-        False,
-        True,
-    )  # what the last checkpoint made durable is committed, and nothing else is done
+    # What the last checkpoint made durable is committed, and nothing else is done.
+    CONFIRM = False, False, False, True
 
     def __init__(
         self, reads: bool, barrier: bool, ends: bool, closes: bool, hands_over: bool = False

@@ -232,11 +232,8 @@ class TaskMetricGroup:
         for name, metric in self._metrics.items():
             try:
                 figure = metric.figure()
-            except (
-                Exception,
-                SystemExit,
-                GeneratorExit,
-            ):  # a gauge may do anything, and must not fail the job
+            except (Exception, SystemExit, GeneratorExit):
+                # A gauge may do anything, and must not fail the job.
                 figure = None
             names = (*groups, name)
             found.append(

@@ -281,9 +281,8 @@ class TimestampsOperator(Operator):
         lag = self.spec.out_of_orderness_ms
         if lag is None or ended or not self.periodic:
             return
-        largest = active or [
-            progress.largest for progress in watched
-        ]  # of an idle stream: up to where it came
+        # Of an idle stream: up to where it came.
+        largest = active or [progress.largest for progress in watched]
         known = [time for time in largest if time is not None]
         least = min(known) if known and len(known) == len(largest) else self._before
         if least is None:

@@ -314,9 +314,8 @@ class KeyedStore:
         self._drop_removed()
         self._attempt = order.attempt
         lineage = order.restore.lineage if order.restore is not None else ()
-        if (
-            lineage and lineage[-1].attempt == order.attempt
-        ):  # a new process within the attempt: go on counting
+        # A new process within the attempt: go on counting.
+        if lineage and lineage[-1].attempt == order.attempt:
             self._sequence, self._part_number = order.operator_state.get(LOG, (0, 0))
         if self._recent is not None:
             self._recent.begin(order)

@@ -137,9 +137,8 @@ class WindowOperator(TimerOperator):
             self.place.leave()
 
     def failure(self, error: BaseException, call: str, element: Any = NOTHING) -> ChangelogEngineError:
-        called = user_call(
-            error
-        )  # assigner, trigger and function take turns: the traceback knows whose it was
+        # Assigner, trigger and function take turns: the traceback knows whose it was.
+        called = user_call(error)
         return super().failure(error, called if called in _CALLS else call, element)
 
     def late(self, value: Any, time: int) -> None:

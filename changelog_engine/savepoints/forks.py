@@ -177,9 +177,8 @@ class _Forking:
         ]
         for file in part_files(rows.files):
             if file.name is None or on_lineage(lineage, file.name.attempt, file.name.checkpoint):
-                wanted.append(
-                    file.path
-                )  # merged parts of other branches, too: readers take what is on the lineage
+                # Merged parts of other branches, too: readers take what is on the lineage.
+                wanted.append(file.path)
         return list(dict.fromkeys(wanted))  # a pack has several parts
 
     def _is_ours(self, kind: Rows, attempt: int, identity: int) -> bool:

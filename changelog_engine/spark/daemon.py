@@ -196,9 +196,8 @@ class Daemon:
             for number in range(-subtask):
                 self._worker_of(number)
             return
-        worker = (
-            self._worker_of(self._number(subtask)) if begins else None
-        )  # a fork closes idle connections, this one too
+        # A fork closes idle connections, this one too.
+        worker = self._worker_of(self._number(subtask)) if begins else None
         self._idle.discard(connection)
         self._unwatch(connection.fileno())
         if worker is not None:

@@ -425,9 +425,8 @@ class SparkEpochRunner:
         given, known = [], dict[bytes, bytes]()
         for order in asked:
             data = pickled(order)
-            given.append(
-                known.setdefault(data, data)
-            )  # one object goes into the task once, however many are told it
+            # One object goes into the task once, however many are told it.
+            given.append(known.setdefault(data, data))
         located = self._placement is not None and bool(stage.inputs)
         partitions = stage.partitions(self._parallelism)[-1]
         printed = None if self._printed is None else self._printed.path
@@ -544,9 +543,8 @@ class SparkEpochRunner:
         if isinstance(error, StateLostError):
             told = None
             with contextlib.suppress(*LOST):
-                told = (
-                    self._ahead.failure()
-                )  # of a process that died while it read ahead; lost state is what follows
+                # Of a process that died while it read ahead; lost state is what follows.
+                told = self._ahead.failure()
             return None if told is None else failure_of_spark(told, local_folders(self.context))
         if isinstance(error, ChangelogEngineError):
             return None  # some are OSErrors too, and what a worker raised stays what it is

@@ -101,9 +101,8 @@ def spark_context(
     for variable, value in engine_path(
         {"PYTHONPATH": conf.get("spark.executorEnv.PYTHONPATH") or ""}
     ).items():
-        conf.set(
-            f"spark.executorEnv.{variable}", value
-        )  # the session's other functions ask for our daemon as well
+        # The session's other functions ask for our daemon as well.
+        conf.set(f"spark.executorEnv.{variable}", value)
     for variable, value in _environment(conf.get("spark.master") or "").items():
         os.environ.setdefault(variable, value)
     return _started(conf, background)
@@ -111,16 +110,14 @@ def spark_context(
 
 def _configured(options: dict[str, str]) -> SparkConf:
     """The job's options over those of spark-submit and of the installation, and these over the engine's."""
-    if (
-        "PYSPARK_GATEWAY_PORT" in os.environ
-    ):  # spark-submit runs this process, and its JVM is there: it has --master and --conf
+    # spark-submit runs this process, and its JVM is there: it has --master and --conf.
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
         SparkContext._ensure_initialized()
     conf = SparkConf()
     for key, value in options.items():
         conf.set(key, value)
-    for (
-        key
-    ) in _OF_THE_INSTALLATION:  # PySpark reads them when the JVM starts, too late to say what is missing
+    # PySpark reads them when the JVM starts, too late to say what is missing.
+    for key in _OF_THE_INSTALLATION:
         if (given := in_defaults(key)) is not None:
             conf.setIfMissing(key, given)
     for key, value in _DEFAULTS.items():

@@ -89,9 +89,8 @@ class StageTask:
                 order, subtask = pickle.loads(self.orders[index]), self.first + index
                 notes = None if self.notes is None else self.notes.path(order.attempt, self.stage, subtask)
                 return REGISTRY.run(lambda: self.job.value, order, self.stage, subtask, blocks, notes)
-            except (
-                BaseException
-            ) as error:  # SystemExit as well: the process holds the state of all its subtasks
+            except BaseException as error:
+                # SystemExit as well: the process holds the state of all its subtasks.
                 failure = describe_failure(error)
             finally:
                 flush_printed()
@@ -217,9 +216,8 @@ def failure_of_spark(
             f"spark.local.dir. Spark says: {said}"
         )
     if "Python worker exited unexpectedly" in text:
-        said = said.partition(" Consider setting")[
-            0
-        ]  # what it names tells nothing of a process that was killed
+        # What it names tells nothing of a process that was killed.
+        said = said.partition(" Consider setting")[0]
         return errors.EpochFailedError(
             "a Python worker ended without an error, as one does that the system kills for want of memory (its log says so: "
             "journalctl -k | grep -i -E 'oom|killed process') or whose native code crashes. Where it is memory: state in "

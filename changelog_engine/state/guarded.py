@@ -37,9 +37,8 @@ class FailureGuard:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, traceback: Any) -> None:
-        if (
-            error is not None and self.failure is None and kind is not GeneratorExit
-        ):  # the reader stopped early, or is gone
+        # GeneratorExit: the reader stopped early, or is gone.
+        if error is not None and self.failure is None and kind is not GeneratorExit:
             self.failure = error
 
     def check(self) -> None:

@@ -144,9 +144,8 @@ class RocksMapTable(RocksTable):
     def __init__(self, store: RocksStore, number: int, room: Callable[[], int]) -> None:
         super().__init__(store, number, room)
         self.store = store
-        self._replaced: set[KeyIdentity] = (
-            set()
-        )  # keys whose spread map was removed and is still in the store
+        # Keys whose spread map was removed and is still in the store.
+        self._replaced: set[KeyIdentity] = set()
         self._found = 0
 
     def __setitem__(self, key: KeyIdentity, entry: Any, /) -> None:

@@ -95,9 +95,8 @@ def rocksdb_options(options: Mapping[str, str], factory: Any = None) -> Options:
     made = Options(raw_mode=True)
     made.create_if_missing(True)
     made.set_use_fsync(False)
-    made.set_bytes_per_sync(
-        _MB
-    )  # or the log's fsync waits for all that RocksDB has written and the kernel not yet
+    # Or the log's fsync waits for all that RocksDB has written and the kernel not yet.
+    made.set_bytes_per_sync(_MB)
     made.set_stats_dump_period_sec(0)
     made.set_keep_log_file_num(values[keys.LOG_FILE_NUM.key])
     made.set_max_log_file_size(values[keys.LOG_MAX_FILE_SIZE.key])

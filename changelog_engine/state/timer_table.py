@@ -82,9 +82,8 @@ class HeapTimers(dict[Timer, int], TimerTable):
     def __init__(self) -> None:
         super().__init__()
         self.added: list[Timer] = []
-        self._runs: list[
-            list[Timer]
-        ] = []  # the longest and oldest first, each with the timer that is due first at its end
+        # The longest and oldest first, each with the timer that is due first at its end.
+        self._runs: list[list[Timer]] = []
         self._gone: dict[Timer, int] = {}
         self._firing: Iterator[Timer] | None = None
         self.firing_until = _NEVER  # timers at or before it are firing

@@ -26,10 +26,8 @@ from changelog_engine.static_check.values import PLAIN, UNKNOWN, Bound, Instance
 
 _OURS = (API, "changelog_engine")
 _SKIPPED = object()
-_ANSWERS = (
-    f"{API}._unsupported",
-    "changelog_engine.types.java_members",
-)  # whose classes only refuse what they lack
+# Modules whose classes only refuse what they lack.
+_ANSWERS = (f"{API}._unsupported", "changelog_engine.types.java_members")
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,8 @@ class Scope:
     given_away: frozenset[str] = frozenset()
     now: dict[str, Value] = field(default_factory=dict)
     ever: dict[str, Value] = field(default_factory=dict)
-    api_stars: list[ModuleType] = field(
-        default_factory=list
-    )  # modules of the API of which all names were imported
+    # Modules of the API of which all names were imported.
+    api_stars: list[ModuleType] = field(default_factory=list)
     starred: bool = False  # a star import of something that is not known brought any names
 
     def give(self, name: str, value: Value) -> None:

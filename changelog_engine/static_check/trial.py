@@ -24,6 +24,7 @@ _MAKE_VALUES = (
     "changelog_engine.windowing",
     f"{API}.datastream.connectors.base",
 )
+# Of the environment, and from_collection.
 _SETTINGS = (
     "set_",
     "enable_",
@@ -31,7 +32,7 @@ _SETTINGS = (
     "add_",
     "register_",
     "from_",
-)  # of the environment, and from_collection
+)
 _OF_THE_PROCESS = "set_default_local_parallelism"  # would leave a trace
 _OF_STREAMS = (
     "add_sink",

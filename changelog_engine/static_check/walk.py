@@ -584,9 +584,8 @@ def _at_rest(value: Value) -> Value:
 def _part(value: Value) -> Value:
     """What ``value[...]`` is."""
     if isinstance(value, Known) and isinstance(value.found, type):
-        return (
-            Instance(value.found) if issubclass(value.found, enum.Enum) else value
-        )  # a member, or a class with types
+        # A member, or a class with types.
+        return Instance(value.found) if issubclass(value.found, enum.Enum) else value
     return value if isinstance(value, (Missing, ProgramClass)) else UNKNOWN
 
 

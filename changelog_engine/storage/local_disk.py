@@ -298,9 +298,8 @@ class LocalDisk(Storage):
             self._calls.close(descriptor)
 
     def _forget(self, path: str) -> None:
-        with contextlib.suppress(
-            OSError
-        ):  # gone, or the disk is in trouble; a leftover is hidden and harmless
+        # Gone, or the disk is in trouble; a leftover is hidden and harmless.
+        with contextlib.suppress(OSError):
             self._calls.unlink(path)
 
     def _make_dirs(self, full: str) -> None:

@@ -264,12 +264,8 @@ class Row(_Parts):
         try:
             if name not in _TAKEN:
                 return self._list[self._names.index(name)]  # type: ignore[index, union-attr]
-        except (
-            AttributeError,
-            TypeError,
-            ValueError,
-            IndexError,
-        ):  # no names, or not this one, or too few values
+        except (AttributeError, TypeError, ValueError, IndexError):
+            # No names, or not this one, or too few values.
             pass
         if name.startswith("_"):  # pickle and copy probe half-made rows
             raise AttributeError(name)
@@ -504,11 +500,8 @@ def dicts_of_rows(rows: list[Any], names: list[str]) -> list[dict[str, Any]] | N
     try:
         found = _lists_of_compact(rows)
         return None if found is None or found[0] != names else _dicts_maker_of(tuple(names))(found[1])
-    except (
-        AttributeError,
-        TypeError,
-        ValueError,
-    ):  # a spread one, or one with more values than names, or fewer
+    except (AttributeError, TypeError, ValueError):
+        # A spread one, or one with more values than names, or fewer.
         return None
 
 
@@ -575,9 +568,8 @@ def _dicts_maker_of(names: tuple[str, ...]) -> Callable[[list[Any]], list[dict[s
     values = [f"v{index}" for index in range(len(names))]
     fields = ", ".join([f"{name!r}: {value}" for name, value in zip(names, values, strict=True)])
     given: dict[str, Any] = {}
-    exec(
-        f"def dicts_of(lists): return [{{{fields}}} for [{', '.join(values)}] in lists]", given
-    )  # as _maker_of
+    # As _maker_of.
+    exec(f"def dicts_of(lists): return [{{{fields}}} for [{', '.join(values)}] in lists]", given)
     make: Callable[[list[Any]], list[dict[str, Any]]] = given["dicts_of"]
     return make
 

@@ -289,9 +289,8 @@ class _Verifier:
 
     def _parts(self, files: list[PartFile]) -> None:
         storage = self.folder.changelog
-        ends: dict[
-            tuple[int, int, int], tuple[int, int]
-        ] = {}  # writer -> its last part's number, next sequence number
+        # writer -> its last part's number, next sequence number.
+        ends: dict[tuple[int, int, int], tuple[int, int]] = {}
         for file in sorted(files, key=lambda file: file.name[1:5] if file.name else ()):
             table = self._read(storage, file)
             if file.name is None:

@@ -188,9 +188,8 @@ def _has_nan(value: Any) -> bool:
         return any(_has_nan(each) for each in value)
     if isinstance(value, Enum):
         return _has_nan(value.value)
-    if is_dataclass(
-        value
-    ):  # what orjson writes of it: attributes beside its fields too, none with an underscore
+    # What orjson writes of it: attributes beside its fields too, none with an underscore.
+    if is_dataclass(value):
         found = {each.name: getattr(value, each.name, None) for each in fields(value)}
         found |= getattr(value, "__dict__", {})
         return any(_has_nan(each) for name, each in found.items() if not name.startswith("_"))

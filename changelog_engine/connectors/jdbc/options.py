@@ -12,9 +12,8 @@ DEFAULT_BATCH_SIZE = 5_000
 DEFAULT_BATCH_INTERVAL_MS = 0
 DEFAULT_MAX_RETRIES = 3
 _SECRET_PARAMETER = re.compile(r"([?&;](?:[\w.]*password|[\w.]*secret|sslkey)=)[^&;]*", re.IGNORECASE)
-_SECRET_OF_HOST = re.compile(
-    r"(\([\w.]*password=)[^)]*", re.IGNORECASE
-)  # //address=(host=h)(password=p), of MySQL
+# Such as //address=(host=h)(password=p), of MySQL.
+_SECRET_OF_HOST = re.compile(r"(\([\w.]*password=)[^)]*", re.IGNORECASE)
 # Up to the last @ that no parameter has: a password may have a character that should have been written as %2F or %3F.
 _SECRET_AUTHORITY = re.compile(r"(//[^/?@:]*:)(?:[^=]*|[^/?]*)@")
 

@@ -192,9 +192,8 @@ class ShardReader(SplitReader):
 
     def _failed(self, error: RequestError) -> None:
         expired = error.code == EXPIRED_ITERATOR
-        if (
-            expired
-        ):  # it lives for five minutes: the next one begins at the position, behind what was given out
+        # An iterator lives for five minutes: the next one begins at the position, behind what was given out.
+        if expired:
             self._iterator = None
         elif not error.may_pass:
             hint = ": its records were deleted, by the stream's retention" if error.code == NOT_FOUND else ""

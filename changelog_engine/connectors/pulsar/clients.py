@@ -213,9 +213,8 @@ class Client:
 
     def close(self) -> None:
         """Let go of the connections, readers, consumers and producers."""
-        with contextlib.suppress(
-            self.pulsar.PulsarException
-        ):  # shutdown() keeps Python's lock, and may wait 10 s for it
+        # shutdown() keeps Python's lock, and may wait 10 s for it.
+        with contextlib.suppress(self.pulsar.PulsarException):
             self._client.close()
 
 

@@ -50,9 +50,8 @@ class Link:
         self._woken = woken
         self._failed: ConnectorError | None = None
         self._closing = False
-        self._lock = (
-            threading.Lock()
-        )  # guards what follows, and the loop against being asked when it is closed
+        # Guards what follows, and the loop against being asked when it is closed.
+        self._lock = threading.Lock()
         self._served = True
         self.blocked: str | None = None  # why the broker takes no messages now
         self._opened: Future[Any] = Future()
