@@ -49,7 +49,7 @@ class ChangelogEngineError(Exception):
     line_told: bool = False
 
 
-class RefusedByFlink(Py4JJavaError):  # type: ignore[misc] # Py4J has no types
+class RefusedByFlink(Py4JJavaError):
     """What Flink refuses in Java, and PyFlink therefore raises as a Py4JJavaError.
 
     There is no Java behind these errors: ``str(error)`` is all of the message.

@@ -29,7 +29,7 @@ def _reduced(code: CodeType) -> tuple[Any, ...]:
     return make, (*arguments[:_FILE_NAME], code.co_filename, *arguments[_FILE_NAME + 1 :]), *rest
 
 
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # has no types
+class _Pickler(cloudpickle.Pickler):
     dispatch_table: ClassVar[ChainMap[type, Any]] = ChainMap(
         {CodeType: _reduced}, cloudpickle.Pickler.dispatch_table
     )

@@ -86,7 +86,7 @@ _COMPARED: dict[type[Filter], Callable[[Any, Any], bool]] = {
 }
 
 
-class StatePartition(InputPartition):  # type: ignore[misc] # PySpark has no types
+class StatePartition(InputPartition):
     """A range of key groups."""
 
     def __init__(self, first: int, last: int) -> None:
@@ -94,14 +94,14 @@ class StatePartition(InputPartition):  # type: ignore[misc] # PySpark has no typ
         self.last = last
 
 
-class MutationPartition(InputPartition):  # type: ignore[misc] # PySpark has no types
+class MutationPartition(InputPartition):
     """A file of mutations, or a range of their keys; None for none."""
 
     def __init__(self, file: MutationFile | MutationRange | None) -> None:
         self.file = file
 
 
-class StateDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
+class StateDataSource(DataSource):
     """``changelog_state``: a state, or the timers of an operator, at a checkpoint."""
 
     reader_class: type[StateReader]
@@ -133,7 +133,7 @@ class StateDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
         )
 
 
-class StateReader(DataSourceReader):  # type: ignore[misc] # PySpark has no types
+class StateReader(DataSourceReader):
     """Folds a state, range by range of key groups."""
 
     def __init__(
@@ -236,7 +236,7 @@ class PushingStateSource(StateDataSource):
 StateDataSource.reader_class = StateReader
 
 
-class MutationsDataSource(DataSource):  # type: ignore[misc] # PySpark has no types
+class MutationsDataSource(DataSource):
     """``changelog_mutations``: the mutations of a job's lineage, as a table and as a stream."""
 
     reader_class: type[MutationsReader]
@@ -307,7 +307,7 @@ class _Batches:
         return iter(()) if partition.file is None else partition.file.batches(self._schema)
 
 
-class MutationsReader(_Batches, DataSourceReader):  # type: ignore[misc] # PySpark has no types
+class MutationsReader(_Batches, DataSourceReader):
     """Reads the mutations that there were when it was made."""
 
     def __init__(
@@ -355,7 +355,7 @@ class PushingMutationsSource(MutationsDataSource):
 MutationsDataSource.reader_class = MutationsReader
 
 
-class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc] # PySpark has no types
+class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows a job's log: an offset is the lineage of the newest checkpoint that was given."""
 
     def __init__(
