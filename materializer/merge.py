@@ -29,7 +29,7 @@ from changelog_engine.changelog.part_stats import delta_stats, footer_of, listed
 from changelog_engine.changelog.part_writer import REQUIRED, ROW_GROUP_ROWS, open_writer
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.clock import wall_ms
-from changelog_engine.storage.delta_log import AddFile
+from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.protocol import Storage
 from materializer.retention import Needed
 

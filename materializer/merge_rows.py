@@ -22,7 +22,7 @@ from changelog_engine.changelog.row_files import (
 )
 from changelog_engine.changelog.rows import CHECKPOINT
 from changelog_engine.ledger.lineage import write_merged_rows
-from changelog_engine.storage.delta_log import AddFile
+from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.protocol import Storage
 from materializer.merge import Change
 from materializer.retention import Mask, Needed

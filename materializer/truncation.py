@@ -38,9 +38,9 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.protection import protected_checkpoints, protected_snapshots
 from changelog_engine.ledger.snapshots import Snapshots, snapshot_of
 from changelog_engine.ledger.suffix import counted_rows
+from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import (
     COMMIT_TRIES,
-    AddFile,
     CommitConflictError,
     CommitsGoneError,
     DeltaLog,

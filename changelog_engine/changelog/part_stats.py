@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.storage.delta_actions import FileStats
 
 PARQUET_STATISTICS = ("checkpoint_id", "attempt", "key_group")
 _INDEX = {name: SCHEMA.get_field_index(name) for name in PARQUET_STATISTICS}
@@ -19,7 +20,7 @@ _EMPTY = b"changelog.empty"
 OPTIONAL = ("namespace", "map_key", "payload", "event_time")
 
 
-def delta_stats(footer: pq.FileMetaData) -> dict[str, Any]:
+def delta_stats(footer: pq.FileMetaData) -> FileStats:
     """Delta's statistics of a file with the changelog's columns.
 
     Args:

@@ -9,7 +9,8 @@ from typing import Any
 from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.delta_log import DeltaLog, actions_of
+from changelog_engine.storage.delta_actions import Action, actions_of
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.delta_names import commit_path
 
 _ACTIONS = frozenset(
@@ -76,7 +77,7 @@ def _check(full: str, data: bytes) -> None:
         raise CorruptChangelogError(f"was damaged: it says that it adds {missing[0]}..., and does not", full)
 
 
-def _said(actions: list[dict[str, Any]]) -> list[str]:
+def _said(actions: list[Action]) -> list[str]:
     """Beginnings of the names of rows that a commit says to add, when this engine wrote it."""
     info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
     text = info.get("userMetadata")

@@ -28,7 +28,8 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import check_fence, commit_fenced, write_row
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.storage.damaged import reading
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.storage.side_by_side import side_by_side
 

@@ -28,7 +28,8 @@ from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.readable import iso
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 
 _PART = r"^(?:part|pack)-(?P<checkpoint>\d{1,18})-\d+-\d+-[0-9a-z._-]+-[0-9a-f]{8}\.parquet$"

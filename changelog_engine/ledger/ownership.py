@@ -27,7 +27,8 @@ from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import newest_attempt_named
 from changelog_engine.readable import iso
-from changelog_engine.storage.delta_log import COMMIT_TRIES, AddFile, CommitConflictError, DeltaLog, overtaken
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import COMMIT_TRIES, CommitConflictError, DeltaLog, overtaken
 from changelog_engine.storage.locks import Lock, LockTakenError, is_locked
 from changelog_engine.storage.protocol import Storage
 

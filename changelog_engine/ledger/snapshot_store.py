@@ -21,7 +21,8 @@ from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.snapshots import snapshot_of, warn_unusable
-from changelog_engine.storage.delta_log import COMMIT_TRIES, AddFile, CommitConflictError, DeltaLog, overtaken
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import COMMIT_TRIES, CommitConflictError, DeltaLog, overtaken
 
 
 class SnapshotStore:

@@ -45,7 +45,8 @@ from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.savepoints.folder import free_place
 from changelog_engine.storage.damaged import reading
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 

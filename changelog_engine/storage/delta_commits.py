@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.storage.delta_actions import Action, parsed
 from changelog_engine.storage.delta_names import commit_path, last_checkpoint_version
 from changelog_engine.storage.opening import open_storage
 
@@ -156,7 +157,7 @@ class CommitLog:
                     "(delta.logRetentionDuration) before it was read"
                 ) from None
             return None
-        actions = [json.loads(line) for line in text.splitlines() if line.strip()]
+        actions = parsed(text)
         for metadata in [action["metaData"] for action in actions if "metaData" in action]:
             partitions, properties = metadata.get("partitionColumns", ()), metadata.get("configuration") or {}
             found = Layout.of(version, metadata["schemaString"], partitions, properties)
@@ -166,7 +167,7 @@ class CommitLog:
             self._changes_of(version, actions, time_ms) if self._changes else self._adds_of(version, actions)
         )
 
-    def _adds_of(self, version: int, actions: list[dict[str, Any]]) -> list[TableFile]:
+    def _adds_of(self, version: int, actions: list[Action]) -> list[TableFile]:
         if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
             raise ConnectorError(
                 f"commit {version} of the Delta table {self._storage.root} updates, deletes or overwrites rows, and a "
@@ -175,7 +176,7 @@ class CommitLog:
         adds = [a["add"] for a in actions if "add" in a and a["add"].get("dataChange", True)]
         return [self._file(add, version) for add in adds]
 
-    def _changes_of(self, version: int, actions: list[dict[str, Any]], time_ms: int) -> list[TableFile]:
+    def _changes_of(self, version: int, actions: list[Action], time_ms: int) -> list[TableFile]:
         told = [action["cdc"] for action in actions if "cdc" in action]
         if told:
             return [self._file(one, version)._replace(change="cdc", time_ms=time_ms) for one in told]

@@ -19,13 +19,10 @@ fsync. It makes tables and Delta checkpoints in a folder for temporary files, fr
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import tempfile
-import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,9 +32,10 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from changelog_engine.clock import wall_ms, wall_s
+from changelog_engine.clock import wall_s
 from changelog_engine.errors import CorruptChangelogError, ForeignPathError, LostCommitError, StorageError
 from changelog_engine.storage.damaged import DELTA_ERRORS, PARQUET_ERRORS, delta_rs
+from changelog_engine.storage.delta_actions import Action, AddFile, actions_of, commit_document, parsed
 from changelog_engine.storage.delta_names import (
     CHECKPOINT_NAME,
     COMMIT_NAME,
@@ -61,8 +59,6 @@ _CHECKSUM_NAME = re.compile(rf"^{_CHECKSUM}(\d{{20}})-([0-9a-f]{{8}})$")
 _CLEANED = 10  # Delta checkpoints in an object store, from one clean-up of its old commits to the next
 COMMIT_TRIES = 20  # of one who looks again each time that another process was faster
 KEPT_S = 600.0  # how long commits stay, for writers and readers that are behind
-_ENGINE_INFO = "changelog-engine"
-CHECKSUM = "checksum"  # of a commit, among its operation's parameters
 
 
 class CommitConflictError(StorageError):
@@ -86,23 +82,6 @@ class _Content(NamedTuple):
 _READ: dict[str, tuple[list[Entry], _Content]] = {}
 _OPENED: dict[str, tuple[list[Entry], DeltaTable]] = {}  # of which only properties were asked for so far
 _MOST_READ = 16
-
-
-@dataclass(frozen=True)
-class AddFile:
-    """A data file to add.
-
-    Args:
-        path: relative to the table.
-        size: bytes.
-        modification_time: epoch milliseconds.
-        stats: Delta's statistics: numRecords, minValues, maxValues, nullCount.
-    """
-
-    path: str
-    size: int
-    modification_time: int
-    stats: dict[str, Any] = field(default_factory=dict)
 
 
 class DeltaLog:
@@ -227,7 +206,7 @@ class DeltaLog:
             StorageError: anything else. The commit may or may not be there: look.
         """
         self.check_predecessor()
-        document = _commit_document(adds, removes, metadata)
+        document = commit_document(adds, removes, metadata)
         if not self.storage.put_if_absent(commit_path(self.version + 1), document):
             raise CommitConflictError(
                 f"version {self.version + 1} of {self.storage.root} was committed by another"
@@ -601,8 +580,8 @@ class DeltaLog:
             )
         return None
 
-    def _actions_since(self, version: int) -> list[dict[str, Any]]:
-        actions: list[dict[str, Any]] = []
+    def _actions_since(self, version: int) -> list[Action]:
+        actions: list[Action] = []
         for number in range(version + 1, self.version + 1):
             try:
                 text = self.storage.read(commit_path(number)).to_pybytes()
@@ -611,7 +590,7 @@ class DeltaLog:
                     f"commit {number} of {self.storage.root} is gone: the log was cleaned up while this process stood "
                     "still. Run the job again"
                 ) from error
-            actions.extend(json.loads(line) for line in text.splitlines() if line.strip())
+            actions += parsed(text)
         return actions
 
     def _newest_version(self) -> int:
@@ -647,92 +626,8 @@ def _entries(storage: Storage) -> list[Entry]:
     return storage.list(LOG)
 
 
-def _commit_document(
-    adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any] | None
-) -> bytes:
-    now_ms = wall_ms()
-    actions: list[dict[str, Any]] = []
-    for add in adds:
-        actions.append(
-            {
-                "add": {
-                    "path": add.path,
-                    "partitionValues": {},
-                    "size": add.size,
-                    "modificationTime": add.modification_time,
-                    "dataChange": True,
-                    "stats": json.dumps(add.stats, separators=(",", ":")),
-                }
-            }
-        )
-    for path in removes:
-        actions.append({"remove": {"path": path, "deletionTimestamp": now_ms, "dataChange": True}})
-    lines = [json.dumps(action, separators=(",", ":")).encode() for action in actions]
-    said = json.dumps(metadata or {})
-    info = {
-        "commitInfo": {
-            "timestamp": now_ms,
-            "operation": "WRITE",
-            "operationParameters": {"mode": "Append", CHECKSUM: commit_checksum(lines, said)},
-            "isBlindAppend": not removes,
-            "engineInfo": _ENGINE_INFO,
-            "txnId": str(uuid.uuid4()),  # no two commits are the same bytes: a writer knows its own
-            "userMetadata": said,
-        }
-    }
-    return b"\n".join([json.dumps(info, separators=(",", ":")).encode(), *lines])
-
-
-def commit_checksum(lines: Iterable[bytes], metadata: str) -> str:
-    """CRC-32, in hexadecimal, of what a commit does: of the lines of its actions and of its ``userMetadata``.
-
-    Args:
-        lines: all but that of ``commitInfo``, in their order.
-        metadata: the ``userMetadata``.
-    """
-    found = zlib.crc32(metadata.encode())
-    for line in lines:
-        found = zlib.crc32(line, found)
-    return f"{found:08x}"
-
-
 def overtaken(root: str) -> StorageError:
     """The error of a commit to a table that was tried ``COMMIT_TRIES`` times, while others were faster each time."""
     return StorageError(
         f"could not commit to {root}: others committed {COMMIT_TRIES} times in between; try again", root
     )
-
-
-def actions_of(commit: bytes) -> list[dict[str, Any]]:
-    """What a commit does.
-
-    Args:
-        commit: the bytes of its file.
-
-    Raises:
-        ValueError: they are not what its writer wrote; the message follows the file's name.
-    """
-    lines = [line for line in commit.splitlines() if line.strip()]
-    if not lines:
-        raise ValueError("is empty")
-    try:
-        actions = [json.loads(line) for line in lines]
-        intact = _is_intact(lines, actions)
-    except ValueError as error:
-        raise ValueError(f"is not JSON ({error})") from error
-    except (AttributeError, TypeError) as error:
-        raise ValueError("does not hold actions of a Delta table") from error
-    if not intact:
-        raise ValueError("has another checksum than its actions")
-    return actions
-
-
-def _is_intact(lines: Sequence[bytes], actions: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether the actions are those that the writer took the checksum of; true for writers that took none."""
-    for action in actions:
-        info = action.get("commitInfo", {})
-        wanted = (info.get("operationParameters") or {}).get(CHECKSUM)
-        if wanted is not None:
-            others = (line for line, other in zip(lines, actions, strict=True) if other is not action)
-            return bool(wanted == commit_checksum(others, info.get("userMetadata", "")))
-    return True

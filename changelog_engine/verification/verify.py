@@ -194,13 +194,14 @@ class _Verifier:
             ("size", said["size_bytes"], size),
             ("number of rows", said["num_records"], there["numRecords"]),
         ]
-        for statistics, prefix in (
-            ("minValues", "min."),
-            ("maxValues", "max."),
-            ("nullCount", "null_count."),
+        for prefix, values in (
+            ("min.", there["minValues"]),
+            ("max.", there["maxValues"]),
+            ("null_count.", there["nullCount"]),
         ):
-            for name, value in there[statistics].items():
-                pairs.append((f"{prefix}{name}", said.get(f"{prefix}{name}"), value))
+            pairs += [
+                (f"{prefix}{name}", said.get(f"{prefix}{name}"), value) for name, value in values.items()
+            ]
         row = parse_row(path)
         time_ms = None if row is None else self._times.get((row.operation, row.checkpoint, row.attempt))
         if time_ms is not None:

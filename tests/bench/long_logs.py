@@ -15,7 +15,7 @@ from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.ledger.job_folder import find_job_folder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
-from changelog_engine.storage.delta_log import AddFile
+from changelog_engine.storage.delta_actions import AddFile
 from wide_commits import footer
 
 _AT_ONCE = 10_000  # in a commit, which the driver would make one by one

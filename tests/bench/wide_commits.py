@@ -18,7 +18,8 @@ import pyarrow.parquet as pq
 from changelog_engine.changelog.log_files import PackedPart, PartName, pack_name
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
 
 

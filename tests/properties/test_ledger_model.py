@@ -29,7 +29,7 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
-from changelog_engine.storage.delta_log import AddFile
+from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.types import Types
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at

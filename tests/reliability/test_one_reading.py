@@ -13,7 +13,7 @@ from support.readers import commits, faults, folded, readers, refusal, restored,
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.storage.delta_log import CHECKSUM
+from changelog_engine.storage.delta_actions import CHECKSUM
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate

@@ -29,7 +29,8 @@ from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
-from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.verification.verify import verify

@@ -44,7 +44,8 @@ from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.described import described_state
 from changelog_engine.ledger.job_folder import find_job_folder
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from materializer.fold import state_at
 from materializer.materialize import materialize

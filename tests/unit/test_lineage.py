@@ -22,7 +22,8 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.restore_plan import plan_restore
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage

@@ -25,7 +25,8 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage import delta_log
-from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage

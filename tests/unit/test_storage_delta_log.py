@@ -19,7 +19,8 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.driver.log_upkeep import LogUpkeep
 from changelog_engine.errors import ConnectorError, CorruptChangelogError, LostCommitError, StorageError
 from changelog_engine.storage import delta_log, delta_tables, new_table
-from changelog_engine.storage.delta_log import AddFile, CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_tables import UserTable
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.memory_disk import MemoryDisk

@@ -27,7 +27,8 @@ from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.savepoints.writer import create_savepoint
-from changelog_engine.storage.delta_log import AddFile, DeltaLog
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.verification import verify as verification
 from changelog_engine.verification.verify import Verification, verify
