@@ -18,6 +18,7 @@ import weakref
 
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
+from changelog_engine.storage.retry import FULL, explain
 
 _LOCK = ".lock"
 
@@ -31,6 +32,7 @@ class LocalFolder:
 
     Raises:
         ConfigurationError: the root cannot be used.
+        StorageError: the disk is full.
     """
 
     def __init__(self, root: str | None, name: str) -> None:
@@ -40,7 +42,9 @@ class LocalFolder:
             lock, self.path = _claim(parent, re.sub(r"[^A-Za-z0-9_-]+", "-", name)[:100])
             os.mkdir(self.path, mode=0o700)
         except OSError as error:
-            raise StorageError(f"cannot make a folder for local state in {parent}: {error}") from error
+            raise StorageError(
+                f"cannot make a folder for local state in {parent}: {error}", parent
+            ) from error
         self._removal = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def remove(self) -> None:
@@ -87,6 +91,8 @@ def _own(root: str) -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)
     except OSError as error:
+        if error.errno in FULL:  # which it will not always be
+            raise explain(error, "make a folder for local state", path, 1) from error
         raise ConfigurationError(f"{root} cannot be used for local state: {error}") from error
     if found.st_uid != os.getuid() or os.path.islink(path):
         raise ConfigurationError(

@@ -31,7 +31,7 @@ _TRANSIENT = {
     errno.ENETUNREACH,
     errno.EHOSTUNREACH,
 }
-_FULL = {errno.ENOSPC, errno.EDQUOT}
+FULL = {errno.ENOSPC, errno.EDQUOT}
 _READING = {"read", "list", "look at"}
 
 
@@ -101,7 +101,7 @@ def is_transient(error: OSError, remote: bool) -> bool:
 
 def explain(error: OSError, what: str, path: str, tries: int) -> StorageError:
     """The error as ours: what failed, why, and what to do next."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return StorageError(
             f"disk full: could not {what} {path}. Nothing that was acknowledged is lost. Free space on that file system (or "
             "raise the quota) and run the job again: it goes on from its last checkpoint",

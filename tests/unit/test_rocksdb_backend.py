@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import random
@@ -22,6 +23,7 @@ from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
 
+from changelog_engine.driver.mistakes import is_final
 from changelog_engine.errors import (
     ConfigurationError,
     DiskFullError,
@@ -364,6 +366,22 @@ def test_a_scan_that_ended_early_for_a_moment_raises_too(tmp_path: Path) -> None
     with pytest.raises(StorageError, match="an iteration ended before the last key"):
         list(store.scan(b"\0"))
     store.close()
+
+
+@pytest.mark.parametrize("call", ["makedirs", "mkdir"])
+def test_case_12_a_folder_on_a_full_disk_is_no_mistake_in_the_configuration(
+    tmp_path: Path, call: str
+) -> None:
+    """A configuration is wrong for good, and the job is not restarted."""
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        mock.patch.object(os, call, side_effect=full),
+        pytest.raises(StorageError, match=f"{tmp_path}/changelog-engine-.*") as caught,
+    ):
+        LocalFolder(str(tmp_path), "state")
+    assert not is_final(caught.value)
+    assert caught.value.path.startswith(str(tmp_path))
+    LocalFolder(str(tmp_path), "state").remove()
 
 
 CLAIM = """
