@@ -96,7 +96,7 @@ def _of_record(schema: Any, named: _Named) -> Convert:
         if type(value) is not dict and not isinstance(value, Mapping):
             raise ValueError(f"{shown(value)} is not a dict")
         if not value.keys() <= known:
-            unknown = sorted(map(str, value.keys() - known))
+            unknown = sorted([str(name) for name in value.keys() - known])
             raise ValueError(f"it has {', '.join(unknown)}, and the schema not")
         found = {_TYPE_OF_RECORD: value[_TYPE_OF_RECORD]} if _TYPE_OF_RECORD in value else {}
         for name, convert, as_it_is, has_default, default in fields:

@@ -62,7 +62,7 @@ def many_from_text(type_info: TypeInformation) -> Callable[[Sequence[str]], list
     if kind == "DOUBLE":
         return _reals
     if kind == "FLOAT":
-        return lambda texts: list(map(of_32_bits, _reals(texts)))
+        return lambda texts: [of_32_bits(number) for number in _reals(texts)]
     if kind not in _BOUNDS:
         return None
     limit = 1 << (_BOUNDS[kind] - 1)
@@ -92,7 +92,7 @@ def _numbers(texts: Sequence[str]) -> Sequence[str]:
 
 def _real(text: str) -> float:
     number = float(_number(text))
-    if math.isinf(number) and any(map(str.isdigit, text)):
+    if math.isinf(number) and any(sign.isdigit() for sign in text):
         raise ValueError(f"{text!r} is too large for 64 bits")
     return number
 
@@ -101,7 +101,7 @@ def _reals(texts: Sequence[str]) -> list[float]:
     """As `_real`, for many."""
     text = "".join(texts)
     if "_" in text or "e" in text or "E" in text or max(map(len, texts), default=0) >= _LEAST_TOO_LARGE:
-        return list(map(_real, texts))
+        return [_real(each) for each in texts]
     return list(map(float, texts))
 
 

@@ -1,6 +1,7 @@
 """Equality of elements as a job's results have it: 1, 1.0 and True are three values, and NaN is itself.
 
-Invariant: what is equal here is equal in Python or NaN; of two elements that are equal here, each class inside is the same.
+Invariant: what is equal here is equal in Python, NaN, or a dataclass all of whose fields are; of two elements that are equal
+here, each class inside is the same.
 """
 
 from __future__ import annotations
@@ -70,15 +71,10 @@ def _form_of(value: Any) -> Any:
             None if names is None else tuple(names),
             tuple([_form_of(item) for item in values_of(value)]),
         )
-    if is_dataclass(value) and not isinstance(value, type) and _has_equality(kind):
+    if is_dataclass(value) and not isinstance(value, type):
         return kind, tuple([_form_of(getattr(value, field.name)) for field in fields(value) if field.compare])
     try:
         hash(value)
     except TypeError:
         return kind, repr(value)
     return kind, value
-
-
-def _has_equality(dataclass: type) -> bool:
-    parameters: Any = getattr(dataclass, "__dataclass_params__", None)
-    return bool(parameters.eq)

@@ -410,7 +410,7 @@ class ColumnarWriter(BulkWriter):
         Raises:
             TypeMismatchError: a dict does not fit the schema of Avro, or an element the columns.
         """
-        self._gathered.extend(values if self._convert is None else map(self._fitted, values))
+        self._gathered += values if self._convert is None else [self._fitted(value) for value in values]
         if len(self._gathered) >= _GROUP_ROWS:
             self._flush()
 
