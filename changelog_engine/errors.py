@@ -42,11 +42,11 @@ class ChangelogEngineError(Exception):
 
     Attributes:
         origin: what raised it in another process; None where ``__cause__`` has it.
-        line_told: the message ends with the line of the user's function that it came from.
+        place_told: the message says which call of which operator it came from.
     """
 
     origin: Origin | None = None
-    line_told: bool = False
+    place_told: bool = False
 
 
 class RefusedByFlink(Py4JJavaError):

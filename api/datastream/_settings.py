@@ -23,10 +23,10 @@ from changelog_engine.config import (
     program_options,
 )
 from changelog_engine.config import rocksdb_options as rocksdb
-from changelog_engine.connectors import IterableSource, Source
+from changelog_engine.connectors import IterableSource
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError, NotSupportedError
 from changelog_engine.graph.files import JobFiles
-from changelog_engine.graph.nodes import JOB_OPTIONS, JobSettings, RestartKind, RestartSettings
+from changelog_engine.graph.nodes import JOB_OPTIONS, JobSettings, Node, RestartKind, RestartSettings
 from changelog_engine.state.backends import (
     HASHMAP,
     ROCKSDB,
@@ -207,7 +207,7 @@ class EnvironmentSettings:
         """The files that the job needs: those that the program added, and those that its configuration names."""
         return self.dependencies.job_files(self.get)
 
-    def job_settings(self, sources: Sequence[Source] = ()) -> JobSettings:
+    def job_settings(self, sources: Sequence[Node] = ()) -> JobSettings:
         """How a job runs that is executed now; says so when it turns checkpoints on for the changelog.
 
         Args:
@@ -262,7 +262,7 @@ class EnvironmentSettings:
             )
         return savepoint if "/" in savepoint else f"./{savepoint}"
 
-    def is_batch(self, sources: Sequence[Source]) -> bool:
+    def is_batch(self, sources: Sequence[Node]) -> bool:
         """Whether a job runs in BATCH mode.
 
         A source function is taken for one that never ends, as in Flink; only a program that says BATCH knows better.
@@ -272,11 +272,14 @@ class EnvironmentSettings:
         """
         mode = self.get(options.RUNTIME_MODE)
         if mode == "AUTOMATIC":
-            return all(each.bounded and not isinstance(each, IterableSource) for each in sources)
-        if mode == "BATCH" and not all(each.bounded for each in sources):
+            return all(
+                each.function.bounded and not isinstance(each.function, IterableSource) for each in sources
+            )
+        endless = [repr(each.label) for each in sources if not each.function.bounded]
+        if mode == "BATCH" and endless:
             raise InvalidJobError(
-                "RuntimeExecutionMode.BATCH needs sources that end, and one of this job does not: use STREAMING or "
-                "AUTOMATIC"
+                f"RuntimeExecutionMode.BATCH needs sources that end, and of this job {' and '.join(endless)} "
+                f"{'does' if len(endless) == 1 else 'do'} not: use STREAMING or AUTOMATIC"
             )
         return bool(mode == "BATCH")
 

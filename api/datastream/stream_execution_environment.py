@@ -682,7 +682,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         if job_name is not None:
             _arguments.text(job_name, "the job name")
         graph, ids = self._frozen(operators, job_name or "")
-        sources = [node.function for node in graph.nodes if node.kind is NodeKind.SOURCE]
+        sources = [node for node in graph.nodes if node.kind is NodeKind.SOURCE]
         settings = self._settings.job_settings(sources)
         graph = with_options(graph, self._settings.layers().merged(), settings.checkpoint_interval_ms)
         name = _arguments.text(name_of_job(job_name, self._settings.layers()), "the job name")

@@ -114,10 +114,14 @@ _NULLABLE = frozenset(("STRING", "BIG_INT", "BIG_DEC", "SQL_DATE", "SQL_TIME", "
 
 
 class OutputType:
-    """Checks elements against an operator's declared output type, in bulk where the type allows."""
+    """Checks elements against an operator's declared output type, in bulk where the type allows.
 
-    def __init__(self, name: str, declared: TypeInformation | None) -> None:
-        self.name = name
+    Args:
+        what: they are, for messages.
+    """
+
+    def __init__(self, what: str, declared: TypeInformation | None) -> None:
+        self.what = what
         self.declared = declared
         self.exact = declared.exact if declared is not None else None
         self.flat = declared is not None and declared.flat
@@ -155,7 +159,7 @@ class OutputType:
             return [declared.check(value) for value in values]
         except TypeMismatchError as error:
             raise TypeMismatchError(
-                f"output of operator {self.name!r}: {error}. Declare the type it has in output_type, or convert the value"
+                f"{self.what}: {error}. Declare the type it has in output_type, or convert the value"
             ) from None
 
     @staticmethod
@@ -166,6 +170,11 @@ class OutputType:
                     f"{shown(value)} is a {type(value).__name__}, which something else holds and may have changed since, "
                     f"among elements that are a {frozen.__name__}. Give a copy"
                 )
+
+
+def side_output_text(tag: str, operator: str) -> str:
+    """What messages call a side output."""
+    return f"side output {tag!r} of operator {operator!r}"
 
 
 def _counts(values: list[Any]) -> list[int]:
@@ -196,7 +205,7 @@ class Operator:
         self.receivers: list[Receiver] = []
         self.side_outputs: dict[str, list[Receiver]] = {}  # by tag id
         self._listeners: list[Receiver] = []  # all of them
-        self.output_type = OutputType(name, output)
+        self.output_type = OutputType(f"output of operator {name!r}", output)
         self.current_watermark = MIN_WATERMARK
         # Elements can be changed, and objects are not reused.
         self.copies = output is None or not (output.immutable and output.firm)

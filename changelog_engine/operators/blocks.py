@@ -79,13 +79,17 @@ class Block(NamedTuple):
     idle: bool
 
 
-def encode_block(block: Block) -> bytes:
-    """A block as bytes."""
+def encode_block(block: Block, way: str = "") -> bytes:
+    """A block as bytes.
+
+    Args:
+        way: see Exchange.
+    """
     keys, times, values = block.keys, block.times, block.values
     packed = _packed(keys)
     # What is there twice is pickled once, and is one object again when it is read.
     columns = packed, _packed(times), packed if values is keys else _packed(values)
-    return _dump(("block", block.edge, block.channel, *columns, *block[5:]))
+    return _dump(("block", block.edge, block.channel, *columns, *block[5:]), way)
 
 
 def encode_report(report: EpochReport) -> bytes:
@@ -93,7 +97,7 @@ def encode_report(report: EpochReport) -> bytes:
     return _dump(("report", report))
 
 
-def _dump(fields: tuple[Any, ...]) -> bytes:
+def _dump(fields: tuple[Any, ...], way: str = "") -> bytes:
     try:
         return pickle.dumps(fields, 5)
     except Exception:  # classes of the user's main module are not in the worker's: they travel by value
@@ -101,8 +105,8 @@ def _dump(fields: tuple[Any, ...]) -> bytes:
             return by_value.dumps(fields, 5)
         except Exception as error:
             raise NotSerializableError(
-                f"an element cannot be moved to another task: {type(error).__name__}: {error}. Elements must be picklable: "
-                "numbers, text, tuples, Rows, or objects of such"
+                f"an element{way} cannot be moved to another task: {type(error).__name__}: {error}. Elements must be "
+                "picklable: numbers, text, tuples, Rows, or objects of such"
             ) from error
 
 

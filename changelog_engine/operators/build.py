@@ -15,7 +15,7 @@ from changelog_engine.connectors.sinks import CollectSink, PrintSink
 from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import TWO_INPUTS, JobSettings, Node, NodeKind, StateSpec
-from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.graph.plan import Edge, JobPlan, Stage
 from changelog_engine.operators import keyed, stateless
 from changelog_engine.operators.async_io import AsyncOperator
 from changelog_engine.operators.base import UNCHECKED, Operator, Receiver, Union
@@ -130,6 +130,7 @@ class StageBuilder:
                 plan.stages[edge.to_stage].max_parallelism,
                 None if edge.route is None else self.functions[edge.route.id],
                 stage.parallelism,
+                self._way(edge),
             )
             for edge in stage.outputs
         ]
@@ -167,6 +168,10 @@ class StageBuilder:
             periodic=self.settings.periodic_watermarks and not self.settings.batch,
             copies=not self.settings.object_reuse,
         )
+
+    def _way(self, edge: Edge) -> str:
+        ends = " and ".join([repr(self.nodes[node].label) for node in edge.to_nodes])
+        return f" from {self.nodes[edge.from_node].label!r} to {ends}"
 
     def _chained_inputs(self, operators: dict[int, Operator]) -> dict[int, list[Receiver]]:
         """What to push to, for each chained input of each operator."""
@@ -220,7 +225,8 @@ class StageBuilder:
         if node.kind is NodeKind.SINK:
             return self._sink(node, function)
         if node.kind is NodeKind.SIDE_OUTPUT:
-            return stateless.SideOutputOperator(node.label, node.output_type)
+            producer = self.nodes[node.inputs[0]].label
+            return stateless.SideOutputOperator(producer, self.functions[node.id], node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
             timestamps = stateless.TimestampsOperator(node.label, node.output_type, function)
             if self._has_its_type(node):

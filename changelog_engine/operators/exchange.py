@@ -31,6 +31,7 @@ class Exchange:
         max_parallelism: of the receiving stage.
         function: value -> key for a HASH edge; the PartitionSpec of one that a PARTITION node asked for.
         senders: parallelism of the sending stage.
+        way: from which operator to which, for messages, as " from 'a' to 'b'".
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Exchange:
         max_parallelism: int,
         function: Any = None,
         senders: int = 1,
+        way: str = "",
     ) -> None:
         self.edge = edge
         self.channel = channel
@@ -54,6 +56,7 @@ class Exchange:
         ]
         self._keys: KeyCodec | None = None
         self._function = function
+        self._way = way
         self.typed = True
         self.as_given = False
         # HASH and CUSTOM call users' code.
@@ -119,7 +122,8 @@ class Exchange:
             if pieces:
                 if not (same and encoded):
                     keys, times, values = _join_pieces(pieces)
-                    encoded = encode_block(Block(self.edge.id, self.channel, keys, times, values, *status))
+                    block = Block(self.edge.id, self.channel, keys, times, values, *status)
+                    encoded = encode_block(block, self._way)
                 blocks.append((target, encoded))
             elif status != self._sent_watermark:
                 nothing = nothing or encode_block(Block(self.edge.id, self.channel, None, None, [], *status))
@@ -140,11 +144,13 @@ class Exchange:
         identities, key_column = keys, column_of(keys)
         if not _stand_for_themselves(key_column, codec):
             try:
-                identities = codec.identities(keys, f"key of {key_by.name!r}")
+                identities = codec.identities(keys, f"key of {key_by.name!r}{self._way}")
             except ChangelogEngineError:
                 raise
             except Exception as error:
-                raise InvalidJobError(f"a key of {key_by.name!r} cannot be used: {error}") from error
+                raise InvalidJobError(
+                    f"a key of {key_by.name!r}{self._way} cannot be used: {error}"
+                ) from error
             if identities is not keys:
                 key_column = column_of(identities)
         # Elements that are their own keys are one column.
@@ -206,8 +212,8 @@ class Exchange:
         for value, target in zip(values, targets, strict=True):
             if type(target) is not int or not 0 <= target < count:
                 raise InvalidJobError(
-                    f"the partitioner of {name!r} gave {target!r} for the element {shown(value)}: it must give an "
-                    f"int from 0 to {count - 1}, as there are {count} partitions"
+                    f"the partitioner of {name!r}{self._way} gave {target!r} for the element {shown(value)}: it must give "
+                    f"an int from 0 to {count - 1}, as there are {count} partitions"
                 )
         self._split(np.asarray(targets, np.int64), values, times)
 

@@ -44,27 +44,27 @@ def user_failure(
         A UserFunctionError with the user's traceback.
 
     Raises:
-        ChangelogEngineError: one of the engine's own goes on, with the line of the function that it came from; raised
-            from itself, it would be its own cause.
+        ChangelogEngineError: one of the engine's own goes on, with the operator, and the line of the function that it came
+            from; raised from itself, it would be its own cause.
         KeyboardInterrupt: somebody pressed Ctrl-C while the function ran.
     """
     if isinstance(error, NoCurrentKeyError) and error.operator is None:
         return NoCurrentKeyError(operator, call)
-    if isinstance(error, ChangelogEngineError):
-        _add_line(error, operator, call)
-        raise error
-    if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
-        raise error
     shown_key = None if key is NOTHING else shown(key)
     shown_element = None if element is NOTHING else shown(element)
     where = "" if shown_key is None else f", key {shown_key}"
     if shown_element is not None:
         where += f", element {shown_element}"
+    if isinstance(error, ChangelogEngineError):
+        _add_place(error, f"{call} of operator {operator!r}", where)
+        raise error
+    if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
+        raise error
     lines = user_traceback(error)
     failure = UserFunctionError(
         f"{call} of operator {operator!r}{where} raised {type(error).__name__}: {_text(error)}\n{lines}"
     )
-    failure.traceback = lines
+    failure.traceback, failure.place_told = lines, True
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
     return failure
 
@@ -85,25 +85,26 @@ def unfinished_change(operator: str, state: str, error: BaseException) -> UserFu
         "fails. Where a signal handler raises, as for a time limit, have it set a flag instead, or call no state in its "
         f"reach: {_text(error)}\n{lines}"
     )
-    failure.traceback, failure.operator = lines, operator
+    failure.traceback, failure.operator, failure.place_told = lines, operator, True
     failure.__cause__ = error
     return failure
 
 
-def _add_line(error: ChangelogEngineError, operator: str, call: str) -> None:
-    """Say once which line of a function of the user's asked for what is refused."""
+def _add_place(error: ChangelogEngineError, call: str, where: str) -> None:
+    """Say once what of which operator was under way: the line of a function of the user's, else the key and the element."""
+    if error.place_told or error.args[:1] != (str(error),):
+        return
+    error.place_told = True
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if not is_ours(frame.filename) and f"{os.sep}site-packages{os.sep}" not in frame.filename
     ]
-    if error.line_told or not frames or error.args[:1] != (str(error),):
-        return
-    error.line_told = True
-    last = frames[-1]
-    code = f": {last.line}" if last.line else ""
-    place = f"{call} of operator {operator!r}, {last.filename}, line {last.lineno}{code}"
-    error.args = (f"{error}\n  in {place}", *error.args[1:])
+    if frames:
+        last = frames[-1]
+        code = f": {last.line}" if last.line else ""
+        where = f", {last.filename}, line {last.lineno}{code}"
+    error.args = (f"{error}\n  in {call}{where}", *error.args[1:])
 
 
 def element_at(values: Sequence[Any], rest: Iterator[Any]) -> Any:
@@ -169,6 +170,15 @@ def user_call(error: BaseException) -> str | None:
         if not is_ours(frame.f_code.co_filename):
             return frame.f_code.co_name
     return None
+
+
+def engine_call(error: BaseException, name: str) -> str | None:
+    """The name of a function of the engine's, where the error came out of it."""
+    return (
+        name
+        if any(frame.f_code.co_name == name for frame, _ in traceback.walk_tb(error.__traceback__))
+        else None
+    )
 
 
 def _text(error: BaseException) -> str:

@@ -10,7 +10,14 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
-from changelog_engine.operators.base import UNCHECKED, Operator, call_hook, results_of
+from changelog_engine.operators.base import (
+    UNCHECKED,
+    Operator,
+    OutputType,
+    call_hook,
+    results_of,
+    side_output_text,
+)
 from changelog_engine.operators.context import ElementContext, milliseconds
 from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.types import TypeInformation
@@ -346,11 +353,16 @@ def merged_times(states: Sequence[Any]) -> Any:
 
 
 class SideOutputOperator(Operator):
-    """Takes the elements of a tag from its producer and checks them against the tag's type."""
+    """Takes the elements of a tag from its producer and checks them against the tag's type.
 
-    def __init__(self, name: str, output: TypeInformation | None) -> None:
-        super().__init__(name, output)
-        self._tag_type = self.output_type
+    Args:
+        producer: its name, for messages.
+        tag: id of the tag.
+    """
+
+    def __init__(self, producer: str, tag: str, output: TypeInformation | None) -> None:
+        super().__init__(producer, output)
+        self._tag_type = OutputType(side_output_text(tag, producer), output)
         self.output_type = UNCHECKED  # they have it from here on
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:

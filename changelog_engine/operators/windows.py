@@ -21,7 +21,7 @@ from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.base import call_hook, results_of
 from changelog_engine.operators.context import KeyedTimerService
-from changelog_engine.operators.failures import NOTHING, user_call
+from changelog_engine.operators.failures import NOTHING, engine_call, user_call
 from changelog_engine.operators.keyed import KeyedParts, TimerOperator
 from changelog_engine.operators.windows_context import (
     AssignerContext,
@@ -42,8 +42,9 @@ from changelog_engine.windowing.trigger import TriggerResult
 EMIT_AT = 16_384
 _ELEMENT_CALLS = {StateKind.REDUCING: "reduce", StateKind.AGGREGATING: "add", StateKind.LIST: "on_element"}
 _WITH_CONTEXT = (Firing.PROCESS, Firing.PROCESS_ALL)
+_ASSIGN = "assign_windows"
 _CALLS = frozenset(
-    ("assign_windows", "merge_windows", "max_timestamp", "create_accumulator", "add", "get_result", "merge")
+    (_ASSIGN, "merge_windows", "max_timestamp", "create_accumulator", "add", "get_result", "merge")
 )
 _CALLS |= {
     "on_element",
@@ -137,8 +138,8 @@ class WindowOperator(TimerOperator):
             self.place.leave()
 
     def failure(self, error: BaseException, call: str, element: Any = NOTHING) -> ChangelogEngineError:
-        # Assigner, trigger and function take turns: the traceback knows whose it was.
-        called = user_call(error)
+        # Assigner, trigger and function take turns: the traceback knows whose it was. Ours refuse elements, too.
+        called = user_call(error) or engine_call(error, _ASSIGN)
         return super().failure(error, called if called in _CALLS else call, element)
 
     def late(self, value: Any, time: int) -> None:

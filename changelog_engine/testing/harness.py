@@ -25,7 +25,7 @@ from changelog_engine.graph.nodes import (
 )
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.graph.tags import OutputTag
-from changelog_engine.operators.base import UNCHECKED, OutputType
+from changelog_engine.operators.base import UNCHECKED, OutputType, side_output_text
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.messages import EpochKind, EpochOrder
@@ -130,7 +130,9 @@ class OperatorHarness:
         self._output = _Collector()
         self._aside = _SideOutputs(
             {
-                str(node.function): OutputType(node.name, node.output_type)
+                str(node.function): OutputType(
+                    side_output_text(str(node.function), wanted.label), node.output_type
+                )
                 for node in graph.nodes
                 if node.kind is NodeKind.SIDE_OUTPUT and wanted.id in node.inputs
             }

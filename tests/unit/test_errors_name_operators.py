@@ -1,0 +1,92 @@
+"""What the engine refuses outside of a function of the user's names the operator, as far as it is known key and element."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from api.common import Time, Types, WatermarkStrategy
+from api.datastream import OutputTag, ProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from api.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
+from changelog_engine.connectors import IterableSource
+from changelog_engine.errors import InvalidJobError, JobExecutionError, UserFunctionError
+from changelog_engine.operators.failures import user_failure
+from changelog_engine.testing import without_spark
+
+LATE = OutputTag("late", Types.STRING())
+
+
+class Aside(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield LATE, 5
+
+
+def windowed(windows: Any) -> Callable[[Any], Any]:
+    return lambda stream: stream.key_by(lambda value: value, Types.LONG()).window(windows).reduce(max)
+
+
+def aside(stream: Any) -> Any:
+    result = stream.process(Aside(), Types.LONG())
+    result.get_side_output(LATE).print()
+    return result
+
+
+UNTIMED = "needs timestamps.*\n  in assign_windows of operator 'step', key 3, element 3$"
+REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "tumbling": (windowed(TumblingEventTimeWindows.of(Time.seconds(1))), UNTIMED),
+    "sliding": (windowed(SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))), UNTIMED),
+    "sessions": (windowed(EventTimeSessionWindows.with_gap(Time.seconds(1))), UNTIMED),
+    "not picklable": (
+        lambda stream: stream.map(lambda _: threading.Lock()).name("locks").rebalance().map(str),
+        "an element from 'locks' to 'step' cannot be moved to another task",
+    ),
+    "key": (
+        lambda stream: stream.key_by(lambda value: [value], Types.STRING()).map(str),
+        r"key of 'KeyBy' from 'numbers' to 'step' is declared STRING but got \[3\]",
+    ),
+    "partition": (
+        lambda stream: stream.partition_custom(lambda key, count: count, lambda value: value).map(str),
+        "partitioner of 'PartitionCustom' from 'numbers' to 'step' gave 1",
+    ),
+    "side output": (aside, "side output 'late' of operator 'step': value is declared STRING but got 5"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_operator_is_named(name: str) -> None:
+    build, says = REFUSED[name]
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    build(env.from_collection([3], Types.LONG()).name("numbers")).name("step").print()
+    with without_spark(), pytest.raises(JobExecutionError, match=says):
+        env.execute("refused")
+
+
+def test_a_batch_job_s_endless_sources_are_named() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    unending = IterableSource(list)
+    unending.bounded = False
+    endless = env.from_source(unending, WatermarkStrategy.no_watermarks(), "orders")
+    endless.union(env.from_collection([1])).print()
+    with pytest.raises(InvalidJobError, match="and of this job 'orders' does not: use STREAMING"):
+        env.execute("endless")
+
+
+def test_what_failed_downstream_is_not_laid_to_the_operator_before() -> None:
+    """An operator that gives much while its timers fire gives it from within its own call."""
+    try:
+        try:
+            1 / 0  # noqa: B018
+        except ZeroDivisionError as error:
+            raise user_failure(error, "behind", "map", element=1) from error
+    except UserFunctionError as failure:
+        said = str(failure)
+        with pytest.raises(UserFunctionError) as passed:
+            user_failure(failure, "before", "on_timer")
+    assert str(passed.value) == said
+    assert "'before'" not in said
+    assert (passed.value.operator, passed.value.call) == ("behind", "map")
