@@ -37,7 +37,11 @@ def checkpoints(path: str, last: int | None) -> Answer:
     ]
     return Answer(
         documents,
-        [Sheet(_COLUMNS, [_cells(row) for row in found.values()], right=7)],
+        [
+            Sheet(
+                _COLUMNS, [_cells(row) for row in found.values()], right=7, spare=("parts", "bytes", "parent")
+            )
+        ],
         notes=notes,
         status=int(bool(faults)),
     )

@@ -30,6 +30,14 @@ def table_of(*names: str, right: int = 0, widths: Sequence[int] = ()) -> Table:
     return table
 
 
+def records() -> Table:
+    """An empty table of records, one field a line: its name, and what it is."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 1), pad_edge=True)
+    for _ in range(2):
+        table.add_column(overflow="fold")
+    return table
+
+
 def width_of(name: str, cells: Iterable[str]) -> int:
     """How wide a column must be so that no word of it is torn, up to a limit.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 
 import click
 
 import changelog_engine
+from changelog_engine.nearest import did_you_mean
 
 _OWN = Path(changelog_engine.__file__).parent
 # In a wheel the pages lie in the package, in a checkout beside it.
@@ -40,16 +40,17 @@ def help(page: str | None, words: str | None) -> None:
         return
     name = page.removeprefix("docs/").removesuffix(".md")
     if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        meant = f"; did you mean {close[0]}?" if close else ""
+        meant = did_you_mean(name, known)
         raise click.ClickException(
-            f"there is no page {name!r}{meant} `changelog-engine help` lists all of them"
+            f"there is no page {name!r}{meant or '.'} `changelog-engine help` lists all of them"
         )
     text = known[name].read_text(encoding="utf-8")
     if words is not None:
         text = _sections(text, words)
         if not text:
-            raise click.ClickException(f"no heading of the page {name} has {words!r}")
+            raise click.ClickException(
+                f"no heading of the page {name} has {words!r}. `changelog-engine help {name}` prints all of it"
+            )
     click.echo(text, nl=False)
 
 

@@ -15,6 +15,7 @@ import click
 from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
+from changelog_engine.nearest import did_you_mean
 
 
 class _Listed(NamedTuple):
@@ -83,6 +84,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         place = _PLACES.get(cmd_name)
         if place is None:
+            if not ctx.resilient_parsing and (meant := did_you_mean(cmd_name, _PLACES)):
+                raise click.UsageError(f"No such command {cmd_name!r}{meant}", ctx)
             return None
         module = import_module(f"changelog_engine.cli.{place}")
         found: click.Command = getattr(module, cmd_name.replace("-", "_"))

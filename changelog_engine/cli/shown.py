@@ -16,15 +16,17 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import click
+from rich.table import Table
 from rich.text import Text
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.console import console, table_of, width_of
+from changelog_engine.cli.console import console, records, table_of, width_of
 from changelog_engine.display import printable
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
 from changelog_engine.readable import iso, size_text
 
+_FEW_COLUMNS = 2  # of a table that is as good as records
 _CUT = 300  # characters of a value in a table; JSON and CSV have all of it
 
 
@@ -53,11 +55,13 @@ class Sheet(NamedTuple):
         columns: their names.
         rows: cells: text, numbers, None, or one of the above.
         right: how many of the first columns are aligned right.
+        spare: columns that a terminal too narrow for all goes without, the first of them first.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     right: int = 0
+    spare: Sequence[str] = ()
 
 
 class Answer(NamedTuple):
@@ -132,22 +136,52 @@ def _print(answer: Answer) -> None:
     screen = console()
     for line in answer.head:
         click.echo(printable(line))
+    spared: list[str] = []
     for sheet in answer.sheets:
         if sheet.rows:
-            rows = [[printable(_shown(cell)) for cell in row] for row in sheet.rows]
-            widths = [width_of(name, cells) for name, *cells in zip(sheet.columns, *rows, strict=True)]
-            fits = sum(widths) + 3 * len(widths) <= screen.width  # with what stands between columns
-            table = table_of(*sheet.columns, right=sheet.right, widths=widths if fits else ())
-            for row in rows:
-                table.add_row(*[Text(text) for text in row])
+            table, without = _table(sheet, screen.width)
+            spared += without
             if screen.is_terminal:
                 screen.print(table)
                 continue
             with screen.capture() as captured:
                 screen.print(table)
             click.echo("\n".join([line.rstrip() for line in captured.get().splitlines()]))
+    if spared:
+        click.echo(f"too narrow for {', '.join(spared)}: a wider terminal, --csv and --json show them")
     for line in answer.notes:
         click.echo(printable(line))
+
+
+def _table(sheet: Sheet, width: int) -> tuple[Table, list[str]]:
+    """A sheet as a table in which no word is torn, and the columns it goes without; as records where no table has room."""
+    columns = [
+        [name, *cells]
+        for name, *cells in zip(
+            sheet.columns, *([printable(_shown(cell)) for cell in row] for row in sheet.rows), strict=True
+        )
+    ]
+    right, spare, spared = sheet.right, iter(sheet.spare), []
+    while True:
+        widths = [width_of(name, cells) for name, *cells in columns]
+        if sum(widths) + 3 * len(widths) <= width:  # with what stands between columns
+            break
+        if (name := next(spare, None)) is None:
+            widths = []
+            break
+        place = [each[0] for each in columns].index(name)
+        right -= place < right
+        del columns[place]
+        spared.append(name)
+    names = [each[0] for each in columns]
+    rows = [*zip(*(each[1:] for each in columns), strict=True)]
+    if widths or len(names) <= _FEW_COLUMNS:
+        table = table_of(*names, right=right, widths=widths)
+    else:
+        table, rows = records(), [pair for row in rows for pair in [*zip(names, row, strict=True), ("", "")]]
+    for row in rows:
+        table.add_row(*[Text(text) for text in row])
+    return table, spared
 
 
 def _shown(cell: Any) -> str:

@@ -10,7 +10,14 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import PATH, most_option
 from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.inspection.jobs import FailedAttempt, JobStatus, job_status, list_jobs, metrics_of
+from changelog_engine.inspection.jobs import (
+    FailedAttempt,
+    JobStatus,
+    Upkeep,
+    job_status,
+    list_jobs,
+    metrics_of,
+)
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.lineage import RestoreDecision
@@ -41,9 +48,8 @@ def jobs(base: str) -> Answer:
         for job in found
     ]
     notes = [f"{job.name}: {job.fault}" for job in found if job.fault]
-    return Answer(
-        found, [Sheet(columns, rows, right=4)], notes=notes if found else ["no jobs"], status=bool(notes)
-    )
+    sheet = Sheet(columns, rows, right=4, spare=("attempts", "checkpoints", "size", "newest", "time (UTC)"))
+    return Answer(found, [sheet], notes=notes if found else ["no jobs"], status=bool(notes))
 
 
 @click.command()
@@ -119,7 +125,12 @@ def metrics(path: str, last: int) -> Answer:
         )
         for f in figures
     ]
-    sheets = [Sheet(columns, rows, right=8), *_epochs(figures), *(_details(extras[-1]) if extras else ())]
+    spare = ("parts", "commit ms", "bytes", "rows/s")
+    sheets = [
+        Sheet(columns, rows, right=8, spare=spare),
+        *_epochs(figures),
+        *(_details(extras[-1]) if extras else ()),
+    ]
     lost = [{"id": each, "unreadable": str(error)} for each, error in sorted(faults.items())]
     notes = left_out(faults) if ids else ["no checkpoint yet"]
     return Answer([*figures, *lost], sheets, notes=notes, status=int(bool(faults)))
@@ -247,7 +258,7 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
         ("snapshots", _snapshots(found)),
         (
             "a restore reads",
-            "cannot be told" if upkeep.log_rows is None else f"{upkeep.log_rows:,} mutations after it",
+            _read(upkeep),
         ),
         ("kept", _kept(upkeep.retention)),
     ]
@@ -269,6 +280,12 @@ def _snapshots(found: JobStatus) -> str:
         return f"none that the newest checkpoint can use{now}"
     of = f"the newest of checkpoint {upkeep.snapshot} ({_iso(upkeep.snapshot_time_ms)} UTC)"
     return f"{upkeep.snapshots:,}, {of}; {counted(found.snapshot_files, 'file')}, {size_text(found.snapshot_bytes)}{now}"
+
+
+def _read(upkeep: Upkeep) -> str:
+    if upkeep.log_rows is None:
+        return "cannot be told"
+    return f"{counted(upkeep.log_rows, 'mutation')}{', all of the log' if upkeep.snapshot is None else ' after it'}"
 
 
 def _kept(retention: Any) -> str:

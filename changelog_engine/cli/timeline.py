@@ -78,7 +78,8 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
         "unreadable": unreadable,
     }
     notes = [*notes, *unreadable] or ([] if rows else ["no checkpoint yet"])
-    return Answer(document, [Sheet(columns, shown)], notes=notes, status=int(bool(unreadable)))
+    sheet = Sheet(columns, shown, spare=("size", "rows", "ms", "attempt", "time (UTC)"))
+    return Answer(document, [sheet], notes=notes, status=int(bool(unreadable)))
 
 
 def _lanes(attempts: Sequence[AttemptRow]) -> dict[int, int]:

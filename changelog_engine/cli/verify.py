@@ -15,6 +15,7 @@ from changelog_engine.errors import (
     FormatVersionError,
 )
 from changelog_engine.ledger.job_path import open_job
+from changelog_engine.readable import counted
 from changelog_engine.savepoints.folder import MARKER, open_savepoint
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
@@ -95,16 +96,16 @@ def _repair(folder: Storage, yes: bool) -> int:
 
 def _report(found: Verification) -> None:
     click.echo(
-        f"{found.checkpoints:,} checkpoints, {found.attempts:,} attempts, {found.snapshots:,} snapshots, "
-        f"{found.compared:,} of them compared with the log; {found.files:,} parts with {found.rows:,} rows, "
-        f"{found.bytes:,} bytes"
+        f"{counted(found.checkpoints, 'checkpoint')}, {counted(found.attempts, 'attempt')}, "
+        f"{counted(found.snapshots, 'snapshot')}, {found.compared:,} of them compared with the log; "
+        f"{counted(found.files, 'part')} with {counted(found.rows, 'row')}, {counted(found.bytes, 'byte')}"
     )
     click.echo(f"can be restored: {_ranges(found.restorable)}")
     if found.lost:
         click.echo(f"cannot be restored: {_ranges(found.lost)}")
     for fault in found.faults:
         click.echo(printable(f"WRONG {fault.file}: {fault.what}"))
-    click.echo("nothing is wrong" if not found.faults else f"{len(found.faults):,} faults")
+    click.echo("nothing is wrong" if not found.faults else counted(len(found.faults), "fault"))
 
 
 def _ranges(ids: Sequence[int]) -> str:

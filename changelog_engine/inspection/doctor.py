@@ -21,7 +21,7 @@ from changelog_engine.config.paths import local_path
 from changelog_engine.errors import ChangelogEngineError, EnvironmentNotReadyError
 from changelog_engine.inspection.jobs import list_jobs
 from changelog_engine.java import check_java, find_java
-from changelog_engine.readable import size_text
+from changelog_engine.readable import counted, size_text
 from changelog_engine.state import handles_in_c
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import row_loops
@@ -251,13 +251,19 @@ def _listed(base: str) -> list[Check]:
     except ChangelogEngineError as error:
         return [Check("base path", WRONG, str(error), _reach(base))]
     damaged = [job for job in found if job.fault]
-    checks = [Check("base path", OK, f"{base} can be listed: {len(found)} jobs and savepoints")]
+    checks = [
+        Check(
+            "base path", OK, f"{base} can be listed, {counted(len(found), 'folder')} of jobs and savepoints"
+        )
+    ]
     return checks + [
         Check(
             f"job {job.name}",
             WRONG,
             job.fault or "",
-            f"changelog-engine verify {job.path} says more, --repair mends",
+            f"changelog-engine verify {job.path} says more, --repair mends"
+            if job.state == "damaged"
+            else None,
         )
         for job in damaged
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.small_state import INPUTS
-from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
 from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.timeline import KILLED, end_of
@@ -19,7 +19,7 @@ from changelog_engine.ledger.attempt_notes import (
     read_notes,
 )
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
-from changelog_engine.ledger.job_path import beside, open_job
+from changelog_engine.ledger.job_path import beside, open_job, refuse_file
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage, RestoreDecision
 from changelog_engine.ledger.ownership import Driver, driver_of
@@ -48,12 +48,12 @@ class JobSummary:
         kind: job or savepoint.
         state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise, and on
             an object store or another machine it may run), ended (killed or failed: nothing was noted; there, it may run as
-            well), empty (nothing ran in it yet), damaged.
+            well), empty (nothing ran in it yet), damaged, unreadable (no right to read it, or somebody else's table).
         attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
         time_ms: when that was.
         bytes: of the files that its tables list.
-        fault: what is wrong with a damaged one.
+        fault: what is wrong with a damaged or unreadable one.
     """
 
     name: str
@@ -177,18 +177,26 @@ def list_jobs(base: str) -> list[JobSummary]:
 
     Raises:
         StorageError: there is no such folder, or it is a job's own; the error suggests the closest match.
+        ForeignPathError: it is a Delta table of somebody else.
     """
     storage = open_storage(base)
+    refuse_file(storage)
     if not storage.exists():
         raise StorageError(f"{storage.root}: no such folder{beside(storage)}")
     if DeltaLog.exists(storage) or DeltaLog.exists(storage.child(CHANGELOG)):
-        raise StorageError(f"{storage.root} is a job's own folder: name the one above it, the base path")
+        own = open_job(base).storage.root
+        above = own.rpartition("/")[0]
+        raise StorageError(f"{storage.root} is a job's own folder: name the base path, {above}")
     found = []
     for entry in storage.list():
         if entry.is_folder and not entry.name.startswith((".", "_")):
             folder = storage.child(entry.name)
-            if DeltaLog.exists(folder.child(CHANGELOG)):
-                found.append(_listed(folder))
+            try:
+                there = DeltaLog.exists(folder.child(CHANGELOG))
+            except ChangelogEngineError as error:
+                found.append(_not_read(folder, error))
+            else:
+                found += [_listed(folder)] if there else []
     return found
 
 
@@ -271,7 +279,6 @@ def metrics_of(checkpoint: Checkpoint) -> dict[str, Any]:
 
 
 def _listed(folder: Storage) -> JobSummary:
-    name = folder.root.rpartition("/")[2]
     try:
         job = open_job(folder.root)
         ledger = Ledger(job.open_changelog())
@@ -279,7 +286,12 @@ def _listed(folder: Storage) -> JobSummary:
         note = read_notes(job.changelog, [last]).get(last)
         return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver_of(job), note)
     except ChangelogEngineError as error:
-        return JobSummary(name, folder.root, "job", "damaged", fault=str(error))
+        return _not_read(folder, error)
+
+
+def _not_read(folder: Storage, error: ChangelogEngineError) -> JobSummary:
+    state = "damaged" if isinstance(error, CorruptChangelogError) else "unreadable"
+    return JobSummary(folder.root.rpartition("/")[2], folder.root, "job", state, fault=str(error))
 
 
 def _summary(

@@ -13,6 +13,9 @@ from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
+NAME_A_JOB = "Name a job's folder, <base path>/<job>; `changelog-engine jobs BASE` lists those of a base path"
+_DEPTH = 3  # of the files in a job's folder
+
 
 def open_changelog(path: str) -> DeltaLog:
     """The changelog table of a job.
@@ -26,14 +29,15 @@ def open_changelog(path: str) -> DeltaLog:
         FormatVersionError: a newer engine wrote it.
     """
     given = open_storage(path)
+    refuse_file(given)
     found = next((table for table in (given, given.child(CHANGELOG)) if DeltaLog.exists(table)), None)
     if found is None:
-        raise StorageError(f"there is no changelog in {given.root}{_jobs_in(given)}")
+        raise StorageError(f"there is no changelog in {given.root}{_instead_of(given)}")
     log = DeltaLog(found)
     written = log.properties().get(FORMAT_PROPERTY)
     if written is None:
         raise ForeignPathError(
-            f"{found.root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}"
+            f"{found.root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}. {NAME_A_JOB}"
         )
     check_format(written, found.root)
     return log
@@ -54,14 +58,41 @@ def open_job(path: str) -> JobFolder:
     return JobFolder(log.properties().get(JOB_PROPERTY, slug), slug, open_storage(root))
 
 
+def refuse_file(given: Storage) -> None:
+    """Refuse a path that is a file's; in object stores nothing is one.
+
+    Raises:
+        StorageError: it is one; says what to name instead.
+    """
+    if given.local is not None and given.is_file():
+        raise StorageError(f"{given.root} is a file{_job_above(given) or f'. {NAME_A_JOB}'}", given.root)
+
+
+def _instead_of(given: Storage) -> str:
+    """What to name instead of a folder that has no changelog."""
+    if not given.exists():
+        return f": no such folder{_job_above(given) or beside(given)}"
+    return _jobs_in(given) or _job_above(given) or f". {NAME_A_JOB}"
+
+
+def _job_above(given: Storage) -> str:
+    """A hint when the path is that of a part of a job."""
+    folder = given.local
+    for _ in range(_DEPTH):
+        folder = None if folder is None else folder.rpartition("/")[0] or None
+        if folder is not None and DeltaLog.exists(open_storage(folder).child(CHANGELOG)):
+            return f"; it lies in the folder of a job: name that, {folder}"
+    return ""
+
+
 def _jobs_in(base: Storage) -> str:
     """A hint when the path is a base path: which jobs lie in it."""
-    if not base.exists():
-        return f": no such folder{beside(base)}"
     folders = [
         entry.name for entry in base.list() if entry.is_folder and not entry.name.startswith((".", "_"))
     ]
     jobs = [name for name in folders if DeltaLog.exists(base.child(f"{name}/{CHANGELOG}"))]
+    if len(jobs) == 1:
+        return f"; it holds the job {jobs[0]}: name its folder, {base.join(jobs[0])}"
     return f"; it holds the jobs {', '.join(jobs)}: name one of their folders" if jobs else ""
 
 

@@ -35,9 +35,10 @@ from api.common.time import Time
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.cli import completion, main
+from changelog_engine.cli.shown import Answer, Sheet, _print
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import RestoreError, StorageError
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.inspection import doctor
 from changelog_engine.inspection.differences import differences
@@ -46,11 +47,13 @@ from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.points import open_ledger, open_point
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.inspection.values import as_json, key_identities
-from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.job_path import NAME_A_JOB, open_job
 from changelog_engine.ledger.points import FORMS, checkpoint_at, time_of
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.state.handles_in_c import CALLS
+from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.protocol import Entry
 from changelog_engine.types import RowTypeInfo
 from changelog_engine.types.row import Row
 from changelog_engine.types.row_loops import LOOPS
@@ -102,21 +105,53 @@ def test_each_answer_has_three_forms_and_no_form_changes_anything(
     assert {str(path): path.stat().st_mtime_ns for path in job.parent.rglob("*")} == before
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_tables_in_a_narrow_place_lose_and_tear_nothing(
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_tables_in_a_narrow_place_tear_nothing_and_say_what_they_leave_out(
     job: Path, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def characters(question: tuple[str, ...]) -> Counter[str]:
-        return Counter(re.sub(r"[\s─]", "", asked(job, question).output))
+    def words_of(question: tuple[str, ...]) -> dict[str, Counter[str]]:
+        """The words of each column that no place tears."""
+        names, *rows = csv.reader(io.StringIO(asked(job, question, "--csv").output))
+        words = zip(names, *([cell.split() for cell in row] for row in rows), strict=True)
+        return {
+            name: Counter(word for cell in of for word in cell if len(word) <= 14 and word.isalpha())
+            for name, *of in words
+        }
 
-    wide = {question: characters(question) for question in QUESTIONS}
     monkeypatch.setattr("changelog_engine.cli.console._PIPE_WIDTH", width)
     for question in QUESTIONS:
-        assert characters(question) == wide[question]
-        lines = asked(job, question).output.splitlines()
+        output = asked(job, question).output
+        spared = re.search(
+            r"^too narrow for (.*): a wider terminal, --csv and --json show them$", output, re.M
+        )
+        left_out = [] if spared is None else spared[1].removesuffix(" (UTC)").split(", ")
+        assert width <= 80 or not left_out
+        there = Counter(output.split())
+        for name, words in words_of(question).items():
+            assert name in left_out or words <= there, (question, name)
+        lines = output.splitlines()
         assert all(len(line) <= width and line == line.rstrip() for line in lines if "──" in line)
-    times = re.search(r"\d\d:\d\d:\d\d\.\d{3}", asked(job, ("jobs", "BASE")).output)
-    assert (times is not None) == (width > 60)
+
+
+def test_where_no_table_has_room_there_are_records(
+    job: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("changelog_engine.cli.console._PIPE_WIDTH", 24)
+    columns = ("number", "operator", "state", "value")
+    _print(
+        Answer(None, [Sheet(columns, [(1, "count", "total", None), (2, "sum", "largest", "x y")], right=1)])
+    )
+    fields = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.strip()]
+    assert fields == [
+        ["number", "1"],
+        ["operator", "count"],
+        ["state", "total"],
+        ["value", "-"],
+        ["number", "2"],
+        ["operator", "sum"],
+        ["state", "largest"],
+        ["value", "x y"],
+    ]
 
 
 def test_jobs_of_a_base_path(job: Path, tmp_path: Path) -> None:
@@ -127,7 +162,8 @@ def test_jobs_of_a_base_path(job: Path, tmp_path: Path) -> None:
         2,
         5,
     )
-    assert "is a job's own folder" in refused(cli("jobs", job))
+    for folder in (job, job / "changelog"):
+        assert f"is a job's own folder: name the base path, {job.parent}\n" in refused(cli("jobs", folder))
     for command in (("jobs", f"{job.parent}x"), ("ui", f"{job}x"), ("status", f"{job}x")):
         assert "no such folder; the nearest in" in refused(cli(*command))
     assert cli("jobs", tmp_path).output == "no jobs\n"
@@ -142,6 +178,57 @@ def test_a_damaged_job_is_listed_as_such(job: Path, tmp_path: Path) -> None:
     assert listed.fault is not None
     assert "is empty" in listed.fault
     assert cli("jobs", tmp_path).exit_code == 1
+
+
+def test_a_job_that_cannot_be_read_hides_no_other(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path)
+    theirs = tmp_path / "theirs" / "changelog" / "_delta_log"
+    theirs.mkdir(parents=True)
+    listed = LocalDisk.list
+
+    def refusing(disk: LocalDisk, path: str = "", after: str = "") -> list[Entry]:
+        if disk.join(path) == str(theirs):
+            raise StorageError(
+                f"could not list {theirs}: Permission denied. Give this user the right to read it"
+            )
+        return listed(disk, path, after)
+
+    monkeypatch.setattr(LocalDisk, "list", refusing)
+    states = {each.name: each.state for each in list_jobs(str(tmp_path))}
+    assert states.pop("theirs") == "unreadable"
+    assert set(states.values()) == {"finished"}
+    answer = cli("jobs", tmp_path)
+    assert answer.exit_code == 1
+    assert f"theirs: could not list {theirs}: Permission denied" in answer.output
+
+
+@pytest.mark.parametrize("command", ["status", "jobs", "timeline", "verify", "materialize"])
+def test_a_path_that_is_no_job_s_folder_is_said_to_be_what_it_is(
+    job: Path, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    told = refused(cli(command, tmp_path / "file"))
+    assert told == f"Error: {tmp_path / 'file'} is a file. {NAME_A_JOB}\n"
+    commit = next((job / "changelog" / "_delta_log").glob("*.json"))
+    assert refused(cli(command, commit)) == (
+        f"Error: {commit} is a file; it lies in the folder of a job: name that, {job}\n"
+    )
+
+
+def test_a_folder_without_a_changelog_is_told_which_has_one(job: Path, tmp_path: Path) -> None:
+    assert refused(cli("status", tmp_path)) == f"Error: there is no changelog in {tmp_path}. {NAME_A_JOB}\n"
+    for part in (job / "changelog" / "_delta_log", job / "snapshots"):
+        assert refused(cli("status", part)).endswith(f"; it lies in the folder of a job: name that, {job}\n")
+    assert refused(cli("status", job.parent)).endswith(f"; it holds the job words: name its folder, {job}\n")
+
+
+def test_a_command_that_is_not_there() -> None:
+    assert "Error: No such command 'staus'; did you mean 'status'?" in cli("staus").output
+    assert "there is no page 'runbok'; did you mean 'runbook'? `changelog-engine help`" in refused(
+        cli("help", "runbok")
+    )
 
 
 def test_a_driver_that_runs_is_seen_and_not_disturbed(tmp_path: Path) -> None:
@@ -573,7 +660,7 @@ def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert found["Python"].level == "ok"
     assert found["Rows"].found.startswith("their loops run in C" if LOOPS else "their loops run in Python")
     assert found["state"].level == ("ok" if CALLS else "warning")
-    assert found["base path"].found.endswith("1 jobs and savepoints")
+    assert found["base path"].found.endswith("1 folder of jobs and savepoints")
     (tmp_path / "api").mkdir()
     (tmp_path / "file").touch()
     assert [c.level for c in doctor.examine(str(tmp_path / "file")) if c.what == "base path"] == ["wrong"]

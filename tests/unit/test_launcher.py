@@ -372,7 +372,7 @@ def test_every_page_that_a_message_names_can_be_read_on_the_console() -> None:
     assert part in whole
     assert part.count("\n## ") == 0
     wrong = help_of(["help", "runbok"])
-    assert (wrong.exit_code, "did you mean runbook?" in wrong.output) == (1, True)
+    assert (wrong.exit_code, "did you mean 'runbook'?" in wrong.output) == (1, True)
     assert "has 'nothing like it'" in help_of(["help", "runbook", "nothing like it"]).output
 
 

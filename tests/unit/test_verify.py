@@ -99,7 +99,7 @@ def one_fault(path: Path) -> tuple[str, str]:
     result = cli(path)
     assert result.exit_code == 1
     [fault] = found.faults
-    assert f"WRONG {fault.file}: {fault.what}\n1 faults\n" in result.output
+    assert f"WRONG {fault.file}: {fault.what}\n1 fault\n" in result.output
     return Path(fault.file).name, fault.what
 
 
