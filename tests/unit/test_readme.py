@@ -39,6 +39,8 @@ _SPARK_DEFAULTS = (
     "-Dspark.ui.showConsoleProgress=false",
     "-Dspark.sql.shuffle.partitions=2",
     "-Dspark.databricks.delta.snapshotPartitions=2",
+    "-Dspark.sql.codegen.wholeStage=false",
+    "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
 )
 
 
