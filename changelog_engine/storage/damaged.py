@@ -4,11 +4,12 @@ Invariants:
     * A damaged file is a ``CorruptChangelogError`` that names it, whatever a library raised: a flipped bit in a Parquet
       footer is an ``ArrowInvalid``, an ``OSError``, a ``UnicodeDecodeError`` or a ``KeyError``, as it happens.
     * delta-rs is called within ``delta_rs``: where its own code fails an assertion (Rust's panic), it raises what no
-      ``except Exception`` catches.
+      ``except Exception`` catches, and its errors are drawn for a terminal, in colours and over several lines.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -21,6 +22,7 @@ from changelog_engine.errors import CorruptChangelogError
 # places and types that are not there.
 PARQUET_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError, EOFError)
 DELTA_ERRORS = (DeltaError, *PARQUET_ERRORS)
+_ARROW = re.compile(r"\s*\x1b\[[0-9;]*m\S*\x1b\[[0-9;]*m\s*")  # before what an error came from
 _PANIC = "PanicException"  # the class derives from BaseException, and no module has it
 
 
@@ -34,9 +36,11 @@ def delta_rs() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if type(error).__name__ != _PANIC:
-            raise
-        raise DeltaError(f"delta-rs failed in its own code: {error}") from error
+        if type(error).__name__ == _PANIC:
+            raise DeltaError(f"delta-rs failed in its own code: {error}") from error
+        if isinstance(error, DeltaError | OSError) and _ARROW.search(str(error)):
+            raise type(error)(_ARROW.sub(": ", str(error)).strip()) from error
+        raise
 
 
 @contextmanager

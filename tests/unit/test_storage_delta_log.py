@@ -14,11 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from deltalake.exceptions import CommitFailedError, DeltaError
 
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.driver.log_upkeep import LogUpkeep
 from changelog_engine.errors import ConnectorError, CorruptChangelogError, LostCommitError, StorageError
 from changelog_engine.storage import delta_log, delta_tables, new_table
+from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_tables import UserTable
@@ -359,3 +361,20 @@ def test_case_47_bytes_that_were_added_to_a_commit(tmp_path: Path) -> None:
         commit.write("\n")
     with pytest.raises(LostCommitError):
         log.commit([add("b")])
+
+
+@pytest.mark.parametrize("kind", [OSError, DeltaError, CommitFailedError])
+def test_errors_of_delta_rs_are_one_line_without_colours(kind: type[Exception]) -> None:
+    """As it says them where a disk is full."""
+    arrow = "\n          \x1b[31m\u21b3\x1b[0m "
+    told = f"Generic LocalFileSystem error{arrow}Unable to copy data to file{arrow}No space left on device (os error 28)\n"
+    with pytest.raises(kind) as caught, delta_rs():
+        raise kind(told)
+    assert type(caught.value) is kind
+    assert str(caught.value) == (
+        "Generic LocalFileSystem error: Unable to copy data to file: No space left on device (os error 28)"
+    )
+    plain = FileNotFoundError(2, "No such file", "/x")
+    with pytest.raises(FileNotFoundError) as same, delta_rs():
+        raise plain
+    assert same.value is plain
