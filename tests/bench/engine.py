@@ -22,7 +22,6 @@ from log_figures import (
 )
 from processes import Outcome, measure, result_line
 from sizes import Sizes
-from workloads import MERGING, OF_ROWS
 
 HERE = Path(__file__).parent
 SHAPES = ((1, 2), (2, 2), (3, 2), (6, 2), (2, 8), (2, 32), (2, 128))  # stages, and subtasks of each
@@ -181,18 +180,14 @@ class EngineBench:
 
     def workload(self, name: str) -> dict[str, Any]:
         """One of workloads.py."""
-        records = self._records_of(name)
-        result = self.measured_workload(name, records).result
+        result = self.measured_workload(name, self.sizes.workload).result
         result["steady_records_per_s"] = records_read_per_s(read_log(self.base_of(name)))
         return result
 
     def workload_cpu(self, name: str) -> dict[str, Any]:
         """One of workloads.py without Spark: the CPU time of its subtasks."""
         command = [sys.executable, str(HERE / "workloads.py"), "in_process", name]
-        return self.run_program(f"cpu-{name}", [*command, str(self._records_of(name) // 4)]).result
-
-    def _records_of(self, workload: str) -> int:
-        return self.sizes.row_workload if workload in (*OF_ROWS, *MERGING) else self.sizes.workload
+        return self.run_program(f"cpu-{name}", [*command, str(self.sizes.workload // 4)]).result
 
     def flights(self, how: str, read_ahead: bool = False) -> dict[str, Any]:
         """The demo's job, unpaced; see flights.py."""

@@ -34,7 +34,6 @@ class Sizes:
     memory_epoch: int = 50_000
     memory_epochs: int = 200
     workload: int = 4_000_000  # each of workloads.py
-    row_workload: int = 1_000_000  # and those of Rows and sessions
     workload_loop: int = 1_000_000  # each of them as a plain loop
     flights: int = 336_776  # a year; its job, unpaced
     pyflink_flights: int = 100_000
@@ -50,7 +49,8 @@ class Sizes:
     rocksdb_keys: int = 1_000_000
     pyflink_rocksdb: int = 1_000_000
     rocksdb_large_keys: int = 2_500_000  # of 2,000 bytes each
-    pyflink_workload: int = 150_000  # its session windows need time by the square
+    pyflink_workload: int = 150_000
+    pyflink_sessions: int = 30_000  # its session windows need time by the square
 
 
 def sizes_from_environment() -> Sizes:
@@ -70,6 +70,7 @@ def sizes_from_environment() -> Sizes:
                 "pyflink_flights",
                 "payments",
                 "pyflink_workload",
+                "pyflink_sessions",
             )
             else default
         )

@@ -293,7 +293,6 @@ class Workloads:
         return CountLarge()
 
 
-OF_ROWS = ("chain", "untyped_chain", "rows")
 ALIGNED = ("tumbling", "tumbling_aggregate", "tumbling_process", "sliding_aggregate", "sliding_process")
 MERGING = ("session", "session_aggregate", "session_process", "single_sessions")
 WORKLOADS = (*ALIGNED, *MERGING, *KEYED_JOBS, "broadcast", "two_stages", "union", "chain", "untyped_chain")
