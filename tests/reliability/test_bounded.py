@@ -8,6 +8,7 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -142,7 +143,9 @@ def run_simulated(job: KeptJob, elements: list[Any]) -> None:
         mock.patch.object(JobJournal, "commit", commit),
         mock.patch.object(truncation, "_PAUSE_S", 0),
         mock.patch.object(delta_log, "KEPT_S", 0),
-        mock.patch.object(delta_log.DeltaLog.maintain, "__defaults__", (20,)),
+        mock.patch.object(
+            delta_log.DeltaLog, "maintain", partialmethod(delta_log.DeltaLog.maintain, every=20)
+        ),
         trusted(job.settings.base_path),
     ):
         job.run(keyed_job(elements, Count(), key_type=Types.LONG()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -17,7 +18,7 @@ from support.script import Failure, Fault, Script
 from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
-from changelog_engine.changelog import changed_keys
+from changelog_engine.changelog.changed_keys import ChangedKeys
 from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.errors import DiskFullError, NoCurrentKeyError
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
@@ -201,7 +202,7 @@ def test_where_most_keys_changed_all_is_restored(tmp_path):
 
 
 def test_more_changed_keys_than_are_kept_are_restored(tmp_path):
-    few_bytes = mock.patch.object(changed_keys.ChangedKeys.__init__, "__defaults__", (8,))
+    few_bytes = mock.patch.object(kept_state, "ChangedKeys", partial(ChangedKeys, most_bytes=8))
     with few_bytes, mock.patch.object(store, "FLUSH_ROWS", 2):
         assert run(tmp_path, {55: ValueError("no")}) == [0]
 

@@ -18,6 +18,7 @@ import re
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partialmethod
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -60,6 +61,7 @@ from materializer.retention import Retention
 from materializer.truncation import truncate
 
 ELEMENTS = rounds(4, 40)
+_MAINTAIN = delta_log.DeltaLog.maintain
 NUMBERS = 60
 SAMPLE = 40  # cuts at which any part is lost; all of them: SAMPLE = None, some minutes
 KEEPS = Retention(history_ms=10**15, retained=1, grace_ms=0)  # merges what it keeps
@@ -92,7 +94,7 @@ def _short_logs() -> Iterator[None]:
 @contextlib.contextmanager
 def short_logs() -> Iterator[None]:
     with (
-        mock.patch.object(delta_log.DeltaLog.maintain, "__defaults__", (4,)),
+        mock.patch.object(delta_log.DeltaLog, "maintain", partialmethod(_MAINTAIN, every=4)),
         mock.patch.object(delta_log, "KEPT_S", 0.0),
         mock.patch.object(truncation, "_PAUSE_S", 0),
     ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -52,6 +53,7 @@ from changelog_engine.verification.verify import verify
 from materializer import truncation
 from materializer.fold import state_at
 from materializer.materialize import materialize
+from materializer.merge import merge_small
 from materializer.retention import Retention
 from materializer.truncation import truncate
 
@@ -317,7 +319,7 @@ def test_case_30_a_flipped_bit_in_a_merged_part_is_detected(tmp_path: Path) -> N
     for checkpoint in (4, 5, 6):
         materialize(folder, checkpoint)
     held = states(tmp_path, 3)
-    with mock.patch.object(truncation.merge_small, "__defaults__", (2,)):
+    with mock.patch.object(truncation, "merge_small", partial(merge_small, least=2)):
         done = truncate(folder, Retention(grace_ms=0))
     assert (done.merged, done.log_files) == (1, 10)  # the parts of 1 to 5
     assert states(tmp_path, 3) == held

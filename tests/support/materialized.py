@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -16,8 +17,10 @@ from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.local_disk import LocalDisk
-from materializer import merge, merge_rows
+from materializer import truncation
 from materializer.materialize import materialize
+from materializer.merge import merge_small
+from materializer.merge_rows import row_changes
 from materializer.retention import Retention
 from materializer.truncation import truncate
 from support.functions import Count, by_key, counted, rounds
@@ -56,8 +59,8 @@ def killed_after(steps: int | None, swallow: bool = True) -> Iterator[None]:
 def merging_few(files: int = 2) -> Iterator[None]:
     """Let truncations merge so few parts, and so few files of single rows."""
     with (
-        mock.patch.object(merge.merge_small, "__defaults__", (files,)),
-        mock.patch.object(merge_rows.row_changes, "__defaults__", (files,)),
+        mock.patch.object(truncation, "merge_small", partial(merge_small, least=files)),
+        mock.patch.object(truncation, "row_changes", partial(row_changes, least=files)),
     ):
         yield
 

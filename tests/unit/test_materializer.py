@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest import mock
 
@@ -24,6 +25,7 @@ from changelog_engine.ledger.restore_plan import complete_snapshots
 from materializer import retention as retention_module
 from materializer import truncation
 from materializer.materialize import materialize
+from materializer.merge import merge_small
 from materializer.pieces import ENTRIES, Piece, cut
 from materializer.processes import FoldProcesses
 from materializer.remembered import recall, remember
@@ -83,7 +85,7 @@ def test_many_days_leave_a_bounded_number_of_files(tmp_path: Path) -> None:
     folder = driver.folder
     retention = Retention(history_ms=7 * DAY_MS, retained=1, grace_ms=1_000)
     counts, listed = [], []
-    with mock.patch.object(truncation.merge_small, "__defaults__", (4,)):
+    with mock.patch.object(truncation, "merge_small", partial(merge_small, least=4)):
         for day in range(1, 26):
             for quarter in range(4):
                 at = day * DAY_MS + quarter * DAY_MS // 4
