@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from changelog_engine.changelog.logged_keys import key_columns
+from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.columns import constant_texts, int_array, int_words
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
@@ -239,8 +240,8 @@ class ChangelogBuffer:
         """How many mutations wait."""
         return sum([log.waiting() for log in self.logs])
 
-    def drain(self) -> list[tuple[int, dict[str, Any]]]:
-        """The waiting mutations of every state as (row count, columns); they are forgotten once all are encoded."""
+    def drain(self) -> list[LogColumns]:
+        """The waiting mutations of every state; they are forgotten once all are encoded."""
         for log in self.logs:
             log.collect()
         waiting = [log for log in self.logs if log.keys]
@@ -249,7 +250,7 @@ class ChangelogBuffer:
             log.clear()
         return drained
 
-    def _drained(self, waiting: list[StateLog]) -> list[tuple[int, dict[str, Any]]]:
+    def _drained(self, waiting: list[StateLog]) -> list[LogColumns]:
         """The columns of some logs; of one log, and of half of it, where a column has more text than one array holds."""
         try:
             return self._columns(waiting)
@@ -262,7 +263,7 @@ class ChangelogBuffer:
         # Out of the handler, which keeps what was encoded in vain.
         return [columns for log in smaller for columns in self._drained([log])]
 
-    def _columns(self, waiting: list[StateLog]) -> list[tuple[int, dict[str, Any]]]:
+    def _columns(self, waiting: list[StateLog]) -> list[LogColumns]:
         # States of one function have mutations of the same records: equal lists become columns once.
         keys, times = _Distinct(), _Distinct()
         places = [
@@ -271,7 +272,7 @@ class ChangelogBuffer:
         of_keys = key_columns(keys.lists, self._key_codec, self._max_parallelism)
         of_times = [_time_column(some) for some in times.lists]
         return [
-            (len(log.keys), log.columns(of_keys[key], None if time is None else of_times[time]))
+            LogColumns(len(log.keys), log.columns(of_keys[key], None if time is None else of_times[time]))
             for log, (key, time) in zip(waiting, places, strict=True)
         ]
 

@@ -9,10 +9,10 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import pyarrow as pa
 
+from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.columns import as_strings
 from changelog_engine.state.backend import TIMER_STATES
 
@@ -37,12 +37,12 @@ class ChangedKeys:
         self._bytes = 0
         self._tables: dict[_Name, list[pa.Table]] = {}
 
-    def add(self, drained: Iterable[tuple[int, dict[str, Any]]]) -> None:
+    def add(self, drained: Iterable[LogColumns]) -> None:
         """Take what ``ChangelogBuffer.drain`` gave."""
-        for _, columns in drained:
-            name = columns["operator"], columns["state"]
+        for each in drained:
+            name, columns = each.name, each.columns
             wanted = ("value",) if name[1] in TIMER_STATES else ("key", "namespace")
-            self._take(name, pa.table({each: columns[each] for each in wanted if columns[each] is not None}))
+            self._take(name, pa.table({of: columns[of] for of in wanted if columns[of] is not None}))
         self._bound()
 
     def join(self, later: ChangedKeys) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import pyarrow as pa
 
 # Rows about the log itself; their value is a JSON document.
@@ -25,3 +27,20 @@ SCHEMA = pa.schema(
         pa.field("event_time", pa.timestamp("us", tz="UTC")),
     ]
 )
+
+
+class LogColumns(NamedTuple):
+    """Rows of one state, column by column.
+
+    Args:
+        rows: how many.
+        columns: by name, an array of that many values (plain or dictionary), a constant for all rows, or None for nulls.
+    """
+
+    rows: int
+    columns: dict[str, Any]
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """The operator's uid and the state's name."""
+        return self.columns["operator"], self.columns["state"]

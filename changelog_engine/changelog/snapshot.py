@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import StateTooLargeError
 from changelog_engine.graph.nodes import StateKind, StateSpec
@@ -25,7 +26,7 @@ def snapshot_columns(
     key_type: TypeInformation | None,
     max_parallelism: int,
     namespaces: dict[tuple[str, str], NamespaceCodec],
-) -> Iterator[tuple[int, dict[str, Any]]]:
+) -> Iterator[LogColumns]:
     """Every live entry as columns of the changelog, in chunks.
 
     Args:
@@ -34,9 +35,6 @@ def snapshot_columns(
         key_type: declared type of the keys.
         max_parallelism: number of key groups.
         namespaces: codecs of those states and timer queues that are namespaced.
-
-    Yields:
-        (row count, columns).
     """
     scratch = ChangelogBuffer(key_type, False, max_parallelism)
     for (operator, name), spec in specs.items():
@@ -64,7 +62,7 @@ class StateSizes:
         self._bound = bound
         self._bytes: dict[tuple[str, str], int] = {}
 
-    def add(self, columns: dict[str, Any]) -> None:
+    def add(self, rows: LogColumns) -> None:
         """Some rows of a state.
 
         Raises:
@@ -72,7 +70,7 @@ class StateSizes:
         """
         if self._bound is None:
             return
-        name = columns["operator"], columns["state"]
+        name, columns = rows.name, rows.columns
         size = self._bytes.get(name, 0) + sum(
             columns[data].nbytes for data in _DATA if columns.get(data) is not None
         )

@@ -33,6 +33,7 @@ from changelog_engine.changelog.fold import (
 )
 from changelog_engine.changelog.model import RestorePoint
 from changelog_engine.changelog.row_filter import OfEntries
+from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.columns import as_strings
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
@@ -56,7 +57,6 @@ _WORTH = 8  # where a larger share of all keys changed, a whole restore takes le
 
 Name = tuple[str, str]
 Sizes = dict[Name, int]
-Drained = list[tuple[int, dict[str, Any]]]
 
 
 class CheckpointMark(NamedTuple):
@@ -113,7 +113,7 @@ class RecentChanges:
         for sizes in (self._base_sizes, *(each.sizes for each in self._sealed)):
             sizes[name] = size
 
-    def taken(self, drain: Callable[[], Drained]) -> Drained:
+    def taken(self, drain: Callable[[], list[LogColumns]]) -> list[LogColumns]:
         """What is taken out of the logs, whose keys are kept. If that fails half-way, nothing is known any more.
 
         Args:

@@ -21,6 +21,7 @@ from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.pack_queue import PackQueue
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.row_filter import OfState, RowFilter
+from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.changelog.small_state import LOG
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
@@ -380,9 +381,9 @@ class KeyedStore:
         elif order.kind.barrier:
             sizes = StateSizes(self.config.max_state_bytes)
             began_ms, written_ms = monotonic_ms(), self._write_ms
-            for rows, columns in self.live_columns():
-                sizes.add(columns)
-                self._write(rows, columns)
+            for live in self.live_columns():
+                sizes.add(live)
+                self._write(live)
             self._encode_ms += monotonic_ms() - began_ms - (self._write_ms - written_ms)
             self._close_part()
         closed, self._closed = self._closed, []
@@ -443,16 +444,15 @@ class KeyedStore:
         drained = drain() if self._recent is None else self._recent.taken(drain)
         self._encode_ms += monotonic_ms() - began_ms
         flushed_rows = flushed_bytes = 0
-        for rows, columns in drained:
-            flushed_bytes += self._write(rows, columns)
-            flushed_rows += rows
-            name = columns["operator"], columns["state"]
-            self._counts[name] = self._counts.get(name, 0) + rows
+        for each in drained:
+            flushed_bytes += self._write(each)
+            flushed_rows += each.rows
+            self._counts[each.name] = self._counts.get(each.name, 0) + each.rows
         if flushed_rows:
             fitting = FLUSH_BYTES * flushed_rows // max(1, flushed_bytes)
             self._flush_rows = min(FLUSH_ROWS, max(1, fitting))
 
-    def live_columns(self) -> Iterator[tuple[int, dict[str, Any]]]:
+    def live_columns(self) -> Iterator[LogColumns]:
         """Every live entry as columns of the changelog; see snapshot_columns."""
         yield from snapshot_columns(
             self.tables,
@@ -469,9 +469,9 @@ class KeyedStore:
             for name in ("checkpoint_id", "attempt", "sequence"):
                 columns.pop(name)
             if table.num_rows:
-                yield table.num_rows, {**columns, "operator": operator, "state": state}
+                yield LogColumns(table.num_rows, {**columns, "operator": operator, "state": state})
 
-    def _write(self, rows: int, columns: dict[str, Any]) -> int:
+    def _write(self, given: LogColumns) -> int:
         """Append to the open part; how many bytes the columns have in memory."""
         began_ms = monotonic_ms()
         if self._writer is None:
@@ -487,8 +487,8 @@ class KeyedStore:
                 first_sequence=self._sequence,
                 key_groups=self.config.key_groups,
             )
-        size = self._writer.write(rows, columns)
-        self._sequence += rows
+        size = self._writer.write(*given)
+        self._sequence += given.rows
         self._write_ms += monotonic_ms() - began_ms
         if self._writer.size >= self._part_bytes:
             self._close_part()

@@ -20,6 +20,7 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.changelog.changed_keys import ChangedKeys
 from changelog_engine.changelog.model import RestorePoint, Segment
+from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.errors import DiskFullError, NoCurrentKeyError
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
 from changelog_engine.operators import kept_state, store
@@ -273,10 +274,10 @@ def test_a_state_whose_declaration_failed_leaves_nothing_behind():
     assert keyed.leave() is None
 
 
-def drained(*keys: int) -> list[tuple[int, dict[str, Any]]]:
+def drained(*keys: int) -> list[LogColumns]:
     """What a buffer gives for mutations of some keys."""
     texts = pa.array([str(key) for key in keys])
-    return [(len(keys), {"operator": "o", "state": "s", "key": texts, "namespace": None})]
+    return [LogColumns(len(keys), {"operator": "o", "state": "s", "key": texts, "namespace": None})]
 
 
 def order(epoch: int, committed: int, checkpoint: int, attempt: int = 1, ahead: bool = False) -> EpochOrder:
