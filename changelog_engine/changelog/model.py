@@ -125,7 +125,7 @@ class Checkpoint(Displayed):
     bytes: int = 0
     parts: int = 0
     snapshot: int | None = None
-    sources: dict[str, dict[str, Any]] = field(default_factory=dict)
+    sources: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
     operator_state: dict[str, StageState] = field(default_factory=dict)
     operators: list[DescribedOperator] = field(default_factory=list)
     finished: bool = False

@@ -19,8 +19,7 @@ from changelog_engine.connectors.protocols import DiscoveringSource, SourceOfPar
 from changelog_engine.errors import EpochFailedError
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
-
-Positions = dict[str, dict[str, tuple[Any, bool]]]
+from changelog_engine.operators.messages import Positions, SplitEnds
 
 
 class SourceProgress:
@@ -31,11 +30,11 @@ class SourceProgress:
         restored: Checkpoint.sources to go on from; sources it doesn't name are planned anew.
     """
 
-    def __init__(self, plan: JobPlan, restored: dict[str, dict[str, Any]]) -> None:
-        self.positions: Positions = {}
+    def __init__(self, plan: JobPlan, restored: dict[str, dict[str, list[Any]]]) -> None:
+        self.positions: dict[str, SplitEnds] = {}
         self._unfinished: dict[str, dict[str, int]] = {}  # uid -> split -> its number
         # uid -> subtask -> its splits' positions; none: not dealt yet.
-        self._dealt: dict[str, list[dict[str, Any]]] = {}
+        self._dealt: dict[str, list[Positions]] = {}
         self._stage_sources: dict[int, list[str]] = {}
         self._names: dict[str, str] = {}
         self._endless = False  # whether new splits may come for ever
@@ -62,7 +61,7 @@ class SourceProgress:
                     else:
                         self._take(uid, {split: (at, finished) for split, (at, finished) in known.items()})
 
-    def _take(self, uid: str, splits: dict[str, tuple[Any, bool]]) -> None:
+    def _take(self, uid: str, splits: SplitEnds) -> None:
         """Where splits of a source are now, new ones among them."""
         known, unfinished = self.positions.setdefault(uid, {}), self._unfinished.setdefault(uid, {})
         for split, state in splits.items():
@@ -73,7 +72,7 @@ class SourceProgress:
                 unfinished.pop(split, None)
         self._dealt.pop(uid, None)
 
-    def _deal(self, uid: str, parallelism: int) -> list[dict[str, Any]]:
+    def _deal(self, uid: str, parallelism: int) -> list[Positions]:
         """The positions of a source's unfinished splits, by subtask."""
         dealt = self._dealt.get(uid)
         if dealt is None:
@@ -88,7 +87,7 @@ class SourceProgress:
         """Whether a part of a source has begun whose first splits no checkpoint has yet."""
         return bool(self._unsettled)
 
-    def for_subtask(self, stage: Stage, subtask: int, reads: bool = False) -> dict[str, dict[str, Any]]:
+    def for_subtask(self, stage: Stage, subtask: int, reads: bool = False) -> dict[str, Positions]:
         """Positions of the unfinished splits that a subtask reads: every n-th of each source.
 
         A source of parts without any is named when a later part may bring some.
@@ -96,7 +95,7 @@ class SourceProgress:
         Args:
             reads: in an epoch that reads; splits that no checkpoint has yet are left out.
         """
-        mine: dict[str, dict[str, Any]] = {}
+        mine: dict[str, Positions] = {}
         for uid in self._stage_sources.get(stage.id, ()):
             if reads and uid in self._unsettled:
                 mine[uid] = {}
@@ -180,7 +179,7 @@ class SourceProgress:
         uid: str,
         part: int,
         source: DiscoveringSource,
-        look: Callable[[dict[str, tuple[Any, bool]]], list[Split]],
+        look: Callable[[SplitEnds], list[Split]],
         now_ms: MonotonicMs,
     ) -> bool:
         if not self._is_due((uid, part), source, now_ms):
@@ -193,7 +192,7 @@ class SourceProgress:
             raise EpochFailedError(
                 f"source {self._names[uid]!r} can't look for new splits: {error}"
             ) from error
-        new: dict[str, tuple[Any, bool]] = {}
+        new: SplitEnds = {}
         for split in splits:
             if split.id not in known:
                 new.setdefault(split.id, (split.start, False))
@@ -204,7 +203,7 @@ class SourceProgress:
         """A checkpoint has the first splits of the part that has begun, or the job takes none."""
         self._unsettled.clear()
 
-    def advance(self, reached: Positions) -> None:
+    def advance(self, reached: dict[str, SplitEnds]) -> None:
         """Take over the positions of a successful epoch."""
         for uid, splits in reached.items():
             self._take(uid, splits)
@@ -218,7 +217,7 @@ class SourceProgress:
             and all(self._in_last_part(each) for each in self._of_parts)
         )
 
-    def to_json(self) -> dict[str, dict[str, Any]]:
+    def to_json(self) -> dict[str, dict[str, list[Any]]]:
         """For Checkpoint.sources."""
         return {
             uid: {split: list(state) for split, state in splits.items()}

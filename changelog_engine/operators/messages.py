@@ -8,10 +8,16 @@ from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.small_state import SmallState
-from changelog_engine.connectors.protocols import RestoredSink
+from changelog_engine.connectors.protocols import Position, RestoredSink
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.operators.metrics import MetricFigure
 from changelog_engine.state.sizes import TableSize
+
+Positions = dict[str, Position]
+"""Split id -> where it is read from."""
+
+SplitEnds = dict[str, tuple[Position, bool]]
+"""Split id -> up to where it was read, and whether it has ended."""
 
 
 class EpochKind(Enum):
@@ -85,7 +91,7 @@ class EpochOrder(NamedTuple):
     operator_state: SmallState
     shared_state: SmallState
     checkpoint_id: int
-    positions: dict[str, dict[str, Any]]
+    positions: dict[str, Positions]
     max_records: int
     budget_ms: int
     paced: bool = False
@@ -164,7 +170,7 @@ class EpochReport:
     parts: list[Part] = field(default_factory=list)
     records_in: int = 0
     mutations: int = 0
-    sources: dict[str, dict[str, tuple[Any, bool]]] = field(default_factory=dict)
+    sources: dict[str, SplitEnds] = field(default_factory=dict)
     operator_state: SmallState = field(default_factory=dict)
     shared_state: SmallState = field(default_factory=dict)
     driver_output: dict[int, list[Any]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from changelog_engine.connectors.inherits import check_inherits
 from changelog_engine.connectors.protocols import Source, SourceOfParts, Split, SplitReader, is_endless
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.messages import Positions, SplitEnds
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 
 _FIRST_STEP = 64
@@ -43,7 +44,7 @@ class SourceStart(PassOperator):
     def __init__(self, name: str, output: Any) -> None:
         super().__init__(name, output)
         self._epoch = 0
-        self._ends: list[tuple[int, dict[str, Any]]] = []
+        self._ends: list[tuple[int, dict[str, list[Any]]]] = []
 
     def turn_to(self, split: str) -> None:
         """The elements that follow are of this split."""
@@ -57,9 +58,7 @@ class SourceStart(PassOperator):
             if isinstance(receiver, TimestampsOperator):
                 receiver.only_splits(splits)
 
-    def note(
-        self, epoch: int, committed: int, before: dict[str, Any], reached: dict[str, tuple[Any, bool]]
-    ) -> None:
+    def note(self, epoch: int, committed: int, before: Positions, reached: SplitEnds) -> None:
         """An epoch read from these positions to those.
 
         Args:
@@ -127,11 +126,11 @@ class SourceHead:
         self.records = 0
         self.read_s = 0.0  # spent in readers
         self.endless = is_endless(source)
-        self.unfinished: dict[str, Any] = {}  # split -> position where the last epoch ended
+        self.unfinished: Positions = {}  # where the last epoch ended
         self.idle = False
         self._parts = source if isinstance(source, SourceOfParts) else None
         self._go_by(source if self._parts is None else self._parts.parts[0])
-        self._reached: dict[str, Any] = {}  # since the last acknowledgement
+        self._reached: Positions = {}  # since the last acknowledgement
         self._readers: dict[str, SplitReader] = {}
         self._step = _FIRST_STEP
 
@@ -140,7 +139,7 @@ class SourceHead:
         self._by_split = source.watermarks_by_split
         self._in_turn = not source.bounded or self._by_split
 
-    def more_may_come(self, positions: dict[str, Any] | None) -> bool:
+    def more_may_come(self, positions: Positions | None) -> bool:
         """Whether parts of the source follow on the one that is read.
 
         Args:
@@ -150,14 +149,12 @@ class SourceHead:
             return False
         return not positions or self._part(positions) < len(self._parts.parts) - 1
 
-    def _part(self, positions: dict[str, Any]) -> int:
+    def _part(self, positions: Positions) -> int:
         """Which part is read. One ends before the next begins, so any split will tell."""
         assert self._parts is not None
         return self._parts.part_of(next(iter(positions)))
 
-    def read(
-        self, positions: dict[str, Any], max_records: int, budget_ms: int, durable: bool = True
-    ) -> dict[str, tuple[Any, bool]]:
+    def read(self, positions: Positions, max_records: int, budget_ms: int, durable: bool = True) -> SplitEnds:
         """Read from the positions on.
 
         Args:
@@ -173,9 +170,7 @@ class SourceHead:
         began = monotonic()
         left, room = max_records, float(_LARGEST_EPOCH_BYTES)
         waiting = len(positions)  # splits that have yet to be read
-        reached: dict[str, tuple[Any, bool]] = {
-            split: (position, False) for split, position in positions.items()
-        }
+        reached: SplitEnds = {split: (position, False) for split, position in positions.items()}
         if self._parts is not None:
             self._go_by(self._parts.parts[self._part(positions)])
             self.head.only_splits(positions if self._by_split else None)
@@ -255,7 +250,7 @@ class SourceHead:
         ]
         return max(marks, default=self.head.current_watermark)
 
-    def at_barrier(self, reached: dict[str, tuple[Any, bool]]) -> None:
+    def at_barrier(self, reached: SplitEnds) -> None:
         """Put in the positions that a checkpoint is to keep for those that an epoch ended at."""
         for split, (position, finished) in reached.items():
             try:

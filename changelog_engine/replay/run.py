@@ -26,7 +26,7 @@ from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
-from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport
+from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport, Positions, SplitEnds
 from changelog_engine.operators.source import ends_of
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.replay.log_rows import table_of
@@ -36,7 +36,7 @@ from changelog_engine.types import TypeInformation
 
 _ALL = 1 << 62
 
-Ends = dict[str, dict[str, tuple[Any, bool]]]  # source uid -> split -> (position, finished)
+Ends = dict[str, SplitEnds]  # by source's uid
 
 
 class ReplayRun:
@@ -174,7 +174,7 @@ class ReplayRun:
             budget_ms=_ALL,
         )
 
-    def _positions(self, stage: Stage, subtask: int, ends: Ends) -> dict[str, dict[str, Any]]:
+    def _positions(self, stage: Stage, subtask: int, ends: Ends) -> dict[str, Positions]:
         """What a subtask reads, and up to where."""
         mine = self._progress.for_subtask(stage, subtask)
         return {
