@@ -38,9 +38,11 @@ def delta_rs() -> Iterator[None]:
     except BaseException as error:
         if type(error).__name__ == _PANIC:
             raise DeltaError(f"delta-rs failed in its own code: {error}") from error
-        if isinstance(error, DeltaError | OSError) and _ARROW.search(str(error)):
-            raise type(error)(_ARROW.sub(": ", str(error)).strip()) from error
-        raise
+        told = str(error)
+        plain = _ARROW.sub(": ", told)
+        if plain == told or not isinstance(error, DeltaError | OSError):
+            raise
+        raise type(error)(plain.strip()) from error
 
 
 @contextmanager
