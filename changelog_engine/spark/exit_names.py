@@ -9,35 +9,54 @@ added to it meanwhile is added to the new one in Java's own way.
 
 from __future__ import annotations
 
-import contextlib
+import functools
+import logging
 import os
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from changelog_engine.spark.jvm import LOST
+
+log = logging.getLogger("changelog_engine")
 
 _HOOK, _NAMES = "java.io.DeleteOnExitHook", "files"
 _SOCKET = ".sock"
 
 
 def forget_gone_sockets(context: SparkContext) -> None:
-    """Have Java forget the names of sockets that are gone; a Java that lets nobody at them keeps them."""
-    jvm: Any = context._jvm
-    with contextlib.suppress(*LOST):
-        field = jvm.java.lang.Class.forName(_HOOK).getDeclaredField(_NAMES)
-        field.setAccessible(True)
-        before = field.get(None)
-        if before is None:  # Java ends
-            return
-        known = _listed(jvm, before)
-        kept = [name for name in known if not name.endswith(_SOCKET) or os.path.lexists(name)]
-        names = jvm.java.util.LinkedHashSet()
-        for name in kept:
-            names.add(name)
-        field.set(None, names)
-        for name in _listed(jvm, before)[len(known) :]:
-            jvm.java.io.File(name).deleteOnExit()
+    """Have Java forget the names of sockets that are gone; that a Java lets nobody at them is told once."""
+    try:
+        _forget(context._jvm)
+    except Py4JJavaError as error:
+        _tell(" ".join(str(error).splitlines()[:2]))
+    except LOST:  # the next epoch's failure says more
+        pass
+
+
+def _forget(jvm: Any) -> None:
+    field = jvm.java.lang.Class.forName(_HOOK).getDeclaredField(_NAMES)
+    field.setAccessible(True)
+    before = field.get(None)
+    if before is None:  # Java ends
+        return
+    known = _listed(jvm, before)
+    kept = [name for name in known if not name.endswith(_SOCKET) or os.path.lexists(name)]
+    names = jvm.java.util.LinkedHashSet()
+    for name in kept:
+        names.add(name)
+    field.set(None, names)
+    for name in _listed(jvm, before)[len(known) :]:
+        jvm.java.io.File(name).deleteOnExit()
+
+
+@functools.cache
+def _tell(why: str) -> None:
+    log.info(
+        "Java keeps the name of a socket for each epoch, some 150 bytes, as nobody may change what it keeps: %s",
+        why,
+    )
 
 
 def _listed(jvm: Any, names: Any) -> list[str]:
