@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -11,10 +12,13 @@ from pathlib import Path
 
 from changelog_engine.spark.class_archive import archive_options, spark_home
 
+log = logging.getLogger("changelog_engine")
+
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 EXTRA = "spark.driver.extraJavaOptions"
 _DEFAULT = "spark.driver.defaultJavaOptions"
 _OF_THE_USER = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_CLASS_PATH = "spark.driver.extraClassPath"
 _TO_SUBMIT = re.compile(r"--driver-java-options|--properties-file|JavaOptions")
 _TO_SCRIPTS = re.compile(rf"^[^#\n]*\b({'|'.join(_OF_THE_USER)})=", re.MULTILINE)
 _ONE_PROCESS = re.compile(r"local(\[.*\])?")
@@ -55,8 +59,26 @@ def driver_options(master: str, spark: Mapping[str, str], wanted: JvmSettings) -
     if _ONE_PROCESS.fullmatch(master) and not given:
         options += wanted.options.split()
         if wanted.class_archive:
-            options += archive_options()
+            first = _before_the_jars(spark)
+            if first is None:
+                options += archive_options()
+            else:
+                log.info(
+                    "Spark's classes are loaded anew, not from their archive: %s comes before Spark's jars in the class "
+                    "path, and Java takes classes from an archive only where it begins as that did",
+                    first,
+                )
     return " ".join(options)
+
+
+def _before_the_jars(spark: Mapping[str, str]) -> str | None:
+    """What Spark's launcher puts before its jars in the class path, in words; None for nothing that is there."""
+    given = spark.get(_CLASS_PATH) or in_defaults(_CLASS_PATH)
+    arguments = os.environ.get("PYSPARK_SUBMIT_ARGS", "")
+    if given or "--driver-class-path" in arguments or _CLASS_PATH in arguments:
+        return f"what {_CLASS_PATH} names"
+    folder = _conf_folder()
+    return f"the folder {folder}" if os.path.isdir(folder) else None
 
 
 @contextlib.contextmanager
@@ -82,10 +104,13 @@ def in_defaults(key: str) -> str | None:
     return found[-1] if found else None
 
 
+def _conf_folder() -> str:
+    return os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home(), "conf")
+
+
 def _of_the_installation(name: str) -> str:
     """The text of a file in Spark's folder of settings; empty when there is none."""
-    folder = os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home(), "conf")
     try:
-        return Path(folder, name).read_text(encoding="utf-8", errors="replace")
+        return Path(_conf_folder(), name).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

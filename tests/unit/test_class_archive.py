@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from pathlib import Path
 
@@ -84,13 +85,37 @@ def test_the_user_s_own_options_of_java_win(home: Path, monkeypatch: pytest.Monk
     (home / "conf").mkdir()
     scripts = home / "conf" / "spark-env.sh"
     scripts.write_text("# SPARK_SUBMIT_OPTS=-XX:+UseG1GC\nSPARK_PUBLIC_DNS=x\n")
-    assert driver_options("local[2]", {}, WANTED) == ours
+    assert driver_options("local[2]", {}, WANTED) == f"{only_logging} -XX:TieredStopAtLevel=1"
     scripts.write_text("export SPARK_SUBMIT_OPTS=-XX:+UseG1GC\n")
     assert driver_options("local[2]", {}, WANTED) == only_logging
     (home / "conf" / "spark-defaults.conf").write_text(
         "# none\nspark.driver.extraJavaOptions  -XX:+UseG1GC\n"
     )
     assert driver_options("local[2]", {}, WANTED) is None
+
+
+def test_what_comes_before_spark_s_jars_in_the_class_path_is_told_as_the_archive_is_of_no_use_then(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Java says so with -Xlog:class+path=info alone; a folder that is there, even an empty one, is enough."""
+    put_archive()
+    caplog.set_level(logging.INFO, "changelog_engine")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(home / "nowhere"))
+    assert "SharedArchiveFile" in str(driver_options("local[2]", {}, WANTED))
+    assert not caplog.records
+    folder = home / "settings"
+    folder.mkdir()
+    for variable, value, spark, said in (
+        ("SPARK_CONF_DIR", str(folder), {}, f"the folder {folder} comes before"),
+        ("PYSPARK_SUBMIT_ARGS", "--driver-class-path x.jar pyspark-shell", {}, "spark.driver.extraClassPath"),
+        ("A", "", {"spark.driver.extraClassPath": "x.jar"}, "what spark.driver.extraClassPath names comes"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setenv(variable, value)
+            options = str(driver_options("local[2]", spark, WANTED))
+        assert options.endswith("-XX:TieredStopAtLevel=1")
+        assert said in caplog.records[-1].getMessage()
+    assert len(caplog.records) == 3
 
 
 def test_an_archive_is_of_one_java_and_one_set_of_jars(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
