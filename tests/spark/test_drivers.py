@@ -76,6 +76,32 @@ def test_a_second_driver_is_refused_and_ctrl_c_stops_the_first_after_a_checkpoin
     assert state_at(str(table)).checkpoint.lineage[0].last == folded.checkpoint.id
 
 
+def test_sigterm_stops_a_job_after_its_next_checkpoint(tmp_path: Path) -> None:
+    """The driver alone gets it, as by ``kill``, ``docker stop`` and Kubernetes; its JVM and workers end with it."""
+    table = tmp_path / "log" / "count" / "changelog"
+    options = {
+        "state.changelog.enabled": "true",
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "execution.checkpointing.interval": "300ms",
+        "changelog.epoch.target": "300ms",
+        "parallelism.default": 1,
+        "spark.master": "local[1]",
+    }
+    with Driver("counting_job.py", "count", NUMBERS, KEYS, options=options, work=tmp_path / "job") as driver:
+        driver.wait_for(lambda: checkpoints(table), what="checkpoint")
+        os.kill(driver.pid, signal.SIGTERM)
+        assert driver.end() == 143, driver.output
+        driver.wait_gone()
+    assert "stopping after the next checkpoint; send SIGTERM again to stop at once" in driver.output
+    said = r"job 'count' stopped after checkpoint (\d+); run it again to go on from there"
+    stopped = re.search(said, last_line(driver.output))
+    assert stopped is not None, driver.output
+    newest = state_at(str(table)).checkpoint
+    assert (newest.id, newest.stopped, newest.finished) == (int(stopped[1]), True, False)
+    assert "Traceback" not in driver.output
+    assert "THE JOB ENDED" not in driver.output
+
+
 @pytest.mark.slow
 def test_case_57_a_killed_jvm_is_one_clear_error(tmp_path: Path) -> None:
     table = tmp_path / "log" / "count" / "changelog"
