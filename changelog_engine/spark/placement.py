@@ -307,7 +307,8 @@ class Placement:
 
         Where they come and go with tasks, Spark asks when tasks wait, and before an attempt none do. Of what it asked for
         before, less or more by now than are there, it does not tell; and it may ask for fewer again. Executors of other
-        profiles that have not come yet are not asked for until the next time that Spark changes its mind.
+        profiles that have not come yet stay asked for: a master (standalone, YARN, Kubernetes) keeps the number
+        of each profile that a request does not name.
         """
         if not dynamic_allocation(self._setting):
             return False
