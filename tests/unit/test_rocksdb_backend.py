@@ -297,13 +297,16 @@ def all_of(table: Any, kind: StateKind) -> dict[Any, Any]:
 
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.MAP])
 @pytest.mark.parametrize("whole_table", [False, True])
-def test_a_scan_that_cannot_read_on_raises(tmp_path: Path, kind: StateKind, whole_table: bool) -> None:
+@pytest.mark.parametrize(("size", "file"), [(300, "*.sst"), (3_000, "*.blob")])
+def test_a_scan_that_cannot_read_on_raises(
+    tmp_path: Path, kind: StateKind, whole_table: bool, size: int, file: str
+) -> None:
     """RocksDB's iterator ends as if there were no more."""
-    entries = {number: os.urandom(300).hex() for number in range(1_000)}
+    entries = {number: os.urandom(size).hex() for number in range(1_000)}
     backend, table = filled(tmp_path, kind, entries)
     read = (lambda: dict(table.items())) if whole_table else (lambda: all_of(table, kind))
     assert read() == ({"key": entries} if whole_table and kind is StateKind.MAP else entries)
-    (path,) = tmp_path.rglob("*.sst")
+    (path,) = tmp_path.rglob(file)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
