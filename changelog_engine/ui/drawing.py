@@ -38,6 +38,7 @@ _MOST_LANES = 8
 _STRIP = 44
 _DOT = 4.5
 _MOST_RUNS = 1_500
+_MINUTE_MS = 60_000
 
 
 class Dot(NamedTuple):
@@ -299,11 +300,14 @@ def _ticks(rows: Sequence[CheckpointRow], scale: Scale, width: int) -> list[Tick
     wanted = max(2, width // 170)
     count = scale.last - scale.first
     step = max(1, math.ceil(count / wanted))
+    places = range(scale.first, scale.last + 1, step)
+    times = [time for place in places if (time := rows[place].time_ms) is not None]
+    close = len(times) > 1 and (max(times) - min(times)) / (len(times) - 1) < _MINUTE_MS
     found = []
-    for place in range(scale.first, scale.last + 1, step):
+    for place in places:
         x = scale.x(place)
         anchor = "start" if x < 60 else "end" if x > width - 60 else "middle"
-        when = _time(rows[place])[slice(5, 16) if step * 1000 > 60 else slice(11, 19)]
+        when = _time(rows[place])[slice(11, 19) if close else slice(5, 16)]
         label = str(rows[place].id) if rows[place].lost else f"{rows[place].id} · {when}"
         found.append(Tick(x, label, anchor))
     if len(found) > 1 and found[-1].x > width - 70 and found[-1].x - found[-2].x < 150:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 MOST_OPERATORS = 200  # more are a list
 
-_BOX_WIDTH, _BOX_HEIGHT = 178, 114
+_BOX_WIDTH, _BOX_HEIGHT = 196, 114
 _GAP_X, _GAP_Y, _EDGE = 58, 14, 4
 _CHAIN = "chain"
 

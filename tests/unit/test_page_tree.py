@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from changelog_engine.inspection.timeline import CheckpointRow
 from changelog_engine.ui.drawing import draw_timeline
 from changelog_engine.ui.opened_job import Detail
@@ -66,3 +68,17 @@ def test_a_hundred_thousand_checkpoints_are_a_few_hundred_marks_and_no_kill_is_l
     near = draw_timeline(tree, rows, details, 39_990, 40_009, 1200)
     assert [dot.kind for dot in near.dots].count("killed") == 2
     assert len(near.dots) == 20
+
+
+@pytest.mark.parametrize(
+    ("apart_ms", "labels"),
+    [
+        (1_000, ["1 · 00:00:01", "2 · 00:00:02", "3 · 00:00:03"]),
+        (3_600_000, ["1 · 01-01 01:00", "2 · 01-01 02:00", "3 · 01-01 03:00"]),
+    ],
+)
+def test_times_on_the_axis_differ_where_those_of_checkpoints_do(apart_ms, labels):
+    rows = [CheckpointRow(n, 1, n - 1 or None, n * apart_ms, True, False, ()) for n in (1, 2, 3)]
+    tree = build_tree([1, 2, 3], [1, 1, 1], [None, 1, 2])
+    picture = draw_timeline(tree, rows, lambda places: [None] * len(places), 0, 2, 1200)
+    assert [tick.label for tick in picture.ticks] == labels
