@@ -106,15 +106,6 @@ def _lines(commit: bytes) -> list[bytes]:
     return [line for line in commit.splitlines() if line.strip()]
 
 
-def parsed(commit: bytes) -> list[Action]:
-    """The actions of a commit, whoever wrote it, without a look at a checksum.
-
-    Raises:
-        ValueError: it is not JSON.
-    """
-    return [json.loads(line) for line in _lines(commit)]
-
-
 def actions_of(commit: bytes) -> list[Action]:
     """What a commit does.
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from changelog_engine.errors import ConfigurationError, ConnectorError
-from changelog_engine.storage.delta_actions import Action, parsed
+from changelog_engine.storage.delta_actions import Action, actions_of
 from changelog_engine.storage.delta_names import commit_path, last_checkpoint_version
 from changelog_engine.storage.opening import open_storage
 
@@ -144,12 +144,12 @@ class CommitLog:
         """The files that a commit added, or the changes that it made; None when it is not there yet.
 
         Raises:
-            ConnectorError: the commit is gone, took rows away that a stream cannot take back, or gave the table other
-                columns.
+            ConnectorError: the commit is gone or damaged, took rows away that a stream cannot take back, or gave the table
+                other columns.
             ConfigurationError: it began to map columns.
         """
         try:
-            text = self._storage.read(commit_path(version)).to_pybytes()
+            commit = self._storage.read(commit_path(version)).to_pybytes()
         except FileNotFoundError:
             if last_checkpoint_version(self._storage) >= version:
                 raise ConnectorError(
@@ -157,7 +157,13 @@ class CommitLog:
                     "(delta.logRetentionDuration) before it was read"
                 ) from None
             return None
-        actions = parsed(text)
+        try:
+            actions = actions_of(commit)
+        except ValueError as error:
+            raise ConnectorError(
+                f"commit {version} of the Delta table {self._storage.root} is damaged: "
+                f"{self._storage.join(commit_path(version))} {error}. Put the file back from a copy"
+            ) from error
         for metadata in [action["metaData"] for action in actions if "metaData" in action]:
             partitions, properties = metadata.get("partitionColumns", ()), metadata.get("configuration") or {}
             found = Layout.of(version, metadata["schemaString"], partitions, properties)

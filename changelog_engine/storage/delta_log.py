@@ -35,7 +35,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import CorruptChangelogError, ForeignPathError, LostCommitError, StorageError
 from changelog_engine.storage.damaged import DELTA_ERRORS, PARQUET_ERRORS, delta_rs
-from changelog_engine.storage.delta_actions import Action, AddFile, actions_of, commit_document, parsed
+from changelog_engine.storage.delta_actions import Action, AddFile, actions_of, commit_document
 from changelog_engine.storage.delta_names import (
     CHECKPOINT_NAME,
     COMMIT_NAME,
@@ -228,6 +228,7 @@ class DeltaLog:
         """Paths of the files that commits after a version added, up to the current version.
 
         Raises:
+            CorruptChangelogError: one of these commits is damaged; names it.
             CommitsGoneError: one of these commits was cleaned up.
         """
         return self._names(
@@ -238,6 +239,7 @@ class DeltaLog:
         """Paths of the files that commits after a version removed, up to the current version.
 
         Raises:
+            CorruptChangelogError: one of these commits is damaged; names it.
             CommitsGoneError: one of these commits was cleaned up.
         """
         return self._names(
@@ -583,14 +585,18 @@ class DeltaLog:
     def _actions_since(self, version: int) -> list[Action]:
         actions: list[Action] = []
         for number in range(version + 1, self.version + 1):
+            path = commit_path(number)
             try:
-                text = self.storage.read(commit_path(number)).to_pybytes()
+                commit = self.storage.read(path).to_pybytes()
             except FileNotFoundError as error:
                 raise CommitsGoneError(
                     f"commit {number} of {self.storage.root} is gone: the log was cleaned up while this process stood "
                     "still. Run the job again"
                 ) from error
-            actions += parsed(text)
+            try:
+                actions += actions_of(commit)
+            except ValueError as error:
+                raise self._damaged(self.storage.join(path), str(error)) from error
         return actions
 
     def _newest_version(self) -> int:

@@ -42,7 +42,7 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.nodes import NodeKind
-from changelog_engine.storage.delta_commits import NewFile
+from changelog_engine.storage.delta_commits import CommitLog, Layout, NewFile
 from changelog_engine.storage.delta_tables import UserTable
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.memory_disk import MemoryDisk
@@ -880,3 +880,18 @@ class TestStaged:
             assert sorted(row.n for row in rows) == sorted(
                 version * 100 + n * 10 + m for version in range(4) for n in range(4) for m in range(n)
             )
+
+
+@pytest.mark.parametrize(("left", "said"), [(0, "is empty"), (40, "is not JSON")])
+def test_a_damaged_commit_of_a_table_that_is_read_is_named(tmp_path: Path, left: int, said: str) -> None:
+    """An emptied one would be one that added nothing."""
+    table = pa.table({"id": [1]})
+    for _ in range(2):
+        deltalake.write_deltalake(str(tmp_path), table, mode="append")
+    layout = Layout(0, frozenset({("id",)}), frozenset(), "none")
+    log = CommitLog(str(tmp_path), False, layout)
+    assert len(log.files_of(1) or ()) == 1
+    path = tmp_path / "_delta_log" / f"{1:020d}.json"
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(ConnectorError, match=f"commit 1 .* is damaged: {path} {said}"):
+        log.files_of(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,26 @@ def test_stale_handle_is_refused(tmp_path: Path) -> None:
     assert b.added_since(0) == ["a"]
     b.commit([add("b")])
     assert a.refresh() == 2
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda text: text.replace('"a"', '"b"'), "has another checksum than its actions"),
+        (lambda text: text[:-9], "is not JSON"),
+    ],
+)
+def test_a_damaged_commit_of_another_is_named(
+    tmp_path: Path, damage: Callable[[str], str], said: str
+) -> None:
+    a, b = make(tmp_path), DeltaLog(open_storage(str(tmp_path)))
+    a.commit([add("a")])
+    path = tmp_path / "_delta_log" / f"{1:020d}.json"
+    path.write_text(damage(path.read_text()))
+    b.refresh()
+    with pytest.raises(CorruptChangelogError, match=said) as error:
+        b.added_since(0)
+    assert error.value.path == str(path)
 
 
 def test_racing_commits_have_one_winner_each(tmp_path: Path) -> None:
