@@ -83,8 +83,11 @@ class FileSystems:
         if local is not None:
             return OpenedPath(None, local, local)
         shown = public_uri(path)
+        scheme, place = _scheme_and_place(path)
+        if scheme in (*_S3_SCHEMES, *_GCS_SCHEMES) and not place:
+            raise ConfigurationError(f"{shown!r} names no bucket, as {scheme}://BUCKET/FOLDER does")
         try:
-            if urlsplit(path).scheme.lower() in _S3_SCHEMES:
+            if scheme in _S3_SCHEMES:
                 file_system, inner = self._open_s3(path)
             else:
                 file_system, inner = pafs.FileSystem.from_uri(_with_retry_limit(path))
@@ -223,6 +226,15 @@ def _with_retry_limit(uri: str) -> str:
 def _from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
     file_system, path = pafs.FileSystem.from_uri(uri)
     return file_system, str(path)
+
+
+def _scheme_and_place(uri: str) -> tuple[str, str]:
+    """Scheme and host or bucket; two empty texts for what is no URI."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return "", ""
+    return parts.scheme.lower(), parts.netloc.rpartition("@")[2]
 
 
 def _of_uri(uri: str) -> list[str | None]:

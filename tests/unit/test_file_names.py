@@ -147,6 +147,13 @@ class TestBadPaths:
         with pytest.raises(ConfigurationError, match="no file system answers to 'nosuch://bucket/x'"):
             sink_to("nosuch://key:geheim@bucket/x").check_before_start()
 
+    @pytest.mark.parametrize("uri", ["s3://", "s3:x", "s3a:///x", "gs://", "s3://key:geheim@/x"])
+    def test_no_bucket(self, uri):
+        said = "names no bucket, as (s3a?|gs)://BUCKET/FOLDER does"
+        with pytest.raises(ConfigurationError, match=said) as error:
+            sink_to(uri).check_before_start()
+        assert "geheim" not in str(error.value)
+
     def test_a_check_leaves_nothing(self, tmp_path):
         sink_to(tmp_path / "new").check_before_start()
         assert list((tmp_path / "new").iterdir()) == []
