@@ -141,7 +141,7 @@ def test_a_custom_partitioner_decides() -> None:
 
 
 def test_a_partitioner_that_names_no_partition_is_an_error() -> None:
-    with pytest.raises(JobExecutionError, match=r"partitioner of 'partition' gave 3.*0 to 2"):
+    with pytest.raises(JobExecutionError, match=r"partitioner of 'partition' from .* gave 3.*0 to 2"):
         partitioned(
             Partitioner.CUSTOM, 3, 9, custom=lambda key, count: count, key_selector=lambda value: value
         )
