@@ -1,4 +1,4 @@
-"""The ends of event time: the 64-bit milliseconds that are no moment, as in Flink."""
+"""The ends of event time: 64-bit values that stand for no time, before all and after all, as in Flink."""
 
 from __future__ import annotations
 

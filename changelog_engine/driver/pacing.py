@@ -155,6 +155,6 @@ class RareRecords:
         if not records:
             self._alone += not self._nothing_before
         elif records > _FEW or not (self or self._nothing_before):
-            # Behind a long rest one in each is no sign of many.
+            # After a long rest, one record in each epoch does not mean that there are many.
             self._alone = 0
         self._nothing_before = not records

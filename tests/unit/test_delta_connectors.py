@@ -712,6 +712,22 @@ class TestSource:
         assert sum(first.values()) == read, "the rewound job reads the rest of the same rows"
 
 
+class SparkBatch:
+    """Rows that are written as Spark writes them, a file for each list of numbers; after each, something else happens."""
+
+    def __init__(self, *files, meanwhile=lambda: None):
+        self.write, self.files, self.meanwhile = self, files, meanwhile
+
+    def parquet(self, path):
+        folder = Path(path)
+        folder.mkdir()
+        for index, numbers in enumerate(self.files):
+            table = pa.table({"n": numbers, "at": numbers}, TestStaged.SCHEMA)
+            pq.write_table(table, folder / f"part-{index:05d}.parquet")
+            self.meanwhile()
+        (folder / "_SUCCESS").touch()
+
+
 class TestStaged:
     """What Spark staged, without Spark."""
 
@@ -767,26 +783,8 @@ class TestStaged:
     def test_a_write_that_was_given_up_changes_nothing(self, tmp_path):
         """Spark runs a micro-batch again while its first write still goes on: the first to be published counts."""
         versions = StagedVersions(str(tmp_path), only=False)
-        schema = self.SCHEMA
-
-        class Batch:
-            """Rows that are written as Spark writes them; while they are, something else happens."""
-
-            def __init__(self, numbers, meanwhile=lambda: None):
-                self.write, self.numbers, self.meanwhile = self, numbers, meanwhile
-
-            def parquet(self, path):
-                folder = Path(path)
-                folder.mkdir()
-                halves = self.numbers[::2], self.numbers[1::2]
-                for index, numbers in enumerate(halves):
-                    table = pa.table({"n": numbers, "at": numbers}, schema)
-                    pq.write_table(table, folder / f"part-{index:05d}.parquet")
-                    self.meanwhile()
-                (folder / "_SUCCESS").touch()
-
-        again = Batch([1, 2, 3, 4])
-        given_up = Batch([1, 2, 3, 4], lambda: versions.stage(again, 0))
+        again = SparkBatch([1, 3], [2, 4])
+        given_up = SparkBatch([1, 3], [2, 4], meanwhile=lambda: versions.stage(again, 0))
         versions.stage(given_up, 0)
         files = versions.files(0)
         found = [n for file in files for n in pq.read_table(tmp_path / file.path)["n"].to_pylist()]
@@ -795,7 +793,7 @@ class TestStaged:
         assert {path.name for path in tmp_path.iterdir()} == {name_of(0), *folders}, (
             "the other's rows are gone"
         )
-        versions.stage(Batch([5]), 0)
+        versions.stage(SparkBatch([5], []), 0)
         assert versions.files(0) == files
         assert versions.files(1) is None
 
@@ -803,16 +801,6 @@ class TestStaged:
     def test_a_version_whose_publication_fails(self, tmp_path, monkeypatch, written):
         """Its name may have been written: then its rows are there, and else the micro-batch is staged again."""
         versions = StagedVersions(str(tmp_path), only=False)
-        schema = self.SCHEMA
-
-        class Batch:
-            def __init__(self):
-                self.write = self
-
-            def parquet(self, path):
-                Path(path).mkdir()
-                pq.write_table(pa.table({"n": [1], "at": [1]}, schema), Path(path) / "part-0.parquet")
-
         inner = LocalDisk.put_if_absent
 
         def failing(storage, path, data):
@@ -822,35 +810,22 @@ class TestStaged:
 
         monkeypatch.setattr(LocalDisk, "put_if_absent", failing)
         with pytest.raises(StorageError, match="the disk is gone"):
-            versions.stage(Batch(), 0)
+            versions.stage(SparkBatch([1]), 0)
         monkeypatch.undo()
-        versions.stage(Batch(), 0)
+        versions.stage(SparkBatch([1]), 0)
         (file,) = versions.files(0)
         assert pq.read_table(tmp_path / file.path)["n"].to_pylist() == [1]
 
     def test_a_file_that_is_gone_is_missed(self, tmp_path):
         """The folder was listed again: the rows of a file that was not there were left out."""
         versions = StagedVersions(str(tmp_path), only=False)
-        schema = self.SCHEMA
-
-        class Batch:
-            def __init__(self):
-                self.write = self
-
-            def parquet(self, path):
-                Path(path).mkdir()
-                for number in range(3):
-                    table = pa.table({"n": [number], "at": [number]}, schema)
-                    pq.write_table(table, Path(path) / f"part-{number}.parquet")
-                (Path(path) / "_SUCCESS").touch()
-
-        versions.stage(Batch(), 0)
+        versions.stage(SparkBatch([0], [1], [2]), 0)
         assert len(versions.files(0)) == 3
         (tmp_path / versions.files(0)[1].path).unlink()
         reader = self.source(tmp_path).reader(Split("0 of 1", None))
         first = reader.read({"version": 0, "file": 0, "row": 0}, 10)
         assert [row.n for row in first.values] == [0]
-        with pytest.raises(StorageError, match=r"part-1\.parquet"):
+        with pytest.raises(StorageError, match=r"part-00001\.parquet"):
             reader.read(first.next, 10)
 
     def test_a_write_that_fails_leaves_nothing(self, tmp_path):

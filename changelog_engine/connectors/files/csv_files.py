@@ -390,7 +390,7 @@ class CsvFileWriter(BulkWriter):
     def _write_quoted(self, texts: list[list[str]], quote: str) -> None:
         if self._schema.comments:
             texts[0] = [f"{quote}{text}{quote}" if text.startswith("#") else text for text in texts[0]]
-        if len(texts) == 1:  # whoever reads it leaves empty lines out
+        if len(texts) == 1:  # readers skip empty lines
             texts[0] = [text or quote * 2 for text in texts[0]]
         self._text.take_lines([self._schema.separator.join(row) for row in zip(*texts, strict=True)])
 

@@ -201,7 +201,7 @@ def _joined(parts: list[str], between: str) -> str:
     """The field of an array.
 
     Raises:
-        ValueError: whoever reads it would find other elements.
+        ValueError: the text would be read back as other elements.
     """
     text = between.join(parts)
     found = parts_of(text, between)
