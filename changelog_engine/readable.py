@@ -61,14 +61,17 @@ def amount(count: float) -> str:
     return f"{count:,.0f}" if count < 10_000 else _in_thousands(count, ("k", "M", "G"))
 
 
-def counted(number: int, what: str) -> str:
+def counted(number: int, what: str, many: str | None = None) -> str:
     """A number and what it counts.
 
+    Args:
+        many: several of them, where that is not ``what`` with an s.
+
     Example:
-        >>> counted(1, "job"), counted(1200, "checkpoint")
-        ('1 job', '1,200 checkpoints')
+        >>> counted(1, "job"), counted(1200, "checkpoint"), counted(2, "branch", "branches")
+        ('1 job', '1,200 checkpoints', '2 branches')
     """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
+    return f"{number:,} {what if number == 1 else many or f'{what}s'}"
 
 
 def _in_thousands(number: float, units: Sequence[str]) -> str:

@@ -92,9 +92,11 @@ def history(
         there = entries_at(
             path, at, operator=operator, state=name, key=key, allow_pickle=allow_pickle, limit=1
         )
-        missed = bool(there.missed)
+        missed = bool(there.missed) and not found.outside
         notes += missed_lines(there, key) if missed else []
         notes += [] if there.total else withheld_lines(there)
+    if found.outside:
+        notes.append(f"{counted(found.outside, 'more change')} of the key outside of --from and --to")
     if len(found.changes) > limit:
         notes.append(
             f"{len(found.changes) - limit:,} older ones are not shown; --limit shows more, --to earlier ones"

@@ -18,6 +18,7 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.readable import duration
 from materializer.materialize import Materialization
 from materializer.processes import FoldProcesses
 from materializer.remembered import recall
@@ -27,20 +28,34 @@ from materializer.upkeep import upkeep
 
 
 class _Duration(click.ParamType[int]):
+    """A length of time in milliseconds.
+
+    Args:
+        least_ms: the shortest that is taken.
+    """
+
     name = "duration"
+
+    def __init__(self, least_ms: int = 0) -> None:
+        self._least_ms = least_ms
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
         try:
-            return parse_duration_ms(str(value))
+            found = parse_duration_ms(str(value))
         except ValueError as error:
             self.fail(str(error), parameter, context)
+        if found < self._least_ms:
+            self.fail(f"{value} is shorter than {duration(self._least_ms)}", parameter, context)
+        return found
 
 
 @click.command()
 @click.argument("path", shell_complete=complete_path)
 @at_option
 @click.option(
-    "--every", type=_Duration(), help="Make one after the other until Ctrl-C, at this interval, such as 10m."
+    "--every",
+    type=_Duration(least_ms=1000),
+    help="Make one after the other until Ctrl-C, at this interval, such as 10m; at least 1s.",
 )
 @click.option(
     "--retention",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
@@ -30,6 +31,12 @@ def _by_uid(context: click.Context, parameter: click.Parameter, given: tuple[str
     return found
 
 
+def _a_time(context: click.Context, parameter: click.Parameter, given: float) -> float:
+    if math.isnan(given):  # which no range of click's leaves out
+        raise click.BadParameter("nan is not a number of seconds")
+    return given
+
+
 @click.command()
 @click.argument("path", shell_complete=complete_path)
 @click.argument("parallelism", type=click.IntRange(min=1), required=False)
@@ -46,6 +53,7 @@ def _by_uid(context: click.Context, parameter: click.Parameter, given: tuple[str
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     default=300.0,
+    callback=_a_time,
     show_default=True,
     help="How many seconds to wait for the answer. A request that the driver has taken may still be carried out afterwards.",
 )

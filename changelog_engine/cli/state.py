@@ -29,6 +29,7 @@ from changelog_engine.cli.shown import (
     withheld_lines,
 )
 from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at
+from changelog_engine.readable import counted
 
 
 @click.command()
@@ -100,6 +101,8 @@ def state(
     ]
     notes = []
     left = found.total - skip - len(found.entries)
+    if found.total and not found.entries:
+        notes.append(f"--skip passes over all of {counted(found.total, 'entry', 'entries')}")
     if left > 0:
         notes.append(f"{left:,} more; --limit shows more, --key one")
     withheld = withheld_lines(found)

@@ -230,8 +230,7 @@ def _said(found: FailedAttempt) -> str:
 
 
 def _facts(found: JobStatus) -> list[tuple[str, str]]:
-    branches = f"; {counted(len(found.branches), 'branch')[:-1]}es" if len(found.branches) > 1 else ""
-    branches = "; 1 branch" if len(found.branches) == 1 else branches
+    branches = f"; {counted(len(found.branches), 'branch', 'branches')}" if found.branches else ""
     facts = [
         (
             "attempts",

@@ -17,7 +17,7 @@ from changelog_engine.inspection.timeline import (
     Timeline,
     left_out,
 )
-from changelog_engine.readable import counted
+from changelog_engine.readable import counted, iso
 from changelog_engine.types.typeinfo import cut
 
 _MOST_LANES = 12  # of branches upon branches
@@ -56,10 +56,15 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
         for graph, row in zip(_graph(rows, lanes), rows, strict=True)
     ]
     notes = []
-    left = len(found.ids) - len(rows)
-    if left:
+    ids = found.ids
+    left = len(ids) - len(rows)
+    if left and not rows:
+        ends = found.checkpoints(ids[0], ids[0]) + found.checkpoints(ids[-1])
+        known = [f"{each.id} ({'?' if each.time_ms is None else iso(each.time_ms)})" for each in ends]
+        notes.append(f"no checkpoint lies between --from and --to; the job has {known[0]} to {known[-1]}")
+    elif left:
         notes.append(
-            f"{left:,} of {counted(len(found.ids), 'checkpoint')} are not shown; --last, --from and --to choose"
+            f"{left:,} of {counted(len(ids), 'checkpoint')} are not shown; --last, --from and --to choose"
         )
     empty = [each for each in found.attempts if not each.checkpoints]
     notes += [

@@ -23,6 +23,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.segments import last_of
 from changelog_engine.codec.arrow_columns import without_dictionary
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.descriptions import (
@@ -175,7 +176,9 @@ def differences(
     Raises:
         RestoreError: there is no such checkpoint, operator or state; the error suggests the closest match.
         CorruptChangelogError: a file is missing or damaged.
+        ConfigurationError: ``limit`` is below 0.
     """
+    whole_number(limit, "limit", 0)
     known = open_ledger(path)
     first, second = (open_other(path, text, known) for text in (before, after))
     same_job = first.ledger.storage.root == second.ledger.storage.root

@@ -31,15 +31,16 @@ from changelog_engine.graph.descriptions import (
 )
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.points import open_point
+from changelog_engine.inspection.ranges import range_of
 from changelog_engine.inspection.states import entries_at
 from changelog_engine.inspection.values import Withheld, key_identities, keys_of, values_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.points import At, checkpoint_at, time_of
+from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import lineage_rows
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
-from changelog_engine.readable import iso
+from changelog_engine.readable import counted, iso
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.storage.protocol import Storage
@@ -106,6 +107,7 @@ class KeyHistory(Displayed):
     Args:
         checkpoint: the newest on whose lineage they are.
         changes: in the order of checkpoints.
+        outside: how many more changes the key has, which lie outside of the range that was asked for.
         begins: the checkpoint of the snapshot with which the history begins; None: it begins with the job.
         files, of_files: how many files were opened, of how many.
     """
@@ -115,6 +117,7 @@ class KeyHistory(Displayed):
     begins: int | None
     files: int
     of_files: int
+    outside: int = 0
 
     def display(self) -> Document:
         rows = [
@@ -133,6 +136,8 @@ class KeyHistory(Displayed):
         columns = ("checkpoint", "time (UTC)", "operator", "state", "operation", "before", "after", "cause")
         key = f" of key {shown(self.changes[0].key)}" if self.changes else ""
         facts = [f"{self.files:,} of {self.of_files:,} files were opened"]
+        if self.outside:
+            facts.append(f"{counted(self.outside, 'more change')} outside of the range")
         if self.begins is not None:
             facts.append(f"the log that is kept begins at checkpoint {self.begins}")
         title = f"{len(self.changes):,} changes{key} up to checkpoint {self.checkpoint.id}"
@@ -185,18 +190,17 @@ def key_history(
         operator: only in the one with this uid.
         state: only in the state of this name.
         at: on whose lineage, see ``ledger.points``; None for the newest checkpoint's.
-        start: only from this point on; a time counts by itself, any other point by its checkpoint's id.
-        end: only up to this point, as ``start``.
+        start, end: only from this point on, only up to this one; see ``inspection.ranges.range_of``.
         allow_pickle: load pickled values, which runs what is in them.
 
     Raises:
-        RestoreError: there is no such checkpoint, operator or state, and the error suggests the closest match; or no
-            operator has such keys.
+        RestoreError: there is no such checkpoint, operator or state, and the error suggests the closest match; no
+            operator has such keys; or the range ends before it begins.
         CorruptChangelogError: a file is missing or damaged.
     """
     ledger, checkpoint = open_point(path, at)
     check_names(checkpoint, operator, state)
-    wanted = _window(ledger.lineage, start, end)
+    wanted = range_of(ledger.lineage, start, end)
     base = ledger.oldest(checkpoint)
     times = _Times(ledger.lineage, checkpoint)
     found: list[KeyChange] = []
@@ -232,10 +236,11 @@ def key_history(
             look(described, mine)
     if refused and not found and len(refused) == len(keyed_operators(checkpoint.operators)):
         raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {', '.join(refused)}")
-    shown = [change for change in found if wanted(change)]
+    shown = [change for change in found if wanted.holds(change.checkpoint, change.time_ms)]
     shown.sort(key=lambda change: (change.checkpoint, change.operator, change.sequence))
     total = len(base.suffix.files) + (0 if base.snapshot is None else len(base.snapshot.files))
-    return KeyHistory(checkpoint, tuple(shown), base.checkpoint, len(opened), total)
+    outside = len(found) - len(shown)
+    return KeyHistory(checkpoint, tuple(shown), base.checkpoint, len(opened), total, outside)
 
 
 class _Times:
@@ -388,24 +393,6 @@ class _Expiry:
         return [
             each is not None and time_ms is not None and each + self._ttl_ms <= time_ms for each in accessed
         ]
-
-
-def _window(lineage: Lineage, start: str | None, end: str | None) -> Any:
-    """Which changes are asked for."""
-    low, high = (None if text is None else time_of(text, lineage) for text in (start, end))
-    first = 0 if start is None or low is not None else checkpoint_at(lineage, start).id
-    last = None if end is None or high is not None else checkpoint_at(lineage, end).id
-
-    def wanted(change: KeyChange) -> bool:
-        time_ms = change.time_ms if change.time_ms is not None else 0
-        return (
-            change.checkpoint >= first
-            and (last is None or change.checkpoint <= last)
-            and (low is None or time_ms >= low)
-            and (high is None or time_ms <= high)
-        )
-
-    return wanted
 
 
 class _Reader:

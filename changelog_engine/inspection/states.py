@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import Displayed, Document, Grid, Literal
 from changelog_engine.graph.descriptions import (
     DescribedOperator,
@@ -211,7 +212,11 @@ def entries_at(
     Raises:
         RestoreError: there is no such checkpoint, operator or state; the error suggests the closest match.
         CorruptChangelogError: a file is missing or damaged.
+        ConfigurationError: ``first`` or ``limit`` is below 0.
     """
+    whole_number(first, "first", 0)
+    if limit is not None:
+        whole_number(limit, "limit", 0)
     ledger, checkpoint = open_point(path, at)
     check_names(checkpoint, operator, state)
     missed: tuple[Miss, ...] = ()

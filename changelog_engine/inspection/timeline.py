@@ -17,10 +17,12 @@ from changelog_engine.changelog.log_files import parse_row
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.rows import ATTEMPT
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.points import open_ledger
+from changelog_engine.inspection.ranges import range_of
 from changelog_engine.ledger.attempt_notes import (
     FINISHED,
     RESCALED,
@@ -32,7 +34,7 @@ from changelog_engine.ledger.attempt_notes import (
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
-from changelog_engine.ledger.points import At, checkpoint_at, time_of
+from changelog_engine.ledger.points import At
 from changelog_engine.readable import iso
 from changelog_engine.storage.protocol import Storage
 
@@ -208,26 +210,21 @@ class Timeline(Displayed):
         """The lowest and the highest id between two points; None where there is no bound.
 
         Args:
-            start: the first point; a time counts by itself, any other point by its checkpoint's id.
-            end: the last one, likewise.
+            start, end: see ``inspection.ranges.range_of``.
 
         Raises:
-            RestoreError: there is no such checkpoint; the error suggests the closest match.
+            RestoreError: as ``range_of``.
         """
-        bounds: list[int | None] = []
-        for at, later in ((start, True), (end, False)):
-            if at is None:
-                bounds.append(None)
-                continue
-            time_ms = time_of(str(at), self._ledger.lineage)
-            if time_ms is None:
-                bounds.append(checkpoint_at(self._ledger.lineage, at).id)
-                continue
-            ids, times = self._index.ids, self._index.times
-            found = ids[times >= time_ms] if later else ids[times <= time_ms]
-            none = (int(ids[-1]) + 1) if later else 0
-            bounds.append(none if not len(found) else int(found[0] if later else found[-1]))
-        return bounds[0], bounds[1]
+        asked = range_of(self._ledger.lineage, start, end)
+        ids, times = self._index.ids, self._index.times
+        low = high = None
+        if asked.start is not None:
+            first = ids[times >= asked.start.time_ms][:1].tolist() or [int(ids[-1]) + 1 if len(ids) else 1]
+            low = first[0] if asked.start.checkpoint is None else asked.start.checkpoint
+        if asked.end is not None:
+            last = ids[times <= asked.end.time_ms][-1:].tolist() or [0]
+            high = last[0] if asked.end.checkpoint is None else asked.end.checkpoint
+        return low, high
 
     def checkpoints(
         self,
@@ -244,12 +241,15 @@ class Timeline(Displayed):
             last: the highest id; None for all.
             limit: the most that are given, the newest of them; None for all.
             details: with durations and sizes, which reads their rows.
+
+        Raises:
+            ConfigurationError: ``limit`` is below 0.
         """
         ids = self._index.ids
         low = 0 if first is None else int(np.searchsorted(ids, first))
         high = len(ids) if last is None else int(np.searchsorted(ids, last, side="right"))
         if limit is not None:
-            low = max(low, high - limit)
+            low = max(low, high - whole_number(limit, "limit", 0))
         return [self._row(place, details) for place in range(low, high)]
 
     def _row(self, place: int, details: bool) -> CheckpointRow:

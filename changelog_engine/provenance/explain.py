@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import ids_after
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
@@ -84,7 +85,7 @@ def explain(
         path: the job's folder; None for where the program's settings say.
 
     Raises:
-        ConfigurationError: the program executes no such job.
+        ConfigurationError: the program executes no such job, or ``depth`` is below 1.
         RestoreError: the replay cannot work, or nothing is known of the key.
         NotSupportedError: the job has an operator or a mode that cannot be explained.
 
@@ -94,6 +95,7 @@ def explain(
         >>> found = explain(main, "ann", at=7)  # doctest: +SKIP
         >>> print(found.mutations[-1].cause)  # doctest: +SKIP
     """
+    whole_number(depth, "depth", 1)
     return _asked(program, job, at, start, path, lambda replays: replays.key(key, operator, state, depth))
 
 
@@ -122,6 +124,7 @@ def explain_output(
 
     Source: no counterpart in PyFlink
     """
+    whole_number(depth, "depth", 1)
     return _asked(program, job, at, start, path, lambda replays: replays.output(sink, where, depth))
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, is_dataclass
 from typing import Any
 
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
 from changelog_engine.types.typeinfo import cut, shown
 
@@ -261,7 +262,7 @@ class Explanation(Displayed):
         """The explanation for people.
 
         Args:
-            limit: most mutations and outputs shown, the last ones; None for all.
+            limit: most mutations and outputs shown, the last ones; None for all. Below 0 is a ConfigurationError.
         """
         begin = "the start" if self.start is None else f"checkpoint {self.start}"
         lines = [f"{self.about}", f"replayed: job {self.job!r} from {begin} to checkpoint {self.end}"]
@@ -274,7 +275,7 @@ class Explanation(Displayed):
             return "\n".join([*lines, *self._noted()])
         seen: set[int] = set()
         for found in (self.mutations, self.outputs):
-            shown = found if limit is None else found[-limit:]
+            shown = found if limit is None else found[max(0, len(found) - whole_number(limit, "limit", 0)) :]
             if len(shown) < len(found):
                 lines.append(f"({len(found) - len(shown)} earlier ones are not shown)")
             for each in shown:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
 from changelog_engine.errors import RestoreError, UserFunctionError
 from changelog_engine.graph.descriptions import states_of, ttl_ms_of
@@ -90,8 +91,10 @@ class ReplayReport(Displayed):
         """The report for people.
 
         Args:
-            limit: how many differing keys are shown in full, of mutations and of the final state each; default 5.
+            limit: how many differing keys are shown in full, of mutations and of the final state each; default 5. Below 0
+                is a ConfigurationError.
         """
+        whole_number(limit, "limit", 0)
         begin = "the start" if self.start is None else f"checkpoint {self.start}"
         what = f"replay of {self.job!r} from {begin} to checkpoint {self.end}"
         size = f"{self.checkpoints} checkpoints, {self.recorded:,} mutations recorded, {self.replayed:,} replayed"

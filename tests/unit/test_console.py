@@ -38,17 +38,22 @@ from changelog_engine.cli import completion, main
 from changelog_engine.cli.shown import Answer, Sheet, _print
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.errors import RestoreError, StorageError
+from changelog_engine.errors import ConfigurationError, RestoreError, StorageError
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.inspection import doctor
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import job_status, list_jobs
 from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.points import open_ledger, open_point
+from changelog_engine.inspection.states import entries_at
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.inspection.values import as_json, key_identities
 from changelog_engine.ledger.job_path import NAME_A_JOB, open_job
 from changelog_engine.ledger.points import FORMS, checkpoint_at, time_of
+from changelog_engine.provenance.result import Explanation
+from changelog_engine.readable import iso
+from changelog_engine.replay.compare import Difference
+from changelog_engine.replay.job import ReplayReport
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.state.handles_in_c import CALLS
@@ -319,6 +324,49 @@ def test_a_time_means_its_millisecond(job: Path, second: str) -> None:
 def test_points_that_are_not_there(job: Path, point: str, said: str) -> None:
     with pytest.raises(RestoreError, match=said):
         open_point(str(job), point)
+
+
+@pytest.mark.parametrize("command", [("timeline",), ("history", "--key", "to")])
+def test_a_range_that_ends_before_it_begins_names_both_bounds(job: Path, command: tuple[str, ...]) -> None:
+    times = {number: open_ledger(str(job)).lineage.checkpoint(number).time_ms for number in (1, 5)}
+    shown = {number: iso(time_ms) for number, time_ms in times.items()}
+    name, *options = command
+    for start, end in (("5", "1"), ("latest", shown[1]), (shown[5], "1"), (shown[5], shown[1])):
+        message = refused(cli(name, job, *options, "--from", start, "--to", end))
+        assert message.startswith(f"Error: the range from '{start}' to '{end}' ends before it begins: ")
+        assert message.index(shown[5]) < message.index("is after") < message.rindex(shown[1])
+    assert cli(name, job, *options, "--from", "5", "--to", "5").exit_code == 0
+
+
+def test_a_range_without_anything_in_it_says_what_there_is(job: Path) -> None:
+    for options in (("--from", "2100-01-01"), ("--to", "2001-01-01")):
+        assert re.search(
+            r"no checkpoint .*the job has 1 \(.*\) to 5 \(", cli("timeline", job, *options).output
+        )
+        answer = cli("history", job, "--key", "to", *options)
+        assert (answer.exit_code, key_history(str(job), "to").outside) == (0, 0)
+        changes = len(key_history(str(job), "to").changes)
+        assert f"{changes} more changes of the key outside of --from and --to" in answer.output
+        assert cli("history", job, "--key", "tp", *options).exit_code == 1
+    assert (
+        "--skip passes over all of 4 entries" in cli("state", job, "--state", "count", "--skip", "9").output
+    )
+
+
+def test_counts_below_zero_are_refused(job: Path) -> None:
+    """Slices take them, from the other end."""
+    explained = Explanation("words", None, 1, "a key")
+    replayed = ReplayReport("words", None, 1, state=[Difference("count", "n", "a", None, 1, [], [])])
+    for ask in (
+        lambda: explained.text(limit=-1),
+        lambda: replayed.text(limit=-1),
+        lambda: entries_at(str(job), first=-1),
+        lambda: entries_at(str(job), limit=-1),
+        lambda: differences(str(job), "1", "5", limit=-1),
+        lambda: Timeline(str(job)).checkpoints(limit=-1),
+    ):
+        with pytest.raises(ConfigurationError, match=r"(first|limit) must be at least 0, got -1"):
+            ask()
 
 
 def test_every_command_takes_every_form_of_a_point(job: Path, tmp_path: Path) -> None:

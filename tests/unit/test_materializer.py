@@ -221,6 +221,7 @@ def test_a_job_writes_its_retention_down(tmp_path: Path) -> None:
         (["--no-truncate", "--retention", "1d"], "leaves the log alone"),
         (["--at", "1", "--every", "10m"], "give one of them"),
         (["--every", "soon"], "expected a duration"),
+        (["--every", "0"], "0 is shorter than 1.0 s"),
         (["--at", "7"], "there is no checkpoint 7"),
     ],
 )

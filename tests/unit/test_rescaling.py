@@ -246,6 +246,12 @@ def test_the_console_tells_the_same(story: SimpleNamespace) -> None:
     assert list(Path(story.path, "requests").iterdir()) == []
 
 
+@pytest.mark.parametrize("timeout", ["nan", "0", "-1", "soon"])
+def test_a_timeout_that_is_no_length_of_time_is_refused(tmp_path: Path, timeout: str) -> None:
+    refused = CliRunner().invoke(main, ["rescale", str(tmp_path), "2", "--timeout", timeout])
+    assert (refused.exit_code, "Invalid value" in refused.output) == (2, True)
+
+
 def test_no_element_is_lost_or_counted_twice_by_rescaling(story: SimpleNamespace) -> None:
     found = state_at(f"{story.path}/changelog")
     starts = {split.id: split.start for split in NumberSequenceSource(0, 10**12).splits(2)}
