@@ -868,10 +868,11 @@ typedef struct {
     const char *name;
     vectorcallfunc function;
     int needed[4]; /* up to the first -1 */
+    int reads; /* and changes nothing */
 } Kind;
 
 static const Kind kinds[] = {
-    {"cell_value", cell_value, {-1}},
+    {"cell_value", cell_value, {-1}, 1},
     {"cell_update", cell_update, {-1}},
     {"copying_update", copying_update, {FITS, COPY, -1}},
     {"clear_entry", clear_entry, {CLEARED, -1}},
@@ -881,10 +882,10 @@ static const Kind kinds[] = {
     {"aggregating_begins", aggregating_begins, {FUNCTION, ACCUMULATED, -1}},
     {"list_add", list_add, {FITS, PRESENT, -1}},
     {"list_begins", list_begins, {FITS, PRESENT, -1}},
-    {"list_get", list_get, {-1}},
+    {"list_get", list_get, {-1}, 1},
     {"list_update", list_update, {FITS, -1}},
-    {"map_get", map_get, {EXACT_KEY, -1}},
-    {"map_contains", map_contains, {EXACT_KEY, -1}},
+    {"map_get", map_get, {EXACT_KEY, -1}, 1},
+    {"map_contains", map_contains, {EXACT_KEY, -1}, 1},
     {"map_put", map_put, {EXACT_KEY, FITS, -1}},
     {"timer_set", timer_set, {ADDED, ADD, FIRST_OPERATION, -1}},
     {"timer_take", timer_take, {FIRST_OPERATION, -1}},
@@ -944,7 +945,7 @@ are_complete(const Call *call, const Kind *kind)
             return 0;
         }
     }
-    return !HAS(call, LOG_OPERATIONS) || (HAS(call, FIRST_OPERATION) && HAS(call, NEXT_OPERATION));
+    return kind->reads || !HAS(call, LOG_OPERATIONS) || (HAS(call, FIRST_OPERATION) && HAS(call, NEXT_OPERATION));
 }
 
 /* The arguments (kind, reference, names, test) as a call; the reference itself where something is not as expected. */
