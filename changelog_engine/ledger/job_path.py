@@ -14,6 +14,7 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
 NAME_A_JOB = "Name a job's folder, <base path>/<job>; `changelog-engine jobs BASE` lists those of a base path"
+_WHO_WRITES_ONE = "a job writes one with `env.enable_checkpointing(1000)` or `env.enable_changelog_state_backend(True)`"
 _DEPTH = 3  # of the files in a job's folder
 
 
@@ -71,7 +72,7 @@ def refuse_file(given: Storage) -> None:
 def _instead_of(given: Storage) -> str:
     """What to name instead of a folder that has no changelog."""
     if not given.exists():
-        return f": no such folder{_job_above(given) or beside(given)}"
+        return f": no such folder{_job_above(given) or beside(given) or f'; {_WHO_WRITES_ONE}'}"
     return _jobs_in(given) or _job_above(given) or f". {NAME_A_JOB}"
 
 

@@ -345,7 +345,9 @@ def test_a_file_that_is_opened_for_several_meanings_of_a_key_counts_once(tmp_pat
 
 
 def test_paths_without_a_changelog(job: Path, tmp_path: Path) -> None:
-    assert "no such folder" in refused(cli("checkpoints", tmp_path / "nowhere"))
+    assert "no such folder; a job writes one with `env.enable_checkpointing" in refused(
+        cli("checkpoints", tmp_path / "nowhere")
+    )
     assert refused(cli("checkpoints", tmp_path)).startswith(
         f"Error: there is no changelog in {tmp_path}. Name"
     )
