@@ -331,12 +331,13 @@ class KeyedStore:
     def begin_epoch(self, order: EpochOrder) -> None:
         """What is written from now on belongs to the order's next checkpoint."""
         self._checkpoint_id = order.checkpoint_id
+        if self._recent is not None:
+            self._recent.next_epoch(order)
+        self.backend.begin_epoch()
         if self._packs is not None and order.kind.barrier:
             self._packs.announce(
                 order.checkpoint_id, order.attempt, self.config.stage, self.config.subtask, order.run
             )
-        if self._recent is not None:
-            self._recent.next_epoch(order)
 
     def step(self, most: int) -> int:
         """How many elements to process before `flush_when_full`: the given number, or fewer where mutations are large."""

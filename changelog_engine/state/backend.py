@@ -111,8 +111,17 @@ class StateBackend(ABC):
         """
         return {}
 
+    def begin_epoch(self) -> None:  # optional
+        """An epoch begins: the time for a backend on disk to write what the one before changed.
+
+        A checkpoint waits for what is done at the end of its epoch, and not for this. By default nothing happens.
+        """
+
     def end_epoch(self) -> None:  # optional
-        """An epoch has ended: the time for a backend on disk to write what changed. By default nothing happens."""
+        """An epoch has ended: the last moment to say that something is wrong, before a checkpoint is taken.
+
+        By default nothing happens.
+        """
 
     def close(self) -> None:  # optional
         """Let go of everything; nothing is asked of the backend or its tables afterwards. By default nothing happens."""

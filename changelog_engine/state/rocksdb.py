@@ -1,7 +1,7 @@
 """The RocksDB backend: tables on the local disk, for state that is larger than memory.
 
-An entry is read once and kept decoded in a bounded cache; entries that changed are written in one batch at the end of the
-epoch, or before it when the cache is full, those of a fixed size only then. The changelog sees every mutation all the same.
+An entry is read once and kept decoded in a bounded cache; entries that changed are written in one batch when the next epoch
+begins, or before it when the cache is full, those of a fixed size only then. The changelog sees every mutation all the same.
 
 Timers stay on the heap (Flink's ``state.backend.rocksdb.timer-service.factory=HEAP``).
 """
@@ -75,6 +75,10 @@ class RocksDBBackend(KeptBackend):
         table.clear()
         place = self._tables.index(table)
         del self._tables[place], self._names[place]
+
+    def begin_epoch(self) -> None:
+        for table in self._tables:
+            table.begin_epoch()
 
     def end_epoch(self) -> None:
         for table in self._tables:

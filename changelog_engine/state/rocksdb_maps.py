@@ -160,7 +160,7 @@ class RocksMapTable(RocksTable):
 
     def items(self) -> Iterator[tuple[KeyIdentity, Any]]:
         """All entries as dicts, by the order of their keys' bytes."""
-        self.end_epoch()
+        self._write_all()
         prefix, parts = b"", dict[Any, tuple[int, Any]]()
         for raw, data in self.scan(self._prefix):
             if prefix and raw.startswith(prefix):
@@ -182,9 +182,9 @@ class RocksMapTable(RocksTable):
         if self._found > self._limit:
             self.spill()
 
-    def end_epoch(self) -> None:
+    def _write_all(self) -> None:
         self._forget_found()
-        super().end_epoch()
+        super()._write_all()
 
     def clear(self) -> None:
         self._replaced.clear()

@@ -9,7 +9,8 @@ Invariants:
       epoch never ends with such a table.
     * The number of entries in memory is bounded by the cache's size and the average size of entries.
     * Entries of a size that is fixed are written when there is no room for them, some at a time, or when all are asked for:
-      nothing of the database outlives the process. Others are written at the end of each epoch, which tells their size.
+      nothing of the database outlives the process. Others are written when the next epoch begins, which tells their size: a
+      checkpoint needs the log alone and does not wait for it.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class RocksTable(BufferedTable):
             self.has_failed(error)
             raise
 
-    def end_epoch(self) -> None:
+    def begin_epoch(self) -> None:
         """Write what changed, unless it can wait; it stays in the cache.
 
         Raises:
@@ -110,7 +111,14 @@ class RocksTable(BufferedTable):
         """
         if not self._fixed:
             self._write_all()
-        elif self._failure is not None:
+
+    def end_epoch(self) -> None:
+        """Let no epoch end with a table of which something could not be read or written.
+
+        Raises:
+            StorageError: that is so.
+        """
+        if self._failure is not None:
             raise self._failure
 
     def _write_all(self) -> None:

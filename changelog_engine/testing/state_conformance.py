@@ -47,6 +47,7 @@ def check_state_backend(factory: Callable[[], StateBackend], operations: int = 2
                 _operate_on_timers(waiting, model_of_timers, randomly)
             if randomly.random() < 0.02:
                 backend.end_epoch()
+                backend.begin_epoch()
             if randomly.random() < 0.02 or step == operations - 1:
                 for (kind, table), model in zip(tables, models, strict=True):
                     _compare(kind, table, model)

@@ -133,7 +133,7 @@ def test_a_handle_on_rocksdb_does_what_one_on_a_dict_does(
         steps = st.tuples(st.integers(0, 9), st.integers(0, 11))
         for key, chance in data.draw(st.lists(steps, max_size=60)):
             if chance == 0:
-                backend.end_epoch()
+                backend.begin_epoch()
             elif chance == 1:
                 for table in tables:
                     assert _content(table) == _content(model.table)
@@ -174,7 +174,7 @@ def test_entries_of_fixed_size_are_written_when_there_is_no_room(tmp_path: Path)
             for key in range(1_000):
                 number[key] = (number.get(key) or 0) + 1
             text["key"] = "x"
-            backend.end_epoch()
+            backend.begin_epoch()
         assert (writes, reads) == ([1, 1, 1], [])
         most = 0
         for key in range(1_000, 3_000):

@@ -180,11 +180,11 @@ def test_state_that_nobody_has_declared_yet_outlives_two_failures(tmp_path):
 
 
 def test_a_database_that_could_not_be_written_is_not_used_again(tmp_path):
-    write, left = RocksStore.write, iter(range(20))
+    write, left = RocksStore.write, iter(range(14))
 
     def fails_once(database: RocksStore, batch: Any) -> None:
         write(database, batch)
-        if next(left, None) == 19:  # after the first checkpoints
+        if next(left, None) == 13:  # after the first checkpoints
             raise DiskFullError("full", "/nowhere", 0, 0, 0)
 
     with mock.patch.object(RocksStore, "write", fails_once):

@@ -150,7 +150,7 @@ def test_a_table_is_a_dict(kind: StateKind, cache_bytes: int, tmp_path: Path) ->
                 operate(table, model, kind, rnd)
                 chance = rnd.random()
                 if chance < 0.03:
-                    backend.end_epoch()
+                    backend.begin_epoch()
                 elif chance < 0.06:
                     assert content(table.items(), kind) == content(model.items(), kind), f"seed {seed}"
                 elif chance < 0.08:
@@ -169,7 +169,7 @@ def test_state_larger_than_the_cache(tmp_path: Path) -> None:
     for key in range(keys):
         table[key] = f"{key:0{size}}"
         most = max(most, len(table.changed) + len(table._cached))
-    backend.end_epoch()
+    backend.begin_epoch()
     order = list(range(keys))
     random.Random(1).shuffle(order)
     for key in order:
@@ -196,10 +196,60 @@ def test_an_entry_is_read_once_and_written_once_an_epoch(tmp_path: Path) -> None
         for _ in range(3):
             for number in range(100):
                 table["key"] = table.get("key", 0) + number
-            backend.end_epoch()
-            backend.end_epoch()
+            backend.begin_epoch()
+            backend.begin_epoch()
     assert (len(reads), len(writes)) == (1, 3)
     assert table.get("key") == 3 * 4950
+    backend.close()
+
+
+@pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP], ids=str)
+def test_what_an_epoch_changed_is_written_when_the_next_begins(kind: StateKind, tmp_path: Path) -> None:
+    """A checkpoint does not wait for it; reads, scans and the next epoch see it before and after."""
+    backend = rocks_backend(tmp_path)
+    table: Any = backend.table("operator", "state", kind)
+    entries: list[Any] = {
+        StateKind.VALUE: ["a", "b"],
+        StateKind.LIST: [["a"], ["a", "b"]],
+        StateKind.MAP: [{1: "a"}, {1: "a", 2: "b"}],
+    }[kind]
+    written: list[int] = []
+    write = RocksStore.write
+    with (
+        small_maps(),
+        mock.patch.object(RocksStore, "write", lambda *given: written.append(1) or write(*given)),
+    ):
+        for entry in entries:
+            table["key"], table["gone"] = entry, entry
+            table.pop("gone", None)
+            written.clear()
+            backend.end_epoch()
+            assert not written
+            assert (table.get("key"), table.get("gone")) == (entry, None)
+            backend.begin_epoch()
+            assert written
+            table.spill()
+            assert content(table.items(), kind) == content([("key", entry)], kind)
+        table["key"] = entries[0]
+        backend.end_epoch()
+        assert content(table.items(), kind) == content([("key", entries[0])], kind)
+    backend.close()
+
+
+def test_a_write_that_fails_when_an_epoch_begins_fails_every_epoch_from_then_on(tmp_path: Path) -> None:
+    backend = rocks_backend(tmp_path)
+    full = StorageError("disk full")
+    other = backend.table("operator", "other", StateKind.VALUE)
+    for number in range(3):
+        backend.table("operator", f"state {number}", StateKind.VALUE)["key"] = "value"
+    backend.end_epoch()
+    with mock.patch.object(RocksStore, "write", side_effect=full), pytest.raises(StorageError, match="full"):
+        backend.begin_epoch()
+    assert not backend.is_whole()
+    other["key"] = "value"
+    for again in (backend.begin_epoch, backend.end_epoch, backend.begin_epoch):
+        with pytest.raises(StorageError, match="disk full"):
+            again()
     backend.close()
 
 
@@ -208,7 +258,7 @@ def test_one_put_does_not_rewrite_a_large_map(tmp_path: Path) -> None:
     table = backend.table("operator", "state", StateKind.MAP)
     entries = dict.fromkeys(range(5_000), "x" * 100)
     table["key"] = entries
-    backend.end_epoch()
+    backend.begin_epoch()
     written: list[int] = []
     put = BatchWriter.put
     with (
@@ -223,13 +273,13 @@ def test_one_put_does_not_rewrite_a_large_map(tmp_path: Path) -> None:
         table["key"] = entry
         del entry[8]
         table["key"] = entry
-        backend.end_epoch()
+        backend.begin_epoch()
     assert sum(written) < 200
     expected = {number: "new" if number == 7 else text for number, text in entries.items() if number != 8}
     assert list(table.get("key").items()) == list(expected.items())
     table.pop("key", None)
     table["key"] = {1: "again"}
-    backend.end_epoch()
+    backend.begin_epoch()
     assert list(table.get("key").items()) == [(1, "again")]
     assert content(table.items(), StateKind.MAP) == {"key": [(1, "again")]}
     backend.close()
@@ -246,10 +296,10 @@ def test_values_of_local_classes_and_values_that_cannot_be_kept(tmp_path: Path) 
     table[2] = Local(6)
     assert type(table.get(1)) is Local
     assert table.get(1).number == 5
-    backend.end_epoch()
+    backend.begin_epoch()
     table[3] = threading.Lock()
     with pytest.raises(NotSerializableError, match="lock"):
-        backend.end_epoch()
+        backend.begin_epoch()
     backend.close()
 
 
@@ -259,7 +309,7 @@ def test_a_write_that_failed_is_not_forgotten(tmp_path: Path) -> None:
     table: Any = backend.table("operator", "state", StateKind.MAP)
     with small_maps():
         table["key"] = dict.fromkeys(range(100), "old")
-        backend.end_epoch()
+        backend.begin_epoch()
         entry = table.get("key")
         assert type(entry) is SpreadMap
         entry[7] = "new"
@@ -271,7 +321,7 @@ def test_a_write_that_failed_is_not_forgotten(tmp_path: Path) -> None:
             table.spill()
         for _ in range(2):
             with pytest.raises(StorageError, match="disk full"):
-                backend.end_epoch()
+                backend.begin_epoch()
         assert not backend.is_whole()
     backend.close()
 
@@ -285,7 +335,7 @@ def filled(tmp_path: Path, kind: StateKind, entries: dict[int, Any]) -> tuple[An
     else:
         for number, entry in entries.items():
             table[number] = entry
-    backend.end_epoch()
+    backend.begin_epoch()
     assert backend._store is not None
     backend._store._db.flush()
     return backend, table
@@ -314,7 +364,7 @@ def test_a_scan_that_cannot_read_on_raises(
         read()
     assert not backend.is_whole(), "it would be kept over the failure"
     with pytest.raises(StorageError, match="Corruption"):
-        backend.end_epoch()
+        backend.begin_epoch()
     backend.close()
 
 
@@ -341,7 +391,7 @@ def test_entries_below_the_size_lie_beside_their_keys(tmp_path: Path, size: str)
     backend = rocks_backend(tmp_path, 0, {"changelog.rocksdb.min-blob-size": size})
     table = backend.table("operator", "state", StateKind.VALUE)
     table["key"] = "x" * 1_500
-    backend.end_epoch()
+    backend.begin_epoch()
     assert backend._store is not None
     backend._store._db.flush()
     assert not list(tmp_path.rglob("*.blob"))
