@@ -26,6 +26,7 @@ from changelog_engine.errors import (
     JobCancelledError,
 )
 from changelog_engine.graph.nodes import (
+    NO_KEY,
     BroadcastSpec,
     NodeKind,
     PartitionSpec,
@@ -98,7 +99,6 @@ __all__ = [
 A = TypeVar("A")  # what windows call when they fire
 P = TypeVar("P")  # the same, with time and state
 
-_ALL_KEY = b"\0"
 _ALL_KEY_TYPE = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
@@ -1487,7 +1487,7 @@ def _counted(size: Any, slide: Any, what: str) -> WindowAssigner[Any, Any]:
 
 
 def _all_key(value: Any) -> bytes:
-    return _ALL_KEY
+    return NO_KEY
 
 
 def _either(documented: Any, other: Any, what: str) -> Any:

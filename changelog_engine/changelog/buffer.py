@@ -27,6 +27,7 @@ from changelog_engine.errors import StateTooLargeError, TypeMismatchError
 from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
+from changelog_engine.state.cursor import key_words
 from changelog_engine.state.mutation_log import MutationLog, misfit
 from changelog_engine.types import TypeInformation
 
@@ -158,7 +159,8 @@ class StateLog(MutationLog):
                 if type(value) is not Encoded:
                     self._value_codec.encode(value)
             except TypeMismatchError as error:
-                return misfit(self.operator, self.state, self._key_codec.key_of(identity), error)
+                where = key_words(self._key_codec.key_of(identity))
+                return misfit(self.operator, self.state, where, error)
         raise AssertionError("one of the values did not fit")
 
     def _operation_column(self, values: pa.Array) -> Any:

@@ -17,6 +17,9 @@ from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.types import TypeInformation
 
+NO_KEY = b"\0"
+"""The key of all elements in ``window_all``, as in Flink; messages do not name it."""
+
 
 class NodeKind(enum.Enum):
     """What a node does with the elements it gets."""

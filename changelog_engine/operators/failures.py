@@ -20,6 +20,7 @@ from typing import Any
 from changelog_engine import errors
 from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, UserFunctionError
 from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.cursor import key_words
 from changelog_engine.types.typeinfo import shown
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
@@ -50,9 +51,9 @@ def user_failure(
     """
     if isinstance(error, NoCurrentKeyError) and error.operator is None:
         return NoCurrentKeyError(operator, call)
-    shown_key = None if key is NOTHING else shown(key)
+    where = "" if key is NOTHING else key_words(key)
+    shown_key = shown(key) if where else None
     shown_element = None if element is NOTHING else shown(element)
-    where = "" if shown_key is None else f", key {shown_key}"
     if shown_element is not None:
         where += f", element {shown_element}"
     if isinstance(error, ChangelogEngineError):

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ from changelog_engine.changelog.small_state import LOG
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
+from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
 from changelog_engine.graph.nodes import StateSpec
@@ -35,7 +36,7 @@ from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentCh
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import describe, restored_versions, spec_of
 from changelog_engine.state.backend import KeptBackend, StateBackend, StateTable
-from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.cursor import Cursor, NamespaceScope, key_words
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.local_folder import LocalFolder
@@ -110,6 +111,7 @@ class KeyedStore:
         self.expiring = TtlStates(clock)
         self.backend: StateBackend = backend or HeapBackend()
         self.cursor = Cursor()
+        self.cursor.words = self._key_words
         self.buffer = ChangelogBuffer(config.key_type, config.timed, config.max_parallelism)
         self._handles = HandleFactory(
             self.backend, self.cursor, self.buffer if self.changelog else None, self.expiring
@@ -141,6 +143,13 @@ class KeyedStore:
         self._packs = None if folder is None else PackQueue(open_storage(folder))
         self._left = False  # whether the tables are the next attempt's
 
+    def _key_words(self, identity: KeyIdentity) -> str:
+        return key_words(key_codec_for(self.key_type).key_of(identity))
+
+    def _words_in(self, namespaces: NamespaceCodec) -> Callable[[Any], str]:
+        """The words for pairs of key and namespace."""
+        return lambda pair: f"{self._key_words(pair[0])}, window {namespaces.texts([pair[1]])[0]}"
+
     @property
     def tables(self) -> Mapping[tuple[str, str], StateTable]:
         """The tables of the states that are declared, by (operator, state)."""
@@ -166,6 +175,7 @@ class KeyedStore:
             self.namespaces[name] = namespaces
         if scope is not None:
             self._cursors.append(scope.cursor)
+            scope.cursor.words = self._words_in(scope.codec)
         waiting = self._pending.pop(name, None)
         if waiting and versions is None:  # the rows are of one with its name that was dropped, and cleared
             fill_state([fold_state(waiting)], stored, self.key_type, state.table, namespaces)

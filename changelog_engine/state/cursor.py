@@ -8,12 +8,20 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple
 
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import NoCurrentKeyError
 from changelog_engine.event_time import NO_TIMESTAMP
+from changelog_engine.graph.nodes import NO_KEY
 from changelog_engine.state.backend import KeyIdentity
+from changelog_engine.types.typeinfo import shown
+
+
+def key_words(key: Any) -> str:
+    """Which key a message is about; nothing for the key of streams that have none."""
+    return "" if type(key) is bytes and key == NO_KEY else f", key {shown(key)}"
 
 
 class Cursor:
@@ -23,12 +31,13 @@ class Cursor:
     is a key, because a cursor that stands nowhere is of another class, in which ``key`` is not a slot.
     """
 
-    __slots__ = ("key", "timestamp")
+    __slots__ = ("key", "timestamp", "words")
     placed: ClassVar[bool] = True  # whether there is a current key
 
     def __init__(self) -> None:
         self.key: KeyIdentity
         self.timestamp: int = NO_TIMESTAMP
+        self.words: Callable[[KeyIdentity], str] = key_words  # of a key's identity, for messages
         self.leave()
 
     def leave(self) -> None:

@@ -67,6 +67,10 @@ class Admission:
         """What a private copy needs before it waits in the log: nothing, or encoding when it may share what can change."""
         return None if self.type.copied_whole else codec_for(self.type).encode
 
+    @property
+    def _where(self) -> str:
+        return self.cursor.words(self.cursor.key)
+
     def admit(self, value: Any) -> Any:
         """The value as the declared type wants it.
 
@@ -76,13 +80,13 @@ class Admission:
         try:
             return self.type.check(value)
         except TypeMismatchError as error:
-            raise misfit(self.operator, self.spec.name, self.cursor.key, error) from None
+            raise misfit(self.operator, self.spec.name, self._where, error) from None
 
     def present(self, value: Any) -> Any:
         """As admit, and None is refused (lists, maps and reductions hold no None)."""
         if value is None:
             raise TypeMismatchError(
-                f"state {self.spec.name!r} of operator {self.operator!r}, key {self.cursor.key!r}: None cannot be added; "
+                f"state {self.spec.name!r} of operator {self.operator!r}{self._where}: None cannot be added; "
                 "only ValueState takes None, and it means clear()"
             )
         return self.admit(value)
@@ -90,7 +94,7 @@ class Admission:
     def no_accumulator(self, function: Any, call: str) -> TypeMismatchError:
         """What to raise when an aggregate function gave None, which would forget all that was added."""
         return TypeMismatchError(
-            f"state {self.spec.name!r} of operator {self.operator!r}, key {self.cursor.key!r}: "
+            f"state {self.spec.name!r} of operator {self.operator!r}{self._where}: "
             f"{type(function).__name__}.{call}() returned None, and it must return the accumulator, also one that it changed"
         )
 
@@ -476,8 +480,8 @@ class MapHandle(Handle):
         except TypeMismatchError as error:
             spec = self._admission.spec
             raise TypeMismatchError(
-                f"map key of state {spec.name!r} of operator {self._admission.operator!r}, "
-                f"key {self._cursor.key!r}: {error}"
+                f"map key of state {spec.name!r} of operator {self._admission.operator!r}"
+                f"{self._cursor.words(self._cursor.key)}: {error}"
             ) from None
 
     def get(self, map_key: Any) -> Any:

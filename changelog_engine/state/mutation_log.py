@@ -17,17 +17,17 @@ REGISTER_TIMER = "register_timer"
 DELETE_TIMER = "delete_timer"
 
 
-def misfit(operator: str, state: str, key: Any, error: TypeMismatchError) -> TypeMismatchError:
+def misfit(operator: str, state: str, where: str, error: TypeMismatchError) -> TypeMismatchError:
     """What to raise of a value that does not fit its state's type.
 
     Args:
         operator: uid.
         state: its name.
-        key: under which the value was to be kept.
+        where: the words for the key under which the value was to be kept, see ``cursor.key_words``.
         error: says what does not fit.
     """
     return TypeMismatchError(
-        f"state {state!r} of operator {operator!r}, key {key!r}: {error}. "
+        f"state {state!r} of operator {operator!r}{where}: {error}. "
         "Declare the type that the values have in the state's descriptor, or convert the value"
     )
 

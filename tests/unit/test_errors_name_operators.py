@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from api.common import Time, Types, WatermarkStrategy
-from api.datastream import OutputTag, ProcessFunction, RuntimeExecutionMode, StreamExecutionEnvironment
+from api.datastream import (
+    KeyedProcessFunction,
+    OutputTag,
+    ProcessAllWindowFunction,
+    ProcessFunction,
+    RuntimeExecutionMode,
+    StreamExecutionEnvironment,
+)
+from api.datastream.state import ValueStateDescriptor
 from api.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from changelog_engine.connectors import IterableSource
 from changelog_engine.errors import InvalidJobError, JobExecutionError, UserFunctionError
@@ -17,6 +25,11 @@ from changelog_engine.operators.failures import user_failure
 from changelog_engine.testing import without_spark
 
 LATE = OutputTag("late", Types.STRING())
+
+
+class Raises(ProcessAllWindowFunction):
+    def process(self, context: Any, elements: Any) -> Any:
+        raise ValueError("all")
 
 
 class Aside(ProcessFunction):
@@ -32,6 +45,18 @@ def aside(stream: Any) -> Any:
     result = stream.process(Aside(), Types.LONG())
     result.get_side_output(LATE).print()
     return result
+
+
+class Remember(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.count.update("x")
+
+
+def of_pairs(stream: Any) -> Any:
+    return stream.key_by(lambda value: (value, "a"), Types.TUPLE([Types.LONG(), Types.STRING()]))
 
 
 UNTIMED = "needs timestamps.*\n  in assign_windows of operator 'step', key 3, element 3$"
@@ -50,6 +75,22 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "partition": (
         lambda stream: stream.partition_custom(lambda key, count: count, lambda value: value).map(str),
         "partitioner of 'PartitionCustom' from 'numbers' to 'step' gave 1",
+    ),
+    "window_all": (
+        lambda stream: stream.count_window_all(1).process(Raises()),
+        "process of operator 'step', element 3 raised ValueError: all",
+    ),
+    "window_all, type": (
+        lambda stream: stream.union(stream).count_window_all(2).reduce(lambda a, b: "x"),
+        "state '__window_contents' of operator 'window-[0-9a-f]+', window 0: value is declared LONG",
+    ),
+    "key of a state": (
+        lambda stream: of_pairs(stream).process(Remember(), Types.LONG()),
+        r"state 'count' of operator .*, key \(3, 'a'\): value is declared LONG but got 'x'",
+    ),
+    "key of a window's state": (
+        lambda stream: of_pairs(stream.union(stream)).count_window(2).reduce(lambda a, b: "x"),
+        r"operator .*, key \(3, 'a'\), window 0: value is declared LONG but got 'x'",
     ),
     "side output": (aside, "side output 'late' of operator 'step': value is declared STRING but got 5"),
 }
