@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from changelog_engine.changelog.logged_keys import key_columns
 from changelog_engine.changelog.rows import LogColumns
-from changelog_engine.codec.columns import constant_texts, int_array, int_words
+from changelog_engine.codec.columns import constant_texts, digits, int_words
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, Codec, Encoded, codec_for
@@ -135,7 +135,7 @@ class StateLog(MutationLog):
 
     def _value_columns(self) -> tuple[pa.Array, pa.Array | None]:
         if self._value_codec is None:
-            return int_array(self.values).cast(pa.string()), None
+            return digits(self.values), None
         if self._of_list and self.operations is not None and mutation_log.REPLACE in self.operations:
             # Most elements of the new list were in the old one.
             return self._value_codec.encode_again(self.values)

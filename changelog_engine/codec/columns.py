@@ -40,6 +40,11 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
     Raises:
         NotExact: a value out of bounds.
     """
+    repeated = repeats([values], INTS_REPEAT)
+    if high == INT64_HIGH and not (empty or repeated):
+        texts = _texts_in_c(None if LOOPS is None else LOOPS.int_texts(values))
+        if texts is not None:
+            return texts
     try:
         numbers = pa.array(values, pa.int64()) if empty else int_array(values)
     except (OverflowError, pa.ArrowInvalid):
@@ -48,13 +53,28 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
         bounds = pc.min_max(numbers).as_py()
         if bounds["min"] is not None and (bounds["min"] < low or bounds["max"] > high):
             raise NotExact
-    if repeats([values], INTS_REPEAT):
+    if repeated:
         encoded = numbers.dictionary_encode()
         texts = encoded.dictionary.cast(pa.string())
         if numbers.null_count == 0:
             return pa.DictionaryArray.from_arrays(encoded.indices, texts)
         return _null_text(pa.DictionaryArray.from_arrays(encoded.indices, texts).dictionary_decode())
     return _null_text(numbers.cast(pa.string()))
+
+
+def _texts_in_c(found: tuple[bytearray, bytearray] | None) -> pa.Array | None:
+    """An array of what C made of values, if it did."""
+    if found is None:
+        return None
+    offsets, data = found
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.string(), len(offsets) // 4 - 1, buffers)
+
+
+def digits(values: list[int]) -> pa.Array:
+    """The digits of ints; raises as int_array."""
+    texts = _texts_in_c(None if LOOPS is None else LOOPS.int_texts(values))
+    return int_array(values).cast(pa.string()) if texts is None else texts
 
 
 def int_array(values: list[Any]) -> pa.Array:
@@ -154,6 +174,9 @@ def string_texts(values: list[Any]) -> pa.Array:
     Raises:
         NotExact: text that UTF-8 cannot carry.
     """
+    texts = _texts_in_c(None if LOOPS is None else LOOPS.json_texts(values, None))
+    if texts is not None:
+        return texts
     pieces = []
     for start in range(0, len(values), CHUNK_ROWS):
         chunk = values[start : start + CHUNK_ROWS]
@@ -180,13 +203,17 @@ def array_texts(values: list[Any], with_null: bool = True) -> pa.Array | None:
         with_null: whether one may have a null, which JSON's writer gives for a float that is not finite, too.
 
     Returns:
-        An array of string; None when the values are others, or when their closing bracket is inside one: each has to be
-        written alone.
+        An array of string; None when the values are others, or when their closing bracket is inside one that was not written
+        in C: each has to be written alone.
 
     Raises:
         TypeError: the JSON writer refuses a value.
     """
     kinds = set(map(type, values))
+    if kinds and kinds <= _ARRAYS:
+        texts = _texts_in_c(None if LOOPS is None else LOOPS.json_texts(values, None))
+        if texts is not None:
+            return texts
     if kinds == {dict}:
         bracket = b"}"
     elif kinds and kinds <= _ARRAYS:
@@ -207,6 +234,11 @@ def array_texts(values: list[Any], with_null: bool = True) -> pa.Array | None:
     offsets[1:] = ends + 1 - np.arange(len(values))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(raw[wanted])]
     return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def row_texts(rows: list[Any], names: list[str]) -> pa.Array | None:
+    """Texts of rows as state keeps them, of these names; None where JSON's own writer is needed."""
+    return _texts_in_c(None if LOOPS is None else LOOPS.json_texts(rows, names))
 
 
 def same_objects(values: list[Any]) -> tuple[pa.Array, list[int]]:

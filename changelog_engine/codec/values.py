@@ -298,6 +298,9 @@ def _chunk_texts(form: JsonForm, chunk: list[Any], as_they_are: bool) -> pa.Arra
 
 def _texts_of_rows(form: RowForm, rows: list[Any]) -> pa.Array | None:
     """The texts of rows as state keeps them whose fields are direct or floats; None where they cannot be written at once."""
+    whole = columns.row_texts(rows, form.names)
+    if whole is not None:
+        return whole
     pieces = []
     for start in range(0, len(rows), _OBJECTS):
         objects = dicts_of_rows(rows[start : start + _OBJECTS], form.names)

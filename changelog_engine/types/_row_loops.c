@@ -819,6 +819,315 @@ equal_values(PyObject *module, PyObject *arguments)
     return words;
 }
 
+/* JSON that is being written. */
+typedef struct {
+    PyObject *bytes; /* a bytearray with room for more */
+    char *data;
+    size_t used, room;
+} Text;
+
+/* Whether there is room for so many bytes more; an exception where there is not. */
+static inline int
+has_room(Text *text, size_t more)
+{
+    if (text->room - text->used >= more) {
+        return 1;
+    }
+    size_t room = (text->used + more) * 2;
+    if (room > PY_SSIZE_T_MAX / 2 || PyByteArray_Resize(text->bytes, (Py_ssize_t)room) < 0) {
+        if (!PyErr_Occurred()) {
+            PyErr_NoMemory();
+        }
+        return 0;
+    }
+    text->data = PyByteArray_AS_STRING(text->bytes);
+    text->room = room;
+    return 1;
+}
+
+/* Write a character as JSON has it within a string, into room for six bytes; NULL of half a surrogate pair. */
+static char *
+write_character(char *place, Py_UCS4 character)
+{
+    static const char short_for[] = "btn.fr"; /* of 8 to 13 */
+    if (character < 0x80) {
+        if (character == '"' || character == '\\') {
+            *place++ = '\\';
+        }
+        else if (character >= 8 && character <= 13 && character != 11) {
+            *place++ = '\\';
+            character = (Py_UCS4)short_for[character - 8];
+        }
+        else if (character < 0x20) {
+            memcpy(place, character < 0x10 ? "\\u000" : "\\u001", 5);
+            place += 5;
+            character = (Py_UCS4)"0123456789abcdef"[character & 15];
+        }
+        *place++ = (char)character;
+        return place;
+    }
+    if (character < 0x800) {
+        *place++ = (char)(0xC0 | character >> 6);
+    }
+    else {
+        if (character >= 0xD800 && character <= 0xDFFF) {
+            return NULL;
+        }
+        if (character < 0x10000) {
+            *place++ = (char)(0xE0 | character >> 12);
+        }
+        else {
+            *place++ = (char)(0xF0 | character >> 18);
+            *place++ = (char)(0x80 | (character >> 12 & 0x3F));
+        }
+        *place++ = (char)(0x80 | (character >> 6 & 0x3F));
+    }
+    *place++ = (char)(0x80 | (character & 0x3F));
+    return place;
+}
+
+/* Write a string: 1, 0 where it has half a surrogate pair, -1 with an exception. */
+static int
+write_string(Text *text, PyObject *string)
+{
+#if PY_VERSION_HEX < 0x030C0000
+    if (PyUnicode_READY(string) < 0) {
+        return -1;
+    }
+#endif
+    Py_ssize_t length = PyUnicode_GET_LENGTH(string);
+    if ((size_t)length > INT32_MAX) {
+        return 0;
+    }
+    if (!has_room(text, (size_t)length * 6 + 2)) {
+        return -1;
+    }
+    char *place = text->data + text->used;
+    *place++ = '"';
+    int plain = PyUnicode_MAX_CHAR_VALUE(string) == 0x7F;
+    if (plain) {
+        const unsigned char *characters = PyUnicode_DATA(string);
+        unsigned char escaped = 0;
+        for (Py_ssize_t index = 0; index < length; index++) {
+            unsigned char character = characters[index];
+            escaped |= (unsigned char)((character < 0x20) | (character == '"') | (character == '\\'));
+            place[index] = (char)character;
+        }
+        plain = !escaped;
+    }
+    if (plain) {
+        place += length;
+    }
+    else {
+        int kind = (int)PyUnicode_KIND(string);
+        const void *characters = PyUnicode_DATA(string);
+        for (Py_ssize_t index = 0; index < length; index++) {
+            place = write_character(place, PyUnicode_READ(kind, characters, index));
+            if (place == NULL) {
+                return 0;
+            }
+        }
+    }
+    *place++ = '"';
+    text->used = (size_t)(place - text->data);
+    return 1;
+}
+
+/* Write an int: 1, 0 where it has more than 64 bits, -1 with an exception. */
+static int
+write_int(Text *text, PyObject *value)
+{
+    int overflow;
+    long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
+    if (overflow) {
+        return 0;
+    }
+    if (!has_room(text, 24)) {
+        return -1;
+    }
+    char digits[24], *place = digits + sizeof digits;
+    unsigned long long rest = number < 0 ? 0 - (unsigned long long)number : (unsigned long long)number;
+    do {
+        *--place = (char)('0' + rest % 10);
+        rest /= 10;
+    } while (rest > 0);
+    if (number < 0) {
+        *--place = '-';
+    }
+    size_t length = (size_t)(digits + sizeof digits - place);
+    memcpy(text->data + text->used, place, length);
+    text->used += length;
+    return 1;
+}
+
+static inline int
+write_bytes(Text *text, const char *bytes, size_t length)
+{
+    if (!has_room(text, length)) {
+        return -1;
+    }
+    memcpy(text->data + text->used, bytes, length);
+    text->used += length;
+    return 1;
+}
+
+#define DEEPEST 16
+
+/* Write a value: 1, 0 where it has to be looked at more closely, -1 with an exception. */
+static int
+write_value(Text *text, PyObject *value, int depth)
+{
+    if (PyUnicode_CheckExact(value)) {
+        return write_string(text, value);
+    }
+    if (PyLong_CheckExact(value)) {
+        return write_int(text, value);
+    }
+    if (value == Py_None) {
+        return write_bytes(text, "null", 4);
+    }
+    if (value == Py_True) {
+        return write_bytes(text, "true", 4);
+    }
+    if (value == Py_False) {
+        return write_bytes(text, "false", 5);
+    }
+    if ((!PyTuple_CheckExact(value) && !PyList_CheckExact(value)) || depth == DEEPEST) {
+        return 0;
+    }
+    int written = write_bytes(text, "[", 1);
+    for (Py_ssize_t index = 0; written > 0 && index < PySequence_Fast_GET_SIZE(value); index++) {
+        written = index == 0 ? 1 : write_bytes(text, ",", 1);
+        written = written > 0 ? write_value(text, PySequence_Fast_GET_ITEM(value, index), depth + 1) : written;
+    }
+    return written > 0 ? write_bytes(text, "]", 1) : written;
+}
+
+/* What stands before each field of rows of one shape. */
+typedef struct {
+    PyObject *listed, *names[MOST_FIELDS];
+    Text text;
+    size_t ends[MOST_FIELDS];
+} Prefixes;
+
+static int
+write_row(Text *text, PyObject *row, const Prefixes *prefixes)
+{
+    PyObject *list = Py_IS_TYPE(row, row_type) ? PART(row, list_offset) : NULL;
+    Py_ssize_t count = PyList_GET_SIZE(prefixes->listed);
+    if (list == NULL || !PyList_CheckExact(list) || PyList_GET_SIZE(list) != count || PART(row, kind_offset) != insert_kind
+        || !has_names(PART(row, names_offset), prefixes->listed, prefixes->names, count)) {
+        return 0;
+    }
+    size_t start = 0;
+    int written = 1;
+    for (Py_ssize_t index = 0; written > 0 && index < count; index++) {
+        written = write_bytes(text, prefixes->text.data + start, prefixes->ends[index] - start);
+        start = prefixes->ends[index];
+        written = written > 0 ? write_value(text, PyList_GET_ITEM(list, index), 0) : written;
+    }
+    return written > 0 ? write_bytes(text, "}", 1) : written;
+}
+
+static int
+write_prefixes(Prefixes *prefixes)
+{
+    int written = 1;
+    for (Py_ssize_t index = 0; written > 0 && index < PyList_GET_SIZE(prefixes->listed); index++) {
+        written = write_bytes(&prefixes->text, index == 0 ? "{" : ",", 1);
+        written = written > 0 ? write_string(&prefixes->text, prefixes->names[index]) : written;
+        written = written > 0 ? write_bytes(&prefixes->text, ":", 1) : written;
+        prefixes->ends[index] = prefixes->text.used;
+    }
+    return written;
+}
+
+static int
+begin_text(Text *text)
+{
+    memset(text, 0, sizeof(Text));
+    text->bytes = PyByteArray_FromStringAndSize(NULL, 0);
+    return text->bytes == NULL ? -1 : 1;
+}
+
+/* Texts one behind the other, and where they begin and end as 32-bit words; None where a value is not as expected, or they
+   are longer than such words reach. No Python code runs meanwhile. */
+static PyObject *
+texts_of(PyObject *values, const Prefixes *prefixes, int of_ints)
+{
+    if (!PyList_CheckExact(values) || PyList_GET_SIZE(values) >= INT32_MAX / 4) {
+        Py_RETURN_NONE;
+    }
+    Text text;
+    Py_ssize_t length = PyList_GET_SIZE(values);
+    PyObject *found = NULL, *offsets = PyByteArray_FromStringAndSize(NULL, (length + 1) * 4);
+    int written = offsets == NULL ? -1 : begin_text(&text);
+    if (written < 0) {
+        Py_XDECREF(offsets);
+        return NULL;
+    }
+    char *place = PyByteArray_AS_STRING(offsets);
+    memset(place, 0, 4);
+    for (Py_ssize_t index = 0; written > 0 && index < length; index++) {
+        PyObject *value = PyList_GET_ITEM(values, index);
+        if (of_ints) {
+            written = PyLong_CheckExact(value) ? write_int(&text, value) : 0;
+        }
+        else {
+            written = prefixes == NULL ? write_value(&text, value, 0) : write_row(&text, value, prefixes);
+        }
+        if (written > 0 && text.used > INT32_MAX) {
+            written = 0;
+        }
+        int32_t end = (int32_t)text.used;
+        memcpy(place + (index + 1) * 4, &end, 4);
+    }
+    if (written > 0 && PyByteArray_Resize(text.bytes, (Py_ssize_t)text.used) == 0) {
+        found = PyTuple_Pack(2, offsets, text.bytes);
+    }
+    Py_DECREF(text.bytes);
+    Py_DECREF(offsets);
+    return found != NULL || PyErr_Occurred() ? found : Py_NewRef(Py_None);
+}
+
+/* The JSON of values, which are str, int, bool, None, or tuples and lists of such; with names, of compact rows of them. */
+static PyObject *
+json_texts(PyObject *module, PyObject *arguments)
+{
+    PyObject *values, *listed, *found = NULL;
+    Prefixes prefixes;
+    if (!PyArg_ParseTuple(arguments, "OO", &values, &listed)) {
+        return NULL;
+    }
+    if (listed == Py_None) {
+        return texts_of(values, NULL, 0);
+    }
+    if (row_type == NULL || !are_names(listed)) {
+        Py_RETURN_NONE;
+    }
+    if (begin_text(&prefixes.text) < 0) {
+        return NULL;
+    }
+    prefixes.listed = listed;
+    take_names(listed, prefixes.names);
+    int written = write_prefixes(&prefixes);
+    if (written >= 0) {
+        found = written ? texts_of(values, &prefixes, 0) : Py_NewRef(Py_None);
+    }
+    for (Py_ssize_t index = 0; index < PyList_GET_SIZE(listed); index++) {
+        Py_DECREF(prefixes.names[index]);
+    }
+    Py_DECREF(prefixes.text.bytes);
+    return found;
+}
+
+/* The digits of ints of 64 bits; see texts_of. */
+static PyObject *
+int_texts(PyObject *module, PyObject *values)
+{
+    return texts_of(values, NULL, 1);
+}
+
 /* Names of fields that a Row was made of lately, and a dict of them: calls in one place of a program have the same. */
 typedef struct {
     PyObject *names; /* a tuple */
@@ -1025,6 +1334,8 @@ static PyMethodDef functions[] = {
     {"words_of", words_of, METH_O, "Numbers as machine words."},
     {"same_objects", same_objects, METH_O, "Numbers of values by their object."},
     {"equal_values", equal_values, METH_VARARGS, "Numbers of values by what they equal."},
+    {"json_texts", json_texts, METH_VARARGS, "JSON of values, one text after another."},
+    {"int_texts", int_texts, METH_O, "Digits of ints, one text after another."},
     {"copies_of", copies_of, METH_O, "Spread copies of spread rows with nothing in them that can be changed."},
     {NULL},
 };

@@ -8,12 +8,14 @@ import enum
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -548,6 +550,92 @@ def test_ints_are_the_same_words(loops: ModuleType, values: list[Any]) -> None:
             except (TypeError, OverflowError) as error:
                 found.append([type(error), str(error)])
     assert found[0] == found[1]
+
+
+_WHOLE = st.integers(-(2**63), 2**63 - 1)
+_WRITTEN = st.recursive(
+    st.one_of(st.none(), st.booleans(), _WHOLE, st.text(), st.text(st.characters(max_codepoint=0x7F))),
+    lambda inside: st.lists(inside, max_size=3) | st.lists(inside, max_size=3).map(tuple),
+    max_leaves=6,
+)
+_OTHERS = st.sampled_from(
+    [2**63, -(2**63) - 1, 0.5, b"x", "\ud800", "é\udfff", {}, _Int(5), _Text("x"), Row(a=1)]
+)
+
+
+def _pieces(found: tuple[bytearray, bytearray]) -> list[bytes]:
+    offsets, data = found
+    ends = np.frombuffer(offsets, np.int32).tolist()
+    assert ends[0] == 0
+    assert ends[-1] == len(data)
+    return [bytes(data[start:end]) for start, end in pairwise(ends)]
+
+
+@given(st.lists(_WRITTEN, max_size=6), _OTHERS, st.integers(0, 6))
+def test_texts_are_those_of_the_json_writer(
+    loops: ModuleType, values: list[Any], other: Any, place: int
+) -> None:
+    assert _pieces(loops.json_texts(values, None)) == list(map(orjson.dumps, values))
+    values.insert(place, other)
+    assert loops.json_texts(values, None) is None
+    assert loops.json_texts([[1, (other,)]], None) is None
+    assert loops.json_texts(tuple(values), None) is None
+
+
+def test_each_character_is_written_as_json_has_it(loops: ModuleType) -> None:
+    characters = [chr(code) for code in (*range(0x900), 0xD7FF, 0xE000, 0xFFFF, 0x10000, 0x10FFFF)]
+    for texts in (characters, [f"a{character}b" for character in characters], ["".join(characters)]):
+        assert _pieces(loops.json_texts(texts, None)) == list(map(orjson.dumps, texts))
+
+
+def test_values_that_hold_themselves_have_an_end(loops: ModuleType) -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    assert loops.json_texts([endless], None) is None
+
+
+@given(st.lists(rows(), min_size=1, max_size=4), SHAPES)
+def test_texts_of_rows_are_those_of_their_dicts(loops: ModuleType, some: list[Any], names: list[str]) -> None:
+    found = loops.json_texts(some, names)
+    dicts = loops.dicts_of(some, names)
+    if found is not None:
+        assert _pieces(found) == list(map(orjson.dumps, dicts))
+    elif dicts is not None:
+        assert any(loops.json_texts(list(each.values()), None) is None for each in dicts)
+
+
+def test_names_of_fields_are_written_as_json_has_them(loops: ModuleType) -> None:
+    names = ['"', "é\n", ""]
+    compact = [
+        make_row(names, [1, "x", None], RowKind.INSERT),
+        make_row([*names], [2, "y", [3]], RowKind.INSERT),
+    ]
+    assert _pieces(loops.json_texts(compact, names)) == [
+        orjson.dumps(dict(zip(names, each, strict=True))) for each in compact
+    ]
+    assert loops.json_texts([make_row(["\ud800"], [1], RowKind.INSERT)], ["\ud800"]) is None
+
+
+@given(st.lists(_WHOLE, max_size=6), st.sampled_from([2**63, True, 0.5, None, _Int(5)]))
+def test_digits_are_those_of_ints(loops: ModuleType, values: list[Any], other: Any) -> None:
+    assert _pieces(loops.int_texts(values)) == [b"%d" % value for value in values]
+    assert loops.int_texts([*values, other]) is None
+
+
+def test_values_are_held_as_often_as_they_are_written(loops: ModuleType) -> None:
+    inside = [10**15, "a" * 100, (1, "b" * 50)]
+    values: list[Any] = [*inside, (inside[0], inside[1]), *inside]
+    compact = [make_row(NAMES, [*inside], RowKind.INSERT) for _ in range(300)]
+    before = list(map(sys.getrefcount, [*inside, *NAMES, NAMES, None]))
+    for _ in range(20):
+        assert len(loops.json_texts(compact, NAMES)[0]) == 1204
+        assert len(loops.json_texts(values, None)[0]) == 32
+        assert loops.json_texts([*values, 0.5], None) is None
+        assert loops.json_texts([*compact, 1], NAMES) is None
+        assert loops.int_texts([inside[0], "x"]) is None
+    after = list(map(sys.getrefcount, [*inside, *NAMES, NAMES, None]))
+    assert before[:-1] == after[:-1]
+    assert abs(before[-1] - after[-1]) < 20  # of None, others may hold a few more
 
 
 def test_numbered_values_are_held_as_often_as_before(loops: ModuleType, collecting: None) -> None:
