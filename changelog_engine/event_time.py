@@ -10,3 +10,13 @@ MIN_WATERMARK = NO_TIMESTAMP
 
 MAX_WATERMARK = 2**63 - 1
 """The watermark after the last element of an input that has ended; results of that end have it as their timestamp."""
+
+
+def has_ended(watermark: int | None) -> bool:
+    """Whether event time has ended with a watermark; None is one before the first."""
+    return watermark == MAX_WATERMARK
+
+
+def moment_of(watermark: int | None) -> int | None:
+    """The moment that a watermark shows, epoch milliseconds; None before the first one and at the end of event time."""
+    return None if watermark in (None, MIN_WATERMARK, MAX_WATERMARK) else watermark

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
+_LEAST_WHOLE = 9.95  # a rate from here on has two digits before the point
+_LEAST_RATE = 0.001
 _LEAST_LONG = 999.95  # from here on it would be written as 1000.0
 
 
@@ -59,6 +61,18 @@ def amount(count: float) -> str:
         ('7,300', '12.3 k', '10.0 M')
     """
     return f"{count:,.0f}" if count < 10_000 else _in_thousands(count, ("k", "M", "G"))
+
+
+def per_second(rate: float) -> str:
+    """How many in a second: of few, two digits.
+
+    Example:
+        >>> [per_second(each) for each in (12_345, 40, 3, 0.25, 0.0123, 0.0001, 0)]
+        ['12.3 k', '40', '3', '0.25', '0.012', 'below 0.001', '0']
+    """
+    if rate >= _LEAST_WHOLE:
+        return amount(rate)
+    return "below 0.001" if 0 < rate < _LEAST_RATE else f"{rate:.2g}"
 
 
 def counted(number: int, what: str, many: str | None = None) -> str:

@@ -24,7 +24,7 @@ from changelog_engine.cli.console import console, records, table_of, width_of
 from changelog_engine.display import printable
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
-from changelog_engine.readable import iso, size_text
+from changelog_engine.readable import iso, per_second, size_text
 
 _FEW_COLUMNS = 2  # of a table that is as good as records
 _CUT = 300  # characters of a value in a table; JSON and CSV have all of it
@@ -40,6 +40,12 @@ class Size(NamedTuple):
     """A cell with a number of bytes."""
 
     bytes: int | None
+
+
+class Rate(NamedTuple):
+    """A cell with a number in a second."""
+
+    per_second: float | None
 
 
 class Value(NamedTuple):
@@ -189,6 +195,8 @@ def _shown(cell: Any) -> str:
         return "-" if cell.time_ms is None else iso(cell.time_ms)
     if isinstance(cell, Size):
         return "-" if cell.bytes is None else size_text(cell.bytes)
+    if isinstance(cell, Rate):
+        return "-" if cell.per_second is None else per_second(cell.per_second)
     if isinstance(cell, Value):
         text = _short(cell.value)
         return text if len(text) <= _CUT else f"{text[:_CUT]}... ({len(text):,} characters)"
@@ -218,6 +226,8 @@ def _plain(cell: Any) -> str:
         return "" if cell.time_ms is None else iso(cell.time_ms)
     if isinstance(cell, Size):
         return "" if cell.bytes is None else str(cell.bytes)
+    if isinstance(cell, Rate):
+        return "" if cell.per_second is None else f"{cell.per_second:.3f}"
     if isinstance(cell, Value):
         return json.dumps(as_json(cell.value))
     return "" if cell is None else str(cell)

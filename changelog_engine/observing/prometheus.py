@@ -22,7 +22,7 @@ from prometheus_client.registry import Collector
 from changelog_engine.config.observing_options import METRICS_HOST, METRICS_PORT
 from changelog_engine.driver.figures import BUCKETS_MS, Histogram, JobFigures, JobMonitor
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.event_time import MAX_WATERMARK
+from changelog_engine.event_time import moment_of
 from changelog_engine.operators.metrics import MetricFigure
 
 PREFIX = "changelog_engine_"
@@ -235,8 +235,9 @@ def _by_state(
 
 
 def _seconds(watermark: int | None) -> float | None:
-    """A watermark as Prometheus has moments; None at the end of the input, which is none."""
-    return None if watermark is None or watermark == MAX_WATERMARK else watermark / 1000
+    """A watermark as Prometheus has moments; None where it shows none."""
+    moment = moment_of(watermark)
+    return None if moment is None else moment / 1000
 
 
 def _add_histogram(family: Metric, labels: dict[str, str], histogram: Histogram) -> None:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from changelog_engine.clock import WallMs
 from changelog_engine.driver.figures import JobFigures, SourceFigures
-from changelog_engine.event_time import MAX_WATERMARK
+from changelog_engine.event_time import moment_of
 from changelog_engine.ledger.reading import RestoreSize
-from changelog_engine.readable import amount, counted, iso, size_text
+from changelog_engine.readable import amount, counted, iso, per_second, size_text
 
 _LONG_MS = 86_400_000
 _LONG_EPOCH_MS = 5_000
@@ -84,11 +84,11 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         )
     elif seconds > 0:
         parts += [
-            f"{amount((now.records_in - before.records_in) / seconds)} records/s in",
-            f"{amount((now.records_out - before.records_out) / seconds)} out",
+            f"{per_second((now.records_in - before.records_in) / seconds)} records/s in",
+            f"{per_second((now.records_out - before.records_out) / seconds)} out",
         ]
         if now.all_mutations is not None and before.all_mutations is not None:
-            parts.append(f"{amount((now.all_mutations - before.all_mutations) / seconds)} mutations/s")
+            parts.append(f"{per_second((now.all_mutations - before.all_mutations) / seconds)} mutations/s")
     checkpoint = now.checkpoint
     if checkpoint is not None:
         parts.append(
@@ -135,8 +135,8 @@ def _lag(source: SourceFigures, wall_ms: WallMs) -> str:
     parts = []
     if source.behind is not None:
         parts.append(f"{amount(source.behind)} records behind")
-    watermark = source.watermark
-    if watermark is not None and watermark < MAX_WATERMARK:
+    watermark = moment_of(source.watermark)
+    if watermark is not None:
         late_ms = wall_ms - watermark
         if 0 <= late_ms < _LONG_MS:
             parts.append(f"event time {late_ms / 1000:.1f} s behind")

@@ -27,7 +27,7 @@ from changelog_engine.inspection.timeline import (
     left_out,
 )
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
-from changelog_engine.readable import amount, duration, iso, size_text
+from changelog_engine.readable import amount, duration, iso, per_second, size_text
 from changelog_engine.ui.opened_job import Detail, OpenedJob
 from changelog_engine.ui.tree import Run, Tree
 
@@ -142,7 +142,7 @@ def draw_timeline(
     columns, values = _columns(cells, read, scale, rows)
     strips = []
     for index, (name, shown) in enumerate(
-        (("duration", duration), ("size", size_text), ("records/s", amount))
+        (("duration", duration), ("size", size_text), ("records/s", per_second))
     ):
         y = graph_height + 8 + index * (_STRIP + 14)
         heights = [each[index] for each in values]
@@ -273,7 +273,7 @@ def _columns(
             tip += [] if row.lost and low == high else [UNREADABLE]
         else:
             values.append((float(detail.duration_ms), float(detail.bytes), detail.rate or 0.0))
-            rate = "" if detail.rate is None else f", {amount(detail.rate)} records/s"
+            rate = "" if detail.rate is None else f", {per_second(detail.rate)} records/s"
             tip += [
                 _time(row),
                 f"{duration(detail.duration_ms)}, {size_text(detail.bytes)}, {amount(detail.rows)} {detail.rows_are}{rate}",

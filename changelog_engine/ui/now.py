@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.inspection.jobs import JobStatus
 from changelog_engine.inspection.timeline import AttemptRow
-from changelog_engine.readable import iso, size_text
+from changelog_engine.readable import iso, per_second, size_text
 from changelog_engine.ui.opened_job import OpenedJob
 from changelog_engine.ui.operator_graph import GraphPicture, draw_graph
 
 _LAST = 120  # checkpoints that rates and durations are shown of
 _SPARK_WIDTH, _SPARK_HEIGHT = 240, 40
-_END_OF_TIME = 2**62
 _ATTEMPTS = 30
 
 
@@ -55,7 +55,7 @@ class OperatorNow(NamedTuple):
         if self.behind is not None:
             lines.append(f"{self.behind:,} elements behind")
         if self.mutations is not None:
-            lines.append(f"{self.mutations:,.1f} mutations/s")
+            lines.append(f"{per_second(self.mutations)} mutations/s")
         if self.bytes is not None:
             lines.append(f"state {size_text(self.bytes)}")
         if self.ended:
@@ -148,7 +148,6 @@ def _operators(checkpoint: Checkpoint) -> list[OperatorNow]:
         source: Sequence[Any] | None = figures.get("sources", {}).get(uid)
         sizes = figures.get("sizes", {}).get(uid)
         mark = stages[uid][1] if uid in stages else None if source is None else source[2]
-        ended = mark is not None and mark > _END_OF_TIME
         found.append(
             OperatorNow(
                 uid,
@@ -159,8 +158,8 @@ def _operators(checkpoint: Checkpoint) -> list[OperatorNow]:
                 uid == slowest,
                 sum(mutations.values()) / seconds if mutations is not None and seconds else None,
                 *_size(sizes),
-                None if ended else mark,
-                ended,
+                moment_of(mark),
+                has_ended(mark),
                 float(source[0]) / seconds if source is not None and seconds else None,
                 None if source is None else source[1],
             )

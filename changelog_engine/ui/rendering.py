@@ -9,7 +9,7 @@ from pathlib import Path
 
 import jinja2
 
-from changelog_engine.readable import amount, duration, iso, size_text
+from changelog_engine.readable import amount, duration, iso, per_second, size_text
 from changelog_engine.types.typeinfo import cut
 from changelog_engine.ui.values import shown, type_name
 
@@ -31,6 +31,7 @@ def templates() -> jinja2.Environment:
         bytes=size_text,
         duration=duration,
         amount=amount,
+        per_second=per_second,
         time=iso,
         cut=cut,
     )

@@ -25,7 +25,7 @@ from changelog_engine.driver.figures import (
     SourceFigures,
     StageFigures,
 )
-from changelog_engine.event_time import MAX_WATERMARK
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, has_ended, moment_of
 from changelog_engine.ledger.reading import RestoreSize
 from changelog_engine.observing import progress
 from changelog_engine.observing.live_line import LiveLine
@@ -61,6 +61,12 @@ SOME = JobFigures(
 NOTHING = JobFigures(job="words", at_ms=1_000)
 
 
+def test_event_time_ends_with_the_largest_watermark_alone() -> None:
+    marks = (None, MIN_WATERMARK, 0, 2**62 + 1, MAX_WATERMARK)
+    assert [has_ended(mark) for mark in marks] == [False, False, False, False, True]
+    assert [moment_of(mark) for mark in marks] == [None, None, 0, 2**62 + 1, None]
+
+
 class TestWords:
     def test_a_running_job(self) -> None:
         assert running_words(SOME, NOTHING, WallMs(8_200)) == (
@@ -78,6 +84,11 @@ class TestWords:
     def test_an_ended_source_is_not_behind(self) -> None:
         ended = replace(SOME, sources={"s": SourceFigures("numbers", 1, None, MAX_WATERMARK)})
         assert "numbers:" not in running_words(ended, NOTHING, WallMs(8_200))
+
+    def test_few_in_a_second_are_not_none(self) -> None:
+        slow = replace(NOTHING, at_ms=11_000, records_in=3, records_out=30, mutations={"count": {"n": 1}})
+        text = running_words(slow, replace(NOTHING, mutations={}), WallMs(12_000))
+        assert text == "0.3 records/s in, 3 out, 0.1 mutations/s"
 
     def test_no_time_between_two_figures(self) -> None:
         assert running_words(SOME, SOME, WallMs(0)).startswith("checkpoint 12 ")
