@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
+from changelog_engine.changelog.figures import CorrectionNote, Figures
 from changelog_engine.changelog.small_state import (
     SHARED,
     SmallState,
@@ -110,7 +111,7 @@ class Checkpoint(Displayed):
         operators: those of the job, with their states.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
-        figures: what the job did since its parent, for people; see docs/table-format.md. Empty in rows of older engines.
+        figures: what the job did since its parent. Empty in rows of older engines.
     """
 
     id: int
@@ -130,7 +131,7 @@ class Checkpoint(Displayed):
     operators: list[DescribedOperator] = field(default_factory=list)
     finished: bool = False
     stopped: bool = False
-    figures: dict[str, Any] = field(default_factory=dict)
+    figures: Figures = field(default_factory=Figures)
 
     def small_states(self) -> Iterator[tuple[str, int, SmallState]]:
         """Stage uid, subtask and small state of each subtask, without what all have alike."""
@@ -185,10 +186,9 @@ class Checkpoint(Displayed):
         return text_of(self.display())
 
     @property
-    def correction(self) -> dict[str, Any] | None:
-        """Who made the mutations of this checkpoint, and why, where a person did; see ``changelog_engine.corrections``."""
-        found = self.figures.get("correction")
-        return found if isinstance(found, dict) else None
+    def correction(self) -> CorrectionNote | None:
+        """Who made the mutations of this checkpoint, and why, where a person did."""
+        return self.figures.get("correction")
 
     def to_json(self) -> str:
         """The row's JSON document."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
+from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import PATH, most_option
-from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
+from changelog_engine.cli.shown import Answer, Rate, Sheet, Size, When, shows
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.jobs import (
     FailedAttempt,
@@ -16,7 +18,6 @@ from changelog_engine.inspection.jobs import (
     Upkeep,
     job_status,
     list_jobs,
-    metrics_of,
 )
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import left_out
@@ -93,12 +94,17 @@ def metrics(path: str, last: int) -> Answer:
     ids = lineage.checkpoints.ids(faults)[-last:]
     found = list(lineage.readable(ids, faults).values())
     times = {each.id: each.time_ms for each in found}
-    extras = [metrics_of(each) for each in found]
     figures = []
-    for each, extra in zip(found, extras, strict=True):
+    for each in found:
         interval = each.time_ms - times[each.parent] if each.parent in times else None
         figures.append(
-            {"id": each.id, "time_ms": each.time_ms, "interval_ms": interval, **_measured(each), **extra}
+            {
+                "id": each.id,
+                "time_ms": each.time_ms,
+                "interval_ms": interval,
+                **_measured(each),
+                **each.figures,
+            }
         )
     columns = (
         "id",
@@ -128,33 +134,34 @@ def metrics(path: str, last: int) -> Answer:
     spare = ("parts", "commit ms", "bytes", "rows/s")
     sheets = [
         Sheet(columns, rows, right=8, spare=spare),
-        *_epochs(figures),
-        *(_details(extras[-1]) if extras else ()),
+        *_epochs(found),
+        *(_details(found[-1].figures) if found else ()),
     ]
     lost = [{"id": each, "unreadable": str(error)} for each, error in sorted(faults.items())]
     notes = left_out(faults) if ids else ["no checkpoint yet"]
     return Answer([*figures, *lost], sheets, notes=notes, status=int(bool(faults)))
 
 
-def _epochs(figures: list[dict[str, Any]]) -> list[Sheet]:
+def _epochs(found: Sequence[Checkpoint]) -> list[Sheet]:
     """What the epochs of each checkpoint did, and where their time went."""
-    times = list(dict.fromkeys(part for f in figures for part in _dict(f, "times_ms")))
-    if not any("records_in" in f or _dict(f, "times_ms") for f in figures):
+    times = list(dict.fromkeys(part for each in found for part in each.figures.get("times_ms", {})))
+    if not times and not any("records_in" in each.figures for each in found):
         return []
     columns = ("id", "epochs", "records in", "records out", *(f"{part} ms" for part in times))
     rows = [
         (
-            *(f.get(name) for name in ("id", "epochs", "records_in", "records_out")),
-            *(_rounded(_dict(f, "times_ms").get(part)) for part in times),
+            each.id,
+            *(each.figures.get(name) for name in ("epochs", "records_in", "records_out")),
+            *(_rounded(each.figures.get("times_ms", {}).get(part)) for part in times),
         )
-        for f in figures
+        for each in found
     ]
     return [Sheet(columns, rows, right=len(columns))]
 
 
-def _details(metrics: dict[str, Any]) -> list[Sheet]:
+def _details(figures: Figures) -> list[Sheet]:
     """Of the newest checkpoint: states, and how far sources are behind."""
-    mutations, sizes = _dict(metrics, "mutations"), _dict(metrics, "sizes")
+    mutations, sizes = figures.get("mutations", {}), figures.get("sizes", {})
     states = dict.fromkeys(
         (uid, state) for each in (mutations, sizes) for uid, of in each.items() for state in of
     )
@@ -171,13 +178,8 @@ def _details(metrics: dict[str, Any]) -> list[Sheet]:
             )
         )
     found = [Sheet(("mutations", "entries", "size", "operator", "state"), rows, right=3)]
-    sources = [(each[0], each[1], uid) for uid, each in _dict(metrics, "sources").items()]
+    sources = [(each[0], each[1], uid) for uid, each in figures.get("sources", {}).items()]
     return [*found, Sheet(("records", "behind", "source"), sources, right=2)]
-
-
-def _dict(metrics: dict[str, Any], name: str) -> dict[str, Any]:
-    found = metrics.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def _name(job: Any) -> str:
@@ -265,8 +267,8 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
     if "records_in" in figures:
         said = f"{figures['records_in']:,} in, {figures.get('records_out', 0):,} out, in {figures.get('elapsed_ms', 0):,} ms"
         facts.append(("records", f"{said} before the newest checkpoint"))
-    if _dict(figures, "times_ms"):
-        spent = [f"{part} {ms:,.0f} ms" for part, ms in figures["times_ms"].items()]
+    if times := figures.get("times_ms"):
+        spent = [f"{part} {ms:,.0f} ms" for part, ms in times.items()]
         facts.append(("time went to", ", ".join(spent)))
     return facts
 
@@ -343,9 +345,9 @@ def _measured(row: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _rate(figures: dict[str, Any]) -> int | None:
+def _rate(figures: dict[str, Any]) -> Rate:
     interval = figures["interval_ms"]
-    return round(figures["rows"] * 1000 / interval) if interval else None
+    return Rate(figures["rows"] * 1000 / interval if interval else None)
 
 
 def _rounded(number: float | None) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from changelog_engine.changelog.figures import CorrectionNote
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.small_state import LOG, SHARED, SmallState, StageState, small_name
@@ -141,7 +142,7 @@ def repair(
     made: list[Checkpoint] = []
 
     def amend(folder: JobFolder, attempt: Attempt) -> Amendment:
-        note = {"who": who, "why": why, "entries": len(corrections), "of": job.name}
+        note = CorrectionNote(who=who, why=why, entries=len(corrections), of=job.name)
         amendment = _written(folder, attempt, checkpoint, changes, note)
         made.append(amendment.checkpoint)
         return amendment
@@ -177,7 +178,7 @@ def _written(
     attempt: Attempt,
     parent: Checkpoint,
     changes: list[StateChanges],
-    note: dict[str, Any],
+    note: CorrectionNote,
 ) -> Amendment:
     """The corrections as parts, each subtask's in its own, and their checkpoint."""
     identity = parent.id + 1

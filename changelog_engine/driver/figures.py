@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
+from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.clock import MonotonicMs, monotonic_ms
 from changelog_engine.driver.rescaling import Rescaled
@@ -318,8 +319,8 @@ class JobMonitor:
             metrics=tuple(figure for report in reports for figure in report.metrics),
         )
 
-    def row(self) -> dict[str, Any]:
-        """For Checkpoint.figures: what was done since the checkpoint before, or since the attempt began."""
+    def row(self) -> Figures:
+        """What was done since the checkpoint before, or since the attempt began."""
         since, figures = self._since, self.latest
         self._row_ms = monotonic_ms()
         return {
@@ -330,15 +331,15 @@ class JobMonitor:
             "times_ms": {part: round(ms, 1) for part, ms in since.times_ms.items()},
             "mutations": since.mutations,
             "sizes": {
-                uid: {state: list(size) for state, size in states.items()}
+                uid: {state: (size.entries, size.bytes) for state, size in states.items()}
                 for uid, states in figures.sizes.items()
             },
             "sources": {
-                uid: [since.sources.get(uid, 0), source.behind, source.watermark]
+                uid: (since.sources.get(uid, 0), source.behind, source.watermark)
                 for uid, source in figures.sources.items()
             },
             "stages": {
-                uid: [round(busy_ms, 1), figures.stages[uid].watermark]
+                uid: (round(busy_ms, 1), figures.stages[uid].watermark)
                 for uid, busy_ms in since.busy_ms.items()
                 if uid in figures.stages
             },

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.small_state import INPUTS
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
-from changelog_engine.event_time import MAX_WATERMARK
+from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.timeline import KILLED, end_of
 from changelog_engine.ledger.attempt_notes import (
@@ -31,12 +32,6 @@ from changelog_engine.storage.protocol import Storage
 from materializer.lock import LOCK
 from materializer.remembered import recall
 from materializer.retention import Retention
-
-# What every checkpoint's row has; what newer engines add is shown as it is.
-_KNOWN = {
-    "id", "attempt", "parent", "lineage", "time_ms", "duration_ms", "parent_acknowledged_ms", "restored_ms", "rows", "bytes",
-    "parts", "snapshot", "sources", "operator_state", "operators", "finished", "stopped", "figures",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -145,7 +140,7 @@ class JobStatus:
         log_files, log_bytes, snapshot_files, snapshot_bytes: what the tables list.
         faults: what could not be found out, and why.
         unreadable: notes of attempts that can't be read; the job does not need them.
-        metrics: what the newest checkpoint's row says beyond the fields that all rows have.
+        metrics: of the newest checkpoint; empty where there is none.
         next_run: where a run would begin that is started with ``changelog.restore`` as it is by default; None for a
             savepoint, and where it can't be found out.
     """
@@ -168,7 +163,7 @@ class JobStatus:
     snapshot_bytes: int = 0
     faults: tuple[str, ...] = ()
     unreadable: tuple[str, ...] = ()
-    metrics: dict[str, Any] = field(default_factory=dict)
+    metrics: Figures = field(default_factory=Figures)
     next_run: RestoreDecision | None = None
 
 
@@ -248,7 +243,7 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
         next_run=_next_run(summary, ledger, faults),
         faults=tuple(faults),
         unreadable=tuple(note.fault for note in notes.values() if note.fault is not None),
-        metrics={} if newest is None else metrics_of(newest),
+        metrics=Figures() if newest is None else newest.figures,
     )
 
 
@@ -268,14 +263,6 @@ def _next_run(summary: JobSummary, ledger: Ledger, faults: list[str]) -> Restore
     except ChangelogEngineError as error:
         faults.append(f"where the next run begins: {error}")
         return None
-
-
-def metrics_of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """The figures of a checkpoint's row (docs/table-format.md), and fields that this engine does not know."""
-    found = {name: value for name, value in vars(checkpoint).items() if name not in _KNOWN}
-    return {
-        name: value for name, value in found.items() if value not in (None, {}, [], ())
-    } | checkpoint.figures
 
 
 def _listed(folder: Storage) -> JobSummary:
@@ -346,10 +333,9 @@ def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
     for uid, inputs in inputs_of.items():
         times = [each.get("current") for each in inputs]
         known = [time for time in times if isinstance(time, int)]
-        least = min(known) if len(known) == len(times) and min(known) > -(2**62) else None
-        ended = least == MAX_WATERMARK
+        least = min(known) if len(known) == len(times) else None
         idle = sum(len(each.get("idle") or ()) for each in inputs)
-        found.append(OperatorWatermark(uid, None if ended else least, ended, idle))
+        found.append(OperatorWatermark(uid, moment_of(least), has_ended(least), idle))
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any, overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.changelog.figures import CorrectionNote
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_rows
 from changelog_engine.changelog.part_selection import PartFile
@@ -253,9 +254,9 @@ class _Times:
         self._runs = checkpoint.lineage
         # The checkpoint of corrections is the only one of its attempt.
         self._single = {run.first for run in checkpoint.lineage if run.first == run.last}
-        self._corrections: dict[int, dict[str, Any] | None] = {}
+        self._corrections: dict[int, CorrectionNote | None] = {}
 
-    def correction(self, checkpoint: int) -> dict[str, Any] | None:
+    def correction(self, checkpoint: int) -> CorrectionNote | None:
         """Who and why, where it has corrections."""
         if checkpoint not in self._single or checkpoint not in self._rows:
             return None
