@@ -10,7 +10,7 @@ from changelog_engine.ledger.points import At, checkpoint_at, time_of
 from changelog_engine.readable import iso
 
 
-class Bound(NamedTuple):
+class RangeEnd(NamedTuple):
     """An end of a range, which belongs to it.
 
     Args:
@@ -25,18 +25,18 @@ class Bound(NamedTuple):
         time = f"{iso(self.time_ms)} UTC"
         return time if self.checkpoint is None else f"checkpoint {self.checkpoint} ({time})"
 
-    def is_after(self, other: Bound) -> bool:
+    def is_after(self, other: RangeEnd) -> bool:
         """Whether it is later than another: by ids where both have one, else by time."""
         if self.checkpoint is not None and other.checkpoint is not None:
             return self.checkpoint > other.checkpoint
         return self.time_ms > other.time_ms
 
 
-class Range(NamedTuple):
+class PointRange(NamedTuple):
     """From a bound to another; None for no bound."""
 
-    start: Bound | None
-    end: Bound | None
+    start: RangeEnd | None
+    end: RangeEnd | None
 
     def holds(self, checkpoint: int, time_ms: int | None) -> bool:
         """Whether a checkpoint lies in it.
@@ -59,7 +59,7 @@ class Range(NamedTuple):
         )
 
 
-def range_of(lineage: Lineage, start: At = None, end: At = None) -> Range:
+def range_of(lineage: Lineage, start: At = None, end: At = None) -> PointRange:
     """The range between two points.
 
     Args:
@@ -74,12 +74,12 @@ def range_of(lineage: Lineage, start: At = None, end: At = None) -> Range:
         raise RestoreError(
             f"the range from {str(start)!r} to {str(end)!r} ends before it begins: {low} is after {high}"
         )
-    return Range(low, high)
+    return PointRange(low, high)
 
 
-def _bound(lineage: Lineage, at: At) -> Bound:
+def _bound(lineage: Lineage, at: At) -> RangeEnd:
     time_ms = time_of(str(at), lineage)
     if time_ms is not None:
-        return Bound(None, time_ms)
+        return RangeEnd(None, time_ms)
     found = checkpoint_at(lineage, at)
-    return Bound(found.id, found.time_ms)
+    return RangeEnd(found.id, found.time_ms)
