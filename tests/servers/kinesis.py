@@ -35,6 +35,7 @@ class KinesisServer(Server):
     def __init__(self) -> None:
         super().__init__()
         self.endpoint = f"http://{HOST}:{self.port}"
+        self._client: Any = None
 
     @classmethod
     def check_installed(cls) -> None:
@@ -61,17 +62,13 @@ class KinesisServer(Server):
     def is_ready(self) -> bool:
         if not accepts_connections(self.port):
             return False
-        client = self.client()
         try:
-            client.list_streams()
+            self.ask("list_streams")
         except (BotoCoreError, ClientError):
             return False
-        finally:
-            client.close()
         return True
 
-    def client(self) -> Any:
-        """boto3's client; whoever asks closes it."""
+    def _connect(self) -> Any:
         config = Config(retries={"total_max_attempts": 1}, read_timeout=10)
         return boto3.client(
             "kinesis",
@@ -84,12 +81,16 @@ class KinesisServer(Server):
 
     def ask(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """Send one request."""
-        client = self.client()
-        try:
-            answer: dict[str, Any] = getattr(client, operation)(**arguments)
-            return answer
-        finally:
-            client.close()
+        if self._client is None:  # one for all: it takes longer to make than a request
+            self._client = self._connect()
+        answer: dict[str, Any] = getattr(self._client, operation)(**arguments)
+        return answer
+
+    def kill(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        super().kill()
 
     def create_stream(self, shards: int = 1) -> str:
         """Make a stream, and wait until it can be written; its name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any
 
+import botocore.loaders
 import pytest
 
 from api.common.serialization import SimpleStringSchema
@@ -16,6 +17,7 @@ from api.datastream.connectors.kinesis import (
 )
 from changelog_engine.connectors.collecting import to_send_again
 from changelog_engine.connectors.kinesis import ClientProperties, KinesisSink, SinkOptions
+from changelog_engine.connectors.kinesis.clients import Client
 from changelog_engine.connectors.kinesis.reader import Polling
 from changelog_engine.connectors.kinesis.sink import KinesisWriter, _Record
 from changelog_engine.errors import (
@@ -203,3 +205,20 @@ def test_a_record_that_is_not_one() -> None:
         with pytest.raises(TypeMismatchError, match="which is not bytes") as caught:
             writer.write([value])
         assert len(str(caught.value)) < 500
+
+
+def test_a_profile_that_is_not_there_is_named() -> None:
+    properties = ClientProperties(
+        REGION | {"aws.credentials.provider.profile.name": "nobody's"}, "x", source=False
+    )
+    with pytest.raises(ConfigurationError, match=r"x: The config profile \(nobody's\) could not be found"):
+        Client(properties)
+
+
+def test_what_aws_says_of_itself_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client for each subtask would parse megabytes anew."""
+    Client(ClientProperties(REGION, "x", source=False)).close()
+    monkeypatch.setattr(
+        botocore.loaders.JSONFileLoader, "load_file", lambda loader, path: pytest.fail(f"read {path}")
+    )
+    Client(ClientProperties(REGION | {"aws.endpoint": "http://127.0.0.1:1"}, "x", source=False)).close()

@@ -157,9 +157,10 @@ class ClientProperties(Properties):
         """Region or endpoint, for messages."""
         return self.get("aws.endpoint") or self.get("aws.region") or ""
 
-    def session(self) -> dict[str, str]:
-        """Arguments of boto3's session."""
-        return self._renamed({f"{_PROFILE}name": "profile_name"})
+    @property
+    def profile(self) -> str | None:
+        """Name of the profile, in AWS's files, that credentials are taken from."""
+        return self.given.get(f"{_PROFILE}name")
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of boto3's client."""
