@@ -31,7 +31,8 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
 ROW_GROUP_ROWS = 65_536
-_LEAST_ROWS = 8_192  # of a row group that is ended ahead
+_LEAST_ROWS = 8_192  # of a row group that is ended ahead, or
+_LEAST_BYTES = 1 << 19
 _ROW_GROUP_BYTES = 16 << 20  # in memory, before compression
 # Every mutation has them; a required column saves Parquet's definition levels, up to half of what a column costs.
 REQUIRED = ("checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "operation")
@@ -194,7 +195,7 @@ class PartWriter:
 
     def end_row_group(self) -> None:
         """Compress what waits for a row group, where that is not little."""
-        if self._waiting_rows >= _LEAST_ROWS:
+        if self._waiting_rows >= _LEAST_ROWS or self._waiting_bytes >= _LEAST_BYTES:
             self._write_row_group()
 
     def finish(self) -> Part:

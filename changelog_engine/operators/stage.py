@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -292,10 +292,7 @@ class StageRuntime:
         count = len(block.values)
         report.records_in += count
         heads = self.heads[block.edge]
-        length = _STEP if self.store is None else self.store.step(_STEP)
-        if self._batch is not None:
-            length = max(count, 1)
-        for step in [slice(start, start + length) for start in range(0, count, length)]:
+        for step in self._steps(count, behind):
             values = elements(block.values, step)
             times = None if block.times is None else elements(block.times, step)
             own = [values, *[separate(values) if self.copies else values for _ in heads[1:]]]
@@ -305,7 +302,7 @@ class StageRuntime:
             if self._batch is None or identities is None:
                 self._process_step(heads, identities, own, times)
                 if behind is not None and identities is not None and self.store is not None:
-                    self.store.flush_ahead(behind + max(0, count - step.stop))
+                    self.store.flush_ahead(behind + count - step.stop)
                 continue
             for head, given in zip(heads, own, strict=True):
                 self._batch.add(head, identities, given, times)
@@ -316,6 +313,19 @@ class StageRuntime:
             self._batch.run(self._keyed)
         for head in self._heads:
             head.watermark(watermark)
+
+    def _steps(self, count: int, behind: int | None) -> Iterator[slice]:
+        """The pieces in which a block of so many elements is processed; see _process."""
+        start = 0
+        while start < count:
+            if self._batch is not None:
+                length = count
+            elif self.store is None:
+                length = _STEP
+            else:
+                length = self.store.step(_STEP, None if behind is None else behind + count - start)
+            yield slice(start, min(start + length, count))
+            start += length
 
     def _process_step(
         self,

@@ -50,8 +50,9 @@ from changelog_engine.types import TypeInformation
 FLUSH_ROWS = 131_072
 FLUSH_BYTES = 8 << 20  # of columns, by what those encoded before had
 _FIRST_ROWS = 1_024  # while it is not known how large mutations are
+_CLOSED_AHEAD = 2  # a part that has this share of a whole one is made durable ahead of a barrier, too
 _SNAPSHOT_PARTS = 8  # times as large as those of a log: what a barrier finds of these does not depend on it
-_LAST_ELEMENTS = 16_384  # before a barrier: what waits when they come is encoded and compressed ahead of it
+_LAST_SHARE = 8  # of what is encoded at once, the part that may wait for a barrier: what comes before it is encoded ahead
 
 
 def _count(number: Any) -> int | None:
@@ -349,9 +350,19 @@ class KeyedStore:
                 order.checkpoint_id, order.attempt, self.config.stage, self.config.subtask, order.run
             )
 
-    def step(self, most: int) -> int:
-        """How many elements to process before `flush_when_full`: the given number, or fewer where mutations are large."""
-        return min(most, self._flush_rows)
+    def step(self, most: int, left: int | None) -> int:
+        """How many elements to process before `flush_when_full` and `flush_ahead`.
+
+        Args:
+            most: so many, or fewer where mutations are large.
+            left: how many there are before a barrier; None where none comes.
+        """
+        length, last = min(most, self._flush_rows), self._last()
+        return length if left is None or left > length or left <= last else left - last
+
+    def _last(self) -> int:
+        """So many elements before a barrier are left to it."""
+        return max(1, self._flush_rows // _LAST_SHARE)
 
     def flush_when_full(self) -> None:
         """Encode waiting mutations when there are many, so that the barrier finds few."""
@@ -364,12 +375,16 @@ class KeyedStore:
         Args:
             left: how many come before the barrier.
         """
-        if self.changelog and 0 < left <= _LAST_ELEMENTS and self.buffer.rows() >= _LAST_ELEMENTS:
+        if not self.changelog or not 0 < left <= self._last():
+            return
+        if self.buffer.rows() >= self._last():
             self._flush()
-            if self._writer is not None:
-                began_ms = monotonic_ms()
-                self._writer.end_row_group()
-                self._write_ms += monotonic_ms() - began_ms
+        if self._writer is not None:
+            began_ms = monotonic_ms()
+            self._writer.end_row_group()
+            self._write_ms += monotonic_ms() - began_ms
+            if self._packs is None and self._writer.size >= self._part_bytes // _CLOSED_AHEAD:
+                self._close_part()
 
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""

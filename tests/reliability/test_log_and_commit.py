@@ -9,6 +9,7 @@ import contextlib
 import errno
 import itertools
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from support.jobs import NO_RESTART, TestJob
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import ValueStateDescriptor
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.errors import JobExecutionError, StorageError
@@ -36,6 +39,22 @@ from materializer.fold import state_at
 
 ELEMENTS = rounds(3, 30)
 COUNTS = {0: 10, 1: 10, 2: 10}
+
+
+class KeepLarge(KeyedProcessFunction):
+    """Keeps a large string with each element."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.large = runtime_context.get_state(ValueStateDescriptor("large", Types.STRING()))
+
+    def process_element(self, value: Any, ctx: Any) -> Iterator[Any]:
+        self.large.update(large(value[1]))
+        yield value
+
+
+def large(number: int) -> str:
+    """2,000 characters that do not compress to less than half."""
+    return random.Random(number).randbytes(1_000).hex()
 
 
 def graph(elements: list[Any] = ELEMENTS, parallelism: int = 1, function: Any = None) -> Any:
@@ -123,6 +142,31 @@ def test_case_1_what_waits_is_encoded_and_compressed_before_the_last_elements(tm
     assert final_counts(job) == dict.fromkeys(range(1_000), 60)
 
 
+def test_case_1_of_large_values_the_barrier_finds_a_megabyte(tmp_path: Path) -> None:
+    """Their last elements are fewer, and the step before them is cut; a part that is half full by then is durable."""
+    elements = [(number % 1_000, number) for number in range(12_000)]
+    job = TestJob(tmp_path, Script(sizes=(6_000,)))
+    waiting: list[tuple[int, int, int]] = []
+    end_epoch = store_module.KeyedStore.end_epoch
+
+    def noted(store: Any, order: Any) -> Any:
+        writer = store._writer
+        open_part = (0, 0) if writer is None else (writer._waiting_bytes, writer.size)
+        waiting.append((store.buffer.rows(), *open_part))
+        return end_epoch(store, order)
+
+    with mock.patch.object(store_module.KeyedStore, "end_epoch", noted):
+        job.run(keyed_job(elements, KeepLarge(), key_type=Types.LONG()))
+    rows, compressed, size = waiting[1]  # the first epoch does not know yet how large they are
+    assert 0 < rows * 2_000 <= 1 << 20
+    assert compressed == 0
+    assert size < 4 << 20
+    assert sum(part.size for report in job.reports[1] for part in report.parts) > 4 << 20
+    assert state_at(job.table()).states["process", "large"] == {
+        key: large(11_000 + key) for key in range(1_000)
+    }
+
+
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
 def test_case_1_only_a_log_shortens_steps(tmp_path: Path, changelog: bool) -> None:
     """Until it is known how large mutations are; where none are logged, nothing has to be known."""
@@ -130,8 +174,8 @@ def test_case_1_only_a_log_shortens_steps(tmp_path: Path, changelog: bool) -> No
     steps: list[int] = []
     step = store_module.KeyedStore.step
 
-    def noted(store: Any, most: int) -> int:
-        steps.append(step(store, most))
+    def noted(store: Any, most: int, left: int | None) -> int:
+        steps.append(step(store, most, left))
         return steps[-1]
 
     with mock.patch.object(store_module.KeyedStore, "step", noted):
