@@ -14,7 +14,9 @@ from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
 NAME_A_JOB = "Name a job's folder, <base path>/<job>; `changelog-engine jobs BASE` lists those of a base path"
-_WHO_WRITES_ONE = "a job writes one with `env.enable_checkpointing(1000)` or `env.enable_changelog_state_backend(True)`"
+_WHO_WRITES_ONE = (
+    "a job writes one with `env.enable_checkpointing(1000)` or `env.enable_changelog_state_backend(True)`"
+)
 _DEPTH = 3  # of the files in a job's folder
 
 
