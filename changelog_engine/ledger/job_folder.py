@@ -27,6 +27,7 @@ PROTECTED = "protected"  # checkpoints that are being copied; see ledger.protect
 REQUESTS = "requests"  # to the driver that runs; see ledger.requests
 SET_ASIDE = "set-aside-"  # and a time: what a repair moved out of the way; see verification.repair
 FORMAT_PROPERTY = "changelog.format.version"
+_LEFT_ALONE = "This engine did not write that, so it is left alone: set another base path or job name"
 JOB_PROPERTY = "changelog.job.name"
 
 _PLAIN = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
@@ -102,6 +103,26 @@ def table_properties(name: str) -> dict[str, str]:
     return {FORMAT_PROPERTY: str(FORMAT_VERSION), JOB_PROPERTY: name, **_TABLE_PROPERTIES}
 
 
+def our_properties(log: DeltaLog, what_to_do: str) -> dict[str, str]:
+    """The properties of a table that this engine wrote, in a format that it reads.
+
+    Args:
+        what_to_do: about one that it did not write, as a sentence of the error.
+
+    Raises:
+        ForeignPathError: it is somebody else's Delta table.
+        FormatVersionError: a newer engine wrote it.
+    """
+    properties, root = log.properties(), log.storage.root
+    written = properties.get(FORMAT_PROPERTY)
+    if written is None:
+        raise ForeignPathError(
+            f"{root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}. {what_to_do}", root
+        )
+    check_format(written, root)
+    return properties
+
+
 def refuse_inside_a_job(folder: Storage) -> None:
     """Raise when a folder is that of a job or one of its tables: what does not belong there would keep the job from running.
 
@@ -167,12 +188,7 @@ def _check_table(table: Storage, name: str) -> None:
         if leftovers or inside:
             raise _foreign(table, f"holds {(leftovers + inside)[0]!r} and is not a changelog table")
         return
-    properties = DeltaLog(table).properties()
-    found = properties.get(FORMAT_PROPERTY)
-    if found is None:
-        raise _foreign(table, f"is a Delta table without the property {FORMAT_PROPERTY}")
-    check_format(found, table.root)
-    owner = properties.get(JOB_PROPERTY, name)
+    owner = our_properties(DeltaLog(table), _LEFT_ALONE).get(JOB_PROPERTY, name)
     if owner != name:
         raise ForeignPathError(
             f"{table.root} belongs to the job {owner!r} and not to {name!r}: its folder was copied or renamed, or the file "
@@ -184,7 +200,7 @@ def _check_table(table: Storage, name: str) -> None:
 
 def _foreign(storage: Storage, fault: str) -> ForeignPathError:
     return ForeignPathError(
-        f"{storage.root} {fault}: this engine did not write that, so it is left alone. Set another base path or job name",
+        f"{storage.root} {fault}. {_LEFT_ALONE}",
         storage.root,
     )
 

@@ -5,9 +5,8 @@ Invariant: it only reads; no folder, lock or table is made or changed.
 
 from __future__ import annotations
 
-from changelog_engine.changelog.model import check_format
 from changelog_engine.errors import ChangelogEngineError, ForeignPathError, StorageError
-from changelog_engine.ledger.job_folder import CHANGELOG, FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
+from changelog_engine.ledger.job_folder import CHANGELOG, JOB_PROPERTY, JobFolder, our_properties
 from changelog_engine.nearest import nearest
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
@@ -37,12 +36,7 @@ def open_changelog(path: str) -> DeltaLog:
     if found is None:
         raise StorageError(f"there is no changelog in {given.root}{_instead_of(given)}")
     log = DeltaLog(found)
-    written = log.properties().get(FORMAT_PROPERTY)
-    if written is None:
-        raise ForeignPathError(
-            f"{found.root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}. {NAME_A_JOB}"
-        )
-    check_format(written, found.root)
+    our_properties(log, NAME_A_JOB)
     return log
 
 

@@ -33,9 +33,9 @@ from changelog_engine.errors import (
 )
 from changelog_engine.ledger.job_folder import (
     CHANGELOG,
-    FORMAT_PROPERTY,
     JOB_PROPERTY,
     JobFolder,
+    our_properties,
     refuse_inside_a_job,
 )
 from changelog_engine.ledger.lineage import Lineage
@@ -180,11 +180,7 @@ def open_savepoint(path: str) -> Savepoint:
         if not DeltaLog.exists(table):
             raise _unfinished(storage)
     log = folder.open_changelog()
-    properties = log.properties()
-    written = properties.get(FORMAT_PROPERTY, "")
-    if not written.isdecimal():
-        raise ForeignPathError(f"{log.storage.root} is a Delta table without the property {FORMAT_PROPERTY}")
-    check_format(written, log.storage.root)
+    properties = our_properties(log, f"It lies where a savepoint has its {CHANGELOG}: name another folder")
     lineage = Lineage(log)
     checkpoint = lineage.newest_checkpoint()
     if checkpoint is None:

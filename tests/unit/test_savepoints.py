@@ -140,7 +140,7 @@ def cut(path: Path) -> None:
         (marked_by_others, CorruptChangelogError, "savepoint.json was changed"),
         (newer, FormatVersionError, "format 2, this engine reads up to 1"),
         (newer_table, FormatVersionError, "format 2, this engine reads up to 1"),
-        (foreign_table, ForeignPathError, "without the property"),
+        (foreign_table, ForeignPathError, "is a Delta table, but no changelog"),
         (no_changelog, RestoreError, "never finished"),
         (no_snapshots, RestoreError, "never finished"),
         (last_commit_missing, RestoreError, "never finished"),

@@ -103,7 +103,7 @@ def test_foreign_content_is_left_alone(tmp_path: Path) -> None:
     DeltaTable.create(
         str(tmp_path / "b4" / "job" / "changelog"), Schema.from_arrow(pa.schema([("a", pa.int64())]))
     )
-    refused(tmp_path / "b4", ForeignPathError, "without the property")
+    refused(tmp_path / "b4", ForeignPathError, "is a Delta table, but no changelog")
     DeltaTable.create(str(tmp_path / "b5" / "job"), Schema.from_arrow(SCHEMA))
     refused(tmp_path / "b5", ForeignPathError, "_delta_log")
     other = open_job_folder(str(tmp_path / "b6"), "other").storage.root
