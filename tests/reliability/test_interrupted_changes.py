@@ -18,6 +18,7 @@ from support.backends import backend_settings, rocks_backend
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
 from support.script import Script
+from support.stores import store_config
 
 import changelog_engine
 from api.common.typeinfo import Types
@@ -27,7 +28,7 @@ from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.codec.values import CLEARED
 from changelog_engine.errors import JobExecutionError, StorageError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.windows_context import merge_entries
 from changelog_engine.state import compiled_handles, timers
 from changelog_engine.state.backend import EVENT_TIMERS
@@ -269,19 +270,7 @@ def test_a_change_that_was_half_done_ends_the_epoch(tmp_path: Path, backend: str
 
 
 def test_a_subtask_with_a_change_that_was_half_done_leaves_no_state(tmp_path: Path) -> None:
-    config = StoreConfig(
-        folder=str(tmp_path),
-        changelog=True,
-        stage=1,
-        subtask=0,
-        key_groups=range(128),
-        key_type=Types.STRING(),
-        timed=False,
-        max_parallelism=128,
-        part_max_bytes=1 << 20,
-        operators=frozenset(["op"]),
-        local_recovery=True,
-    )
+    config = store_config(tmp_path, local_recovery=True)
     for at in range(1, 1000):
         store = KeyedStore(config)
         handle = store.state("op", StateSpec("s", StateKind.MAP, Types.LONG(), map_key_type=Types.LONG()))

@@ -14,6 +14,7 @@ from support.backends import backend_settings
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.script import Failure, Fault, Script
+from support.stores import store_config
 
 from api.common import Types
 from api.datastream import KeyedProcessFunction
@@ -26,7 +27,7 @@ from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
 from changelog_engine.operators import kept_state, store
 from changelog_engine.operators.kept_state import CheckpointMark, RecentChanges
 from changelog_engine.operators.messages import EpochKind, EpochOrder
-from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.rocksdb_store import RocksStore
 from materializer.fold import state_at
@@ -234,21 +235,7 @@ LONGS = StateSpec("s", StateKind.VALUE, Types.LONG())
 
 def one_store(local_recovery: bool = True) -> KeyedStore:
     """A store that nothing was restored into."""
-    return KeyedStore(
-        StoreConfig(
-            folder="/nowhere",
-            changelog=True,
-            stage=1,
-            subtask=0,
-            key_groups=range(16),
-            key_type=Types.LONG(),
-            timed=False,
-            max_parallelism=16,
-            part_max_bytes=1024,
-            operators=frozenset(["o"]),
-            local_recovery=local_recovery,
-        )
-    )
+    return KeyedStore(store_config("/nowhere", "o", 16, key_type=Types.LONG(), local_recovery=local_recovery))
 
 
 @pytest.mark.parametrize("leaves", [True, False])

@@ -8,8 +8,9 @@ from typing import Any
 from api.common.typeinfo import Types
 from changelog_engine.codec.values import CLEARED
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
-from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state import StateBackend, StateTable, mutation_log
+from support.stores import store_config
 
 TTL = 100
 
@@ -38,19 +39,9 @@ class TtlBench:
     ) -> None:
         self.now = 1_000
         self.readings = 0
-        config = StoreConfig(
-            folder=str(tmp_path),
-            changelog=True,
-            stage=0,
-            subtask=0,
-            key_groups=range(128),
-            key_type=Types.STRING(),
-            timed=False,
-            max_parallelism=128,
-            part_max_bytes=1 << 20,
-            operators=frozenset({"op"}),
+        self.store = KeyedStore(
+            store_config(tmp_path), self.clock, None if table is None else _OneTable(table)
         )
-        self.store = KeyedStore(config, self.clock, None if table is None else _OneTable(table))
         self.spec = StateSpec(
             "s",
             kind,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from support.graphs import keyed_job
 from support.jobs import TestJob
+from support.stores import store_config
 
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
@@ -15,7 +16,7 @@ from changelog_engine.codec.canonical import canonical_text, from_canonical, ref
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
 from changelog_engine.graph.nodes import StateKind, StateSpec
-from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.types import TypeInformation, Types
 from materializer import StateEntries, state_at
 
@@ -132,19 +133,7 @@ def test_plain_keys_are_read_all_the_same() -> None:
 
 
 def store(key_type: TypeInformation | None) -> KeyedStore:
-    config = StoreConfig(
-        folder=None,
-        changelog=False,
-        stage=0,
-        subtask=0,
-        key_groups=range(128),
-        key_type=key_type,
-        timed=False,
-        max_parallelism=128,
-        part_max_bytes=1,
-        operators=frozenset({"count"}),
-    )
-    made = KeyedStore(config)
+    made = KeyedStore(store_config(None, "count", key_type=key_type))
     made._described = {
         ("count", "n"): {
             "name": "n",
