@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from changelog_engine.connectors.kafka import (
     Topics,
     TransactionalKafkaSink,
 )
+from changelog_engine.connectors.kafka.offsets import Cluster
 from changelog_engine.errors import ConnectorError
 
 pytestmark = [
@@ -106,7 +108,8 @@ def test_reading_and_writing(guarded: GuardedKafkaServer) -> None:
 def test_a_wrong_password_is_told_and_not_shown(
     guarded: GuardedKafkaServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("changelog_engine.connectors.kafka.offsets.Cluster.__init__.__defaults__", (3.0,))
+    cluster = partial(Cluster, timeout_s=3.0)
+    monkeypatch.setattr("changelog_engine.connectors.kafka.source.Cluster", cluster)
     topic = guarded.create_topic()
     with caplog.at_level("DEBUG"):
         with pytest.raises(ConnectorError, match="Authentication failed") as reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from api.datastream.formats.json import JsonRowDeserializationSchema
 from changelog_engine.clock import Deadline
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors.kafka import reader as reader_module
+from changelog_engine.connectors.kafka.offsets import Cluster
 from changelog_engine.connectors.protocols import Split
 from changelog_engine.errors import ConnectorError, JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
@@ -539,7 +541,7 @@ def test_a_busy_partition_does_not_fill_the_memory(
 
 def test_no_cluster_and_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("changelog_engine.connectors.kafka.offsets.REQUEST_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(engine.source.Cluster.__init__, "__defaults__", (0.5,))
+    monkeypatch.setattr(engine.source, "Cluster", partial(Cluster, timeout_s=0.5))
     made = KafkaSource.builder().set_bootstrap_servers("127.0.0.1:1").set_topics("t")
     made.set_value_only_deserializer(SimpleStringSchema())
     made.set_property("security.protocol", "SASL_PLAINTEXT").set_property("sasl.mechanism", "PLAIN")

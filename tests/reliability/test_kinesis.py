@@ -6,6 +6,7 @@ import hashlib
 import json
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from api.datastream.connectors.kinesis import (
     PartitionKeyGenerator,
 )
 from changelog_engine.connectors import Prepared, SinkContext, Split
-from changelog_engine.connectors.kinesis import reader as reader_module
+from changelog_engine.connectors.kinesis.reader import ShardReader
 from changelog_engine.connectors.kinesis.sink import KinesisWriter
 from changelog_engine.errors import ConnectorError, JobExecutionError, TypeMismatchError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
@@ -273,9 +274,8 @@ class TestFaults:
         kinesis.put(stream, [b"a"])
         source = source_of(kinesis.endpoint, stream)
         (split,) = source.splits(1)
-        monkeypatch.setattr(
-            reader_module.ShardReader.__init__, "__defaults__", (time.monotonic, lambda: later_ms)
-        )
+        reader_of = partial(ShardReader, now_ms=lambda: later_ms)
+        monkeypatch.setattr("changelog_engine.connectors.kinesis.source.ShardReader", reader_of)
         later_ms = int(time.time() * 1000)
         reader = source.reader(split)
         position = split.start

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -33,7 +34,7 @@ from api.datastream.connectors.pulsar import (
 )
 from changelog_engine.connectors import Split
 from changelog_engine.connectors.pulsar import reader as reader_module
-from changelog_engine.connectors.reconnecting import UnreachableError
+from changelog_engine.connectors.reconnecting import UnreachableError, connected
 from changelog_engine.errors import ConfigurationError, ConnectorError, JobExecutionError, TypeMismatchError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.testing.conformance import check_source
@@ -41,7 +42,6 @@ from changelog_engine.testing.conformance import check_source
 pytestmark = pytest.mark.slow
 
 QUICK = {"pulsar.client.operationTimeoutMs": "1000"}
-CONNECT_ONCE = (lambda seconds: None, 0.0, time.monotonic)  # the defaults of sleep, patience_s and clock
 _names = iter(range(1_000_000))
 
 
@@ -412,7 +412,8 @@ class TestWhatIsSaid:
         (split,) = source.splits(1)
         reader = source.reader(split)
         reader.read(split.start, 1)
-        monkeypatch.setattr("changelog_engine.connectors.reconnecting.connected.__defaults__", CONNECT_ONCE)
+        once = partial(connected, sleep=lambda seconds: None, patience_s=0.0)
+        monkeypatch.setattr("changelog_engine.connectors.pulsar.source.connected", once)
         with pytest.raises(ConnectorError, match=r"connected under the same name.*set_subscription_name"):
             source_of(pulsar, topic, subscription_name="shared").splits(1)
         reader.close()

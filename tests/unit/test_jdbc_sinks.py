@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from decimal import Decimal
+from functools import partial
 
 import pytest
 from servers.process import wait_for
@@ -20,7 +21,7 @@ from support.databases import KINDS, Database
 from api.common import Row, Types
 from api.datastream.connectors import JdbcExecutionOptions, JdbcSink
 from changelog_engine.connectors.jdbc import dialects
-from changelog_engine.connectors.jdbc import session as session_module
+from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.protocols import Prepared, RestoredSink, SinkContext
 from changelog_engine.errors import ConnectorError, TypeMismatchError
 from changelog_engine.testing.conformance import check_committing_sink
@@ -58,7 +59,9 @@ def sqlite(request, tmp_path):
 def waits(monkeypatch):
     """No waiting between retries; what the waits would have been."""
     seen: list[float] = []
-    monkeypatch.setattr(session_module.Session.__init__, "__defaults__", (seen.append, time.monotonic))
+    session = partial(Session, sleep=seen.append)
+    for module in ("sink", "exactly_once"):
+        monkeypatch.setattr(f"changelog_engine.connectors.jdbc.{module}.Session", session)
     return seen
 
 

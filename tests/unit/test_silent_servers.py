@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +83,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         for name in names:
             monkeypatch.setattr(module, name, 1)
     monkeypatch.setattr(obstore_client, "_RETRIES", {"max_retries": 0})
-    monkeypatch.setattr(clients.topics_of, "__kwdefaults__", {"timeout_s": 1.0})
-    sooner = {
-        offsets.Cluster.__init__: (1.0,),
-        transactions.Transactions.__init__: (1.0, time.monotonic, time.sleep),
-        reconnecting.connected: (time.sleep, 1.0, time.monotonic),
-    }
-    for function, defaults in sooner.items():
-        assert len(function.__defaults__) == len(defaults)
-        monkeypatch.setattr(function, "__defaults__", defaults)
+    monkeypatch.setattr(producing, "topics_of", partial(clients.topics_of, timeout_s=1.0))
+    cluster = partial(offsets.Cluster, timeout_s=1.0)
+    monkeypatch.setattr("changelog_engine.connectors.kafka.source.Cluster", cluster)
+    monkeypatch.setattr(exactly_once, "Transactions", partial(transactions.Transactions, timeout_s=1.0))
+    connected = partial(reconnecting.connected, patience_s=1.0)
+    for module in ("reconnecting", "pulsar.sink", "pulsar.source", "pulsar.reader"):
+        monkeypatch.setattr(f"changelog_engine.connectors.{module}.connected", connected)
     monkeypatch.setattr(session, "_FIRST_WAIT_S", 0.01)
     monkeypatch.setattr(kinesis_sink, "_MOST_TRIES", 2)
 

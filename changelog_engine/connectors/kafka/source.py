@@ -145,7 +145,7 @@ class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """A cluster that doesn't answer is asked again later."""
-        cluster = Cluster(self.properties, _DISCOVERY_TIMEOUT_S)
+        cluster = Cluster(self.properties, timeout_s=_DISCOVERY_TIMEOUT_S)
         try:
             there = cluster.topics()
             partitions = self.topics.of(there, self.properties.bootstrap_servers)

@@ -207,7 +207,9 @@ def connected(
     interval_ms = options.network_recovery_interval_ms
     pause_s = (RECOVERY_INTERVAL_MS if interval_ms is None else interval_ms) / 1000
     patience_s = 0.0 if options.automatic_recovery is False else reconnecting.PATIENCE_S
-    return reconnecting.connected(lambda: Link(options, woken), options.where, pause_s, sleep, patience_s)
+    return reconnecting.connected(
+        lambda: Link(options, woken), options.where, pause_s, sleep, patience_s=patience_s
+    )
 
 
 def declare(options: ConnectionOptions, queue: str) -> None:
