@@ -70,6 +70,50 @@ def user_failure(
     return failure
 
 
+def backend_failure(backend: object, method: str, error: BaseException) -> BaseException:
+    """What to raise when a state backend raised, where no function of the user's was under way.
+
+    Args:
+        backend: it.
+        method: of it.
+        error: what it raised; one of the engine's own says enough.
+    """
+    return _of_backend(backend, method, "", None, error)
+
+
+def table_failure(backend: object, operator: str, state: str, error: BaseException) -> BaseException:
+    """What to raise when a table of a state backend has raised, also where a function caught it.
+
+    Args:
+        operator: uid.
+        state: its name, or the domain of timers.
+        error: what it raised; one of the engine's own says enough.
+    """
+    ours = [
+        frame.f_code.co_name
+        for frame, _ in traceback.walk_tb(error.__traceback__)
+        if is_ours(frame.f_code.co_filename)
+    ]
+    method = ours[-1] if ours else "a method"  # the last is the guard's, which has the names of the table's
+    whose = f" of the table of {_state_words(state)} of operator {operator!r}"
+    return _of_backend(backend, method, whose, operator, error)
+
+
+def _of_backend(
+    backend: object, method: str, whose: str, operator: str | None, error: BaseException
+) -> BaseException:
+    if isinstance(error, ChangelogEngineError | KeyboardInterrupt):
+        return error
+    lines = user_traceback(error)
+    failure = UserFunctionError(
+        f"the state backend {type(backend).__qualname__} failed in {method}(){whose}: "
+        f"{type(error).__name__}: {_text(error)}\n{lines}"
+    )
+    failure.traceback, failure.operator, failure.call, failure.place_told = lines, operator, method, True
+    failure.__cause__ = error
+    return failure
+
+
 def unfinished_change(operator: str, state: str, error: BaseException) -> UserFunctionError:
     """What to raise when a function caught what came in the middle of a change of its state, and went on.
 
@@ -79,16 +123,19 @@ def unfinished_change(operator: str, state: str, error: BaseException) -> UserFu
         error: what was raised there.
     """
     lines = user_traceback(error)
-    what = f"{TIMER_DOMAINS[state]} timers" if state in TIMER_DOMAINS else f"state {state!r}"
     failure = UserFunctionError(
         f"a function of operator {operator!r} caught {type(error).__name__} in the middle of a change of "
-        f"{what}: the log may have the change and the state not, so the epoch "
+        f"{_state_words(state)}: the log may have the change and the state not, so the epoch "
         "fails. Where a signal handler raises, as for a time limit, have it set a flag instead, or call no state in its "
         f"reach: {_text(error)}\n{lines}"
     )
     failure.traceback, failure.operator, failure.place_told = lines, operator, True
     failure.__cause__ = error
     return failure
+
+
+def _state_words(state: str) -> str:
+    return f"{TIMER_DOMAINS[state]} timers" if state in TIMER_DOMAINS else f"state {state!r}"
 
 
 def _add_place(error: ChangelogEngineError, call: str, where: str) -> None:

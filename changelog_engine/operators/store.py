@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.compaction import fold_state
@@ -31,7 +31,7 @@ from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
 from changelog_engine.graph.nodes import StateSpec
 from changelog_engine.ledger.reading import Tell, give_parts, read_parts
-from changelog_engine.operators.failures import unfinished_change
+from changelog_engine.operators.failures import backend_failure, table_failure, unfinished_change
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.state_types import describe, restored_versions, spec_of
@@ -46,6 +46,8 @@ from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import TypeInformation
+
+_T = TypeVar("_T")
 
 FLUSH_ROWS = 131_072
 FLUSH_BYTES = 8 << 20  # of columns, by what those encoded before had
@@ -212,7 +214,7 @@ class KeyedStore:
         wanted: RowFilter | None = None,
     ) -> Pending:
         """The subtask's rows of a restore point, where the backend wants them to wait."""
-        root, groups = self.backend.rows_folder(), self.config.key_groups
+        root, groups = self._call_backend(self.backend.rows_folder), self.config.key_groups
         if root is None:
             return group_by_state(read_parts(point, groups, operators, tell=tell, wanted=wanted))
         folder = f"rows-stage-{self.config.stage}-subtask-{self.config.subtask}"
@@ -344,7 +346,7 @@ class KeyedStore:
         self._checkpoint_id = order.checkpoint_id
         if self._recent is not None:
             self._recent.next_epoch(order)
-        self.backend.begin_epoch()
+        self._call_backend(self.backend.begin_epoch)
         if self._packs is not None and order.kind.barrier:
             self._packs.announce(
                 order.checkpoint_id, order.attempt, self.config.stage, self.config.subtask, order.run
@@ -389,8 +391,9 @@ class KeyedStore:
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""
         self.expiring.end_epoch(order.kind.barrier and not self.changelog and self.config.folder is not None)
-        self.backend.end_epoch()
-        self._handles.check()
+        self._call_backend(self.backend.end_epoch)
+        if (failed := self._handles.failed()) is not None:
+            raise table_failure(self.backend, *failed)
         unfinished = self._handles.unfinished()
         if unfinished is not None:
             raise unfinished_change(*unfinished)
@@ -459,10 +462,17 @@ class KeyedStore:
                     table.clear()
         self._handles.close()
         if not self._left:
-            self.backend.close()
+            self._call_backend(self.backend.close)
         if self._packs is not None:
             self._packs.close()
         self._pending.clear()
+
+    def _call_backend(self, method: Callable[[], _T]) -> _T:
+        """What a method of the backend gives; what it raises names it."""
+        try:
+            return method()
+        except Exception as error:
+            raise backend_failure(self.backend, method.__name__, error) from error
 
     def _flush(self) -> None:
         began_ms = monotonic_ms()

@@ -192,10 +192,12 @@ class HandleFactory:
         self._given.append(table)
         return table if type(table) is HeapTimers else GuardedTimers(table, self._guard(operator, domain))
 
-    def check(self) -> None:
-        """Raise what a table of the backend has raised before, if any did."""
-        for guard in self._guards.values():
-            guard.check()
+    def failed(self) -> tuple[str, str, BaseException] | None:
+        """Operator and state whose table has raised, and what; None for none. A function may have caught it."""
+        for (operator, state), guard in self._guards.items():
+            if guard.failure is not None:
+                return operator, state, guard.failure
+        return None
 
     def unfinished(self) -> tuple[str, str, BaseException] | None:
         """Operator and state of a change that was begun and not finished, and what was raised in it; None for none."""

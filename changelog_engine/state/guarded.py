@@ -5,7 +5,7 @@ program, as for a time limit, or the interpreter, where the stack or the memory 
 would go on without the change that the log has, and a restore would bring it back.
 
 Invariants:
-    * Once a table or a table of timers has raised, `FailureGuard.check` raises the same, even if the error was caught.
+    * Once a table or a table of timers has raised, the guard has it as its `failure`, even if the error was caught.
     * Once a handle or a queue of timers was left in the middle of a change, the guard has what was raised as `unfinished`.
 """
 
@@ -40,15 +40,6 @@ class FailureGuard:
         # GeneratorExit: the reader stopped early, or is gone.
         if error is not None and self.failure is None and kind is not GeneratorExit:
             self.failure = error
-
-    def check(self) -> None:
-        """Raise what the table has raised.
-
-        Raises:
-            BaseException: it, whatever the backend raised.
-        """
-        if self.failure is not None:
-            raise self.failure
 
 
 class GuardedTable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
 
-from api.datastream import CustomStateBackend
-from changelog_engine.errors import ConfigurationError, JobExecutionError
+from api.common import Types
+from api.datastream import CustomStateBackend, KeyedProcessFunction
+from api.datastream.state import ValueStateDescriptor
+from changelog_engine.errors import ConfigurationError, JobExecutionError, UserFunctionError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.state import StateBackend, StateKind, TimerTable
 from changelog_engine.state.backends import CUSTOM, open_backend, pickled_class
@@ -155,3 +158,60 @@ def test_tables_that_are_not_right_are_refused(tmp_path: Path, backend: type, wo
     with pytest.raises((ConfigurationError, JobExecutionError), match=words) as caught:
         job.run_driver(keyed_job([(1, 1)], Count()))
     assert "state-backends.md" in str(caught.value)
+
+
+class Falls(HeapBackend):
+    """One of whose methods raises."""
+
+    method = ""
+
+    def _fall(self, method: str) -> None:
+        if method == self.method:
+            raise ValueError("no room")
+
+    def begin_epoch(self) -> None:
+        self._fall("begin_epoch")
+
+    def end_epoch(self) -> None:
+        self._fall("end_epoch")
+
+
+class FallingTable(dict[Any, Any]):
+    def __setitem__(self, key: Any, entry: Any) -> None:
+        raise ValueError("no room")
+
+
+class FallingTables(HeapBackend):
+    def table(self, operator: str, state: str, kind: StateKind) -> Any:
+        return FallingTable()
+
+
+class CatchesAll(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        with contextlib.suppress(ValueError):
+            self.count.update(1)
+
+
+@pytest.mark.parametrize(
+    ("method", "of_table"),
+    [
+        ("begin_epoch", ""),
+        ("end_epoch", ""),
+        ("__setitem__", " of the table of state 'count' of operator 'process'"),
+    ],
+)
+def test_a_backend_that_fails_is_named_with_its_method(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str, of_table: str
+) -> None:
+    backend = FallingTables if of_table else Falls
+    monkeypatch.setattr(Falls, "method", method)
+    chosen = {"state_backend": CUSTOM, "state_class": pickled_class(backend, "the backend")}
+    job = TestJob(tmp_path, restart=NO_RESTART, **chosen)
+    said = rf"the state backend {backend.__name__} failed in {method}\(\){of_table}: ValueError: no room\nTraceback"
+    with pytest.raises(JobExecutionError, match=said) as failed:
+        job.run_driver(keyed_job([(1, 1)], CatchesAll()))
+    assert isinstance(failed.value.__cause__, UserFunctionError)
+    assert failed.value.__cause__.call == method
