@@ -42,39 +42,41 @@ def verify(context: click.Context, path: str, repairs: bool, yes: bool) -> None:
     status is 1 when something is wrong.
 
     When commits of a table are gone or damaged, --repair says from which checkpoint the job can still go on, and which
-    files are in the way; --yes moves them into a folder set-aside-<time> beside the tables.
+    When commits of a table are gone or damaged, --repair says from which checkpoint the job can still go on, and which
+    files are in the way; --yes moves them into a folder set-aside-<time> beside the tables. What stays damaged is said, and
+    the exit status is 1 then.
     """
     if yes and not repairs:
         raise click.UsageError("--yes goes with --repair")
     storage = open_storage(path)
     if repairs:
         context.exit(_repair(storage, yes))
-    if storage.exists(MARKER):
+    found = _verified(storage)
+    _report(found)
+    context.exit(1 if found.faults else 0)
+
+
+def _verified(folder: Storage) -> Verification:
+    """What is wrong with a job or a savepoint; of one that can't be opened, why."""
+    if folder.exists(MARKER):
         try:
-            open_savepoint(path)
+            open_savepoint(folder.root)
         except (ForeignPathError, FormatVersionError):
             raise
         except ChangelogEngineError as error:
-            _report(Verification(faults=[Fault(storage.root, str(error))]))
-            context.exit(1)
+            return Verification(faults=[Fault(folder.root, str(error))])
     try:
-        found = verify_folder(open_job(path))
+        return verify_folder(open_job(folder.root))
     except CorruptChangelogError as error:  # a list of files itself
-        _report(Verification(faults=[Fault(error.path, error.fault)]))
-        context.exit(1)
-    _report(found)
-    context.exit(1 if found.faults else 0)
+        return Verification(faults=[Fault(error.path, error.fault)])
 
 
 def _repair(folder: Storage, yes: bool) -> int:
     """The exit status: 0 when nothing is wrong any more."""
     plan = plan_repair(folder)
     if plan is None:
-        click.echo(
-            "the tables' logs are whole: there is nothing to set aside. Where a part is damaged, changelog.restore chooses "
-            "an earlier checkpoint"
-        )
-        return 0
+        click.echo("the tables' logs are whole: there is nothing to set aside")
+        return _left(folder)
     click.echo(printable(f"WRONG {plan.wrong}"))
     begins = (
         "empty: no checkpoint is left" if plan.checkpoint is None else f"from checkpoint {plan.checkpoint}"
@@ -89,9 +91,25 @@ def _repair(folder: Storage, yes: bool) -> int:
         )
         return 1
     target = repair(folder, plan)
-    click.echo(printable(f"{len(plan.aside)} files were set aside in {target}"))
-    click.echo(f"The next run goes on {begins}")
-    return 0
+    click.echo(printable(f"set aside in {target}: {counted(len(plan.aside), 'file')}"))
+    status = _left(folder)
+    if not status:
+        click.echo(f"The next run goes on {begins}")
+    return status
+
+
+def _left(folder: Storage) -> int:
+    """Say what a repair leaves damaged, and return the exit status."""
+    found = _verified(folder)
+    if not found.faults:
+        return 0
+    click.echo("--repair sets damaged commits aside, nothing else. What is still damaged:")
+    _report(found)
+    if found.restorable:
+        click.echo(
+            f"With changelog.restore: {found.restorable[-1]} a run begins at the newest checkpoint that can be restored"
+        )
+    return 1
 
 
 def _report(found: Verification) -> None:

@@ -211,6 +211,23 @@ def test_case_47_nothing_to_repair(stopped: Path, tmp_path: Path) -> None:
     assert cli(tmp_path, "--repair").exit_code == 1
 
 
+@pytest.mark.parametrize("commit_too", [False, True], ids=["a part alone", "a part and a commit"])
+def test_case_47_a_damaged_part_is_said_to_be_left(stopped: Path, tmp_path: Path, commit_too: bool) -> None:
+    job = shutil.copytree(stopped, tmp_path / "job")
+    part = min((job / "changelog").glob("part-5-*"))
+    part.write_bytes(part.read_bytes()[:-5])
+    if commit_too:
+        newest_commit(job / "changelog").write_bytes(b"")
+    told = cli(job, "--repair", "--yes")
+    assert told.exit_code == 1
+    assert f"WRONG {part}" in told.output
+    assert (
+        "With changelog.restore: 4 a run begins at the newest checkpoint that can be restored" in told.output
+    )
+    assert ("set aside in" in told.output) == commit_too
+    assert "The next run goes on" not in told.output
+
+
 def test_case_47_what_cannot_be_tried_is_said_and_leaves_nothing(stopped: Path, tmp_path: Path) -> None:
     """As root every folder can be written to, so links are refused, as on a disk mounted read-only or without links."""
     job = shutil.copytree(stopped, tmp_path / "job")
