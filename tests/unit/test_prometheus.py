@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
@@ -156,6 +157,15 @@ def test_the_dashboard_and_the_alerts_ask_for_metrics_that_there_are() -> None:
     alerts = page.partition("### Alerts")[2].partition("## Later")[0]
     assert names_in(alerts) <= engine_names()
     assert len(names_in(alerts)) > 4
+
+
+def test_the_scrape_that_the_page_shows_keeps_the_label_job() -> None:
+    """Prometheus has a label of this name itself, and the dashboard and the alerts ask for the engine's."""
+    page = (DOCS / "observing.md").read_text(encoding="utf-8")
+    shown = re.search(r"^```yaml\n(scrape_configs:.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert shown is not None
+    [scrape] = yaml.safe_load(shown[1])["scrape_configs"]
+    assert scrape["honor_labels"] is True
 
 
 @pytest.mark.parametrize(("kind", "figure"), [("gauge", 10**400), ("meter", None), ("distribution", None)])
