@@ -87,7 +87,7 @@ class Codec:
         # What a type without an exact class admitted was looked at, field by field.
         form = self._form
         direct = form.direct_fields if isinstance(form, RowForm) else form.direct
-        self._as_admitted = direct and type_info.exact is None
+        self._as_admitted = direct and (type_info.exact is None or type_info.of_admitted)
 
     def encode(self, value: Any) -> Encoded:
         """The value as it is now.

@@ -15,6 +15,8 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
+#include <limits.h>
+#include <time.h>
 
 #ifndef SOURCE
 #error "SOURCE is the checksum of this file, as setup.py gives it and the loader compares it"
@@ -31,7 +33,8 @@
     PART(COPY, "copy") PART(QUICK_COPY, "quick_copy") PART(COPY_OUT, "copy_out") \
     PART(CELL_VALUE, "cell_value") PART(CELL_UPDATE, "cell_update") \
     PART(REDUCE, "reduce") PART(FUNCTION, "function") PART(ACCUMULATED, "accumulated") PART(CLEAR, "clear") \
-    PART(GUARD, "guard") PART(BUFFERED, "buffered") PART(GET_ENTRY, "get_entry") PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms")
+    PART(GUARD, "guard") PART(BUFFERED, "buffered") PART(GET_ENTRY, "get_entry") PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms") \
+    PART(CLOCK, "clock") PART(TTL_MS, "ttl_ms") PART(RENEW, "renew") PART(SWEEP, "sweep")
 #define AS_PLACE(place, name) place,
 #define AS_NAME(place, name) name,
 
@@ -52,7 +55,7 @@ typedef struct {
 static PyTypeObject call_type;
 static PyTypeObject *cursor_type, *timers_type;
 static Py_ssize_t key_offset, timestamp_offset, until_offset;
-static PyObject *key_name, *timestamp_name, *until_name, *append_name, *add_name, *create_name, *unfinished_name, *zero;
+static PyObject *key_name, *timestamp_name, *until_name, *append_name, *add_name, *create_name, *unfinished_name, *due_name, *zero;
 
 #define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
 #define HAS(call, part) ((call)->parts[part] != NULL)
@@ -310,6 +313,80 @@ cell_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *
         }
     }
     return none_of(put_value(call, Py_NewRef(value)));
+}
+
+/* Whether an object is an int of 64 bits, and which. */
+static inline int
+whole_of(PyObject *object, long long *number)
+{
+    int overflow = 1;
+    if (PyLong_CheckExact(object)) {
+        *number = PyLong_AsLongLongAndOverflow(object, &overflow);
+    }
+    return !overflow;
+}
+
+/* The time of an access to state with a time to live, also as a number. NULL without an exception where the reference has to
+   look: something may have expired that the access cleans up first. */
+static PyObject *
+access_time(const Call *call, long long *now)
+{
+    PyObject *time = PyObject_CallNoArgs(call->parts[CLOCK]);
+    int usual = time != NULL && whole_of(time, now);
+    if (usual && HAS(call, SWEEP)) {
+        long long due_ms;
+        PyObject *due = PyObject_GetAttr(call->parts[SWEEP], due_name);
+        usual = due != NULL && whole_of(due, &due_ms) && *now < due_ms;
+        Py_XDECREF(due);
+    }
+    if (!usual) {
+        Py_CLEAR(time);
+    }
+    return time;
+}
+
+/* value() of immutable values with a time to live, which lie in pairs with the time of the last access */
+static PyObject *
+expiring_value(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    long long now, since, ttl;
+    PyObject *time = are_given(flags, names, 1) ? access_time(call, &now) : NULL;
+    if (time == NULL) {
+        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+    }
+    PyObject *key = key_of(call), *found = NULL;
+    PyObject *entry = key == NULL ? NULL : Py_XNewRef(entry_of(call, key));
+    Py_XDECREF(key);
+    if (entry == NULL) {
+        found = PyErr_Occurred() || is_elsewhere(call, entry) ? NULL : Py_NewRef(Py_None);
+    }
+    else if (PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) == 2 && whole_of(PyTuple_GET_ITEM(entry, 0), &since)
+             && whole_of(call->parts[TTL_MS], &ttl) && since <= LLONG_MAX - ttl && since + ttl > now) {
+        found = Py_NewRef(PyTuple_GET_ITEM(entry, 1));
+        if (HAS(call, RENEW) && since != now && put_value(call, PyTuple_Pack(2, time, found)) < 0) {
+            Py_CLEAR(found);
+        }
+    }
+    Py_XDECREF(entry);
+    Py_DECREF(time);
+    return found != NULL || PyErr_Occurred() ? found : left_to_reference(call, arguments, flags, names);
+}
+
+/* update(value) of immutable values with a time to live */
+static PyObject *
+expiring_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+{
+    Call *call = (Call *)self;
+    long long now;
+    int fits = are_given(flags, names, 2) && arguments[1] != Py_None ? passes(call, FITS, arguments[1]) : 0;
+    PyObject *time = fits > 0 ? access_time(call, &now) : NULL;
+    if (time == NULL) {
+        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+    }
+    int done = put_value(call, PyTuple_Pack(2, time, arguments[1]));
+    Py_DECREF(time);
+    return none_of(done);
 }
 
 /* update(value) of mutable values */
@@ -874,6 +951,8 @@ typedef struct {
 static const Kind kinds[] = {
     {"cell_value", cell_value, {-1}, 1},
     {"cell_update", cell_update, {-1}},
+    {"expiring_value", expiring_value, {CLOCK, TTL_MS, -1}},
+    {"expiring_update", expiring_update, {CLOCK, FITS, -1}},
     {"copying_update", copying_update, {FITS, COPY, -1}},
     {"clear_entry", clear_entry, {CLEARED, -1}},
     {"reducing_add", reducing_add, {REDUCE, PRESENT, -1}},
@@ -1026,9 +1105,22 @@ bind(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
+/* The machine's wall clock in ms, as clock.wall_ms gives it. */
+static PyObject *
+wall_ms(PyObject *module, PyObject *unused)
+{
+    struct timespec now;
+    if (timespec_get(&now, TIME_UTC) != TIME_UTC) {
+        PyErr_SetString(PyExc_OSError, "the machine has no wall clock");
+        return NULL;
+    }
+    return PyLong_FromLongLong((long long)now.tv_sec * 1000 + now.tv_nsec / 1000000);
+}
+
 static PyMethodDef functions[] = {
     {"bind", bind, METH_VARARGS, "Take the classes of cursors and of tables of timers on the heap."},
     {"call_of", call_of, METH_VARARGS, "A call in C for one in Python."},
+    {"wall_ms", wall_ms, METH_NOARGS, "The machine's wall clock, in milliseconds since 1970."},
     {NULL},
 };
 
@@ -1050,9 +1142,10 @@ PyInit__handles(void)
     add_name = PyUnicode_InternFromString("add");
     create_name = PyUnicode_InternFromString("create_accumulator");
     unfinished_name = PyUnicode_InternFromString("unfinished");
+    due_name = PyUnicode_InternFromString("due_ms");
     zero = PyLong_FromLong(0);
     if (key_name == NULL || timestamp_name == NULL || until_name == NULL || append_name == NULL || add_name == NULL
-        || create_name == NULL || unfinished_name == NULL || zero == NULL || PyType_Ready(&method_type) < 0 || PyType_Ready(&call_type) < 0) {
+        || create_name == NULL || unfinished_name == NULL || due_name == NULL || zero == NULL || PyType_Ready(&method_type) < 0 || PyType_Ready(&call_type) < 0) {
         return NULL;
     }
     PyObject *module = PyModule_Create(&definition);

@@ -19,9 +19,10 @@ import linecache
 import os
 from collections.abc import Callable
 from functools import lru_cache
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple, TypeVar
 
+from changelog_engine.clock import wall_ms
 from changelog_engine.codec.values import CLEARED
 from changelog_engine.state.backend import BufferedTable, StateTable
 from changelog_engine.state.handles import (
@@ -36,6 +37,7 @@ from changelog_engine.state.handles import (
 )
 from changelog_engine.state.handles_in_c import CALLS
 from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REPLACE, MutationLog
+from changelog_engine.state.ttl import TtlCell
 
 _Handle = TypeVar("_Handle")
 _Names = dict[str, Any]
@@ -65,8 +67,9 @@ def compiled(handle: _Handle) -> _Handle:
         handle: one of ``handles.py``, as it was made; it is not to be used any more.
     """
     write = _WRITERS.get(type(handle))
-    if write is not None:
-        written, general = write(handle), type(handle)
+    written = None if write is None else write(handle)
+    if written is not None:
+        general = type(handle)
         names = written.names
         exec(_code(general.__name__, written.source), names)  # of lines made here
         methods = {name: names[name] for name in _METHODS if name in names}
@@ -222,6 +225,28 @@ def _clear(log: MutationLog | None, names: _Names, operation: str | None = None)
         clear += ["if get_entry(key) is None:", "    return"]
     clear += _guarded([*_logged(log, names, "CLEARED", operation), "table.pop(key, None)"])
     return _lines(0, ["def clear(self):"]) + _lines(1, clear)
+
+
+def _expiring_cell(cell: TtlCell) -> _Written | None:
+    """In C alone, where the calls of the cell under it are: what it asks itself in Python is its class's to do."""
+    inner = cell._inner
+    beneath = [vars(type(inner)).get(name) for name in ("value", "update")]
+    if not isinstance(inner, CellHandle) or isinstance(inner, CopyingCell):
+        return None
+    if CALLS is None or any(call is None or isinstance(call, FunctionType) for call in beneath):
+        return None
+    names = _cell_names(inner)
+    if isinstance(inner, LoggingCell):
+        _logged(inner._log, names, "value")
+    names |= {
+        "fits": cell._fits,
+        "clock": CALLS.wall_ms if cell._clock is wall_ms else cell._clock,
+        "ttl_ms": cell._ttl_ms,
+        "renew": cell._renew or None,
+        "sweep": cell._sweep if cell._per_access else None,
+    }
+    calls: _Calls = {"value": ("expiring_value", {}), "update": ("expiring_update", {})}
+    return _Written("", names, calls, cell._admission)
 
 
 def _copying_cell(cell: CopyingCell) -> _Written:
@@ -473,8 +498,9 @@ _SHOWN: dict[type, str] = {
     AggregatingHandle: "AggregatingState",
     ListHandle: "ListState",
     MapHandle: "MapState",
+    TtlCell: "ValueState",
 }
-_WRITERS: dict[type, Callable[[Any], _Written]] = {
+_WRITERS: dict[type, Callable[[Any], _Written | None]] = {
     CellHandle: _cell,
     LoggingCell: _cell,
     CopyingCell: _copying_cell,
@@ -482,4 +508,5 @@ _WRITERS: dict[type, Callable[[Any], _Written]] = {
     AggregatingHandle: _aggregating,
     ListHandle: _list,
     MapHandle: _map,
+    TtlCell: _expiring_cell,
 }

@@ -121,7 +121,7 @@ class HandleFactory:
         stored = self.stored(state)
         if state.spec.ttl is None:
             return stored
-        return self._expiring.handle(state.operator, state.spec, stored, state.table, state.cursor)
+        return compiled(self._expiring.handle(state.operator, state.spec, stored, state.table, state.cursor))
 
     def timers(
         self, operator: str, domain: str, scope: NamespaceScope | None = None, net: bool = False

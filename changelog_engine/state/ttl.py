@@ -35,6 +35,7 @@ class TimedType(TupleTypeInfo):
     """
 
     exact = sure = tuple
+    of_admitted = True
 
     def __init__(self, value_type: TypeInformation) -> None:
         super().__init__([Types.LONG(), value_type])

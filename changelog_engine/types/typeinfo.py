@@ -84,6 +84,7 @@ class TypeInformation(JavaMembers, ABC):
         exact: the Python class whose instances need no look inside before they become state (the codec still
             checks the range of LONG, in bulk), or None.
         sure: the Python class whose instances are always valid, or None.
+        of_admitted: of instances of the exact class, whoever makes them has looked at all that is in them.
         immutable: every valid value is deeply immutable.
         copied_whole: a copy shares nothing with the value that can be changed.
         firm: it takes nothing that can be changed, to convert it neither.
@@ -94,6 +95,7 @@ class TypeInformation(JavaMembers, ABC):
     name: str
     exact: type | None = None
     sure: type | None = None
+    of_admitted: bool = False
     immutable: bool = True
     copied_whole: bool = True
     firm: bool = False

@@ -27,7 +27,7 @@ from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.codec.values import CLEARED
 from changelog_engine.errors import JobExecutionError, StorageError
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.windows_context import merge_entries
 from changelog_engine.state import compiled_handles, timers
@@ -75,6 +75,11 @@ def cut(action: Callable[[], Any], at: int) -> bool:
 
 
 KINDS: dict[str, tuple[StateKind, Any, list[Callable[[Any], Any]]]] = {
+    "expiring": (
+        StateKind.VALUE,
+        Types.LONG(),
+        [lambda h: h.update(1), lambda h: h.value(), lambda h: h.update(value=2), lambda h: h.clear()],
+    ),
     "value": (
         StateKind.VALUE,
         Types.LONG(),
@@ -158,10 +163,11 @@ def test_log_and_table_agree_or_the_guard_knows(tmp_path: Path, name: str, backe
             for at in range(1, 1000):
                 cursor, buffer = Cursor(), ChangelogBuffer(Types.STRING(), True, 128)
                 map_key_type = Types.LONG() if of_map else None
+                ttl = TtlSpec(10**9, renew_on_read=True) if name == "expiring" else None
                 spec = StateSpec(
-                    f"s{next(names)}", kind, value_type, map_key_type=map_key_type, function=reduce
+                    f"s{next(names)}", kind, value_type, map_key_type=map_key_type, function=reduce, ttl=ttl
                 )
-                made = HandleFactory(tables, cursor, buffer, TtlStates(lambda: 0))
+                made = HandleFactory(tables, cursor, buffer, TtlStates(itertools.count().__next__))
                 state = made.opened("op", spec)
                 handle = made.handle(state)
                 cursor.key, cursor.timestamp = "k", 7
