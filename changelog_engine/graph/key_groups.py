@@ -18,6 +18,7 @@ import orjson
 
 from changelog_engine.codec.canonical import canonical_text
 from changelog_engine.codec.identities import KeyIdentity
+from changelog_engine.types.row_loops import LOOPS
 
 _MIX = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: spreads neighbours
 _MASK = 2**64 - 1
@@ -76,6 +77,9 @@ def key_groups(identities: list[Any], max_parallelism: int) -> KeyGroups:
     Returns:
         One group a key, shape (len(identities),).
     """
+    sums = LOOPS.string_sums(identities) if LOOPS is not None and identities else None
+    if sums is not None:
+        return _of_sums(np.frombuffer(sums, np.uint32), max_parallelism)
     kinds = set(map(type, identities))
     if kinds == {int}:
         try:
@@ -83,10 +87,13 @@ def key_groups(identities: list[Any], max_parallelism: int) -> KeyGroups:
         except OverflowError:
             pass  # declared integers of any size
     elif int not in kinds:
-        sums = np.fromiter(_sums(identities, kinds), np.uint32, len(identities))
-        return (sums % np.uint32(max_parallelism)).astype(np.int32)
+        return _of_sums(np.fromiter(_sums(identities, kinds), np.uint32, len(identities)), max_parallelism)
     groups = (key_group(identity, max_parallelism) for identity in identities)
     return np.fromiter(groups, np.int32, len(identities))
+
+
+def _of_sums(sums: npt.NDArray[np.uint32], max_parallelism: int) -> KeyGroups:
+    return (sums % np.uint32(max_parallelism)).astype(np.int32)
 
 
 def _sums(identities: list[Any], kinds: set[type]) -> Iterable[int]:

@@ -1,8 +1,9 @@
 """Blocks: how elements move between tasks. One byte string per sender, receiver and epoch.
 
 A block holds columns. Columns of plain ints or floats travel as machine words, which are hashed and split by receiver five
-times as fast as lists (docs/decisions/0002); strings as one string; rows of the same names as a column for each field; all
-others are pickled. Elements that are their own keys travel once. The watermark travels in band, after the elements.
+times as fast as lists (docs/decisions/0002); strings as one string, or as numbers where they repeat; rows of the same names
+as a column for each field; all others are pickled. Elements that are their own keys travel once. The watermark travels in
+band, after the elements.
 
 The receiver makes numbers and rows out of columns a piece at a time (``elements``): those of a whole epoch would have left
 the processor's caches before they are used.
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from changelog_engine.codec import by_value
+from changelog_engine.codec.columns import repeats
 from changelog_engine.errors import NotSerializableError
 from changelog_engine.operators.messages import EpochReport
 from changelog_engine.types.copies import IMMUTABLE
@@ -26,13 +28,14 @@ from changelog_engine.types.row import Row, columns_of_rows, rows_of_columns
 from changelog_engine.types.row_loops import LOOPS
 
 Column = Any  # list of objects, numpy array of int64 or float64, or RowColumns
-_ROWS, _STRINGS = "rows", "strings"  # no characters of a numpy type
+_ROWS, _STRINGS, _CODED = "rows", "strings", "coded"  # no characters of a numpy type
 _BETWEEN = "\0"
 _SAMPLE = 1024
 _DIFFERENT = 0.9
 _FEW = 32  # rows, whose columns take longer to make than they save
 _WHOLE = slice(None)
 _WORDS = {int: np.int64, float: np.float64}
+_TIMES = 4  # that a string comes to travel as a number
 
 
 class RowColumns:
@@ -139,6 +142,9 @@ def _pack(column: Column) -> Any:
         names, columns = rows
         return _ROWS, names, [_pack(column_of(values)) for values in columns]
     if type(column) is list and set(map(type, column)) == {str}:  # no subclasses, which would come out as str
+        coded = _coded(column)
+        if coded is not None:
+            return coded
         text = _BETWEEN.join(column)
         if text.count(_BETWEEN) == len(column) - 1:
             return _STRINGS, text
@@ -149,10 +155,35 @@ def _unpack(column: Any) -> Column:
     if type(column) is tuple:
         if column[0] == _ROWS:
             return RowColumns(column[1], [_unpack(values) for values in column[2]])
+        if column[0] == _CODED:
+            return _decoded(*column[1:])
         if column[0] == _STRINGS:
             return _shared(column[1].split(_BETWEEN))
         return np.frombuffer(column[1], column[0])
     return column
+
+
+def _coded(strings: list[str]) -> tuple[Any, ...] | None:
+    """Strings that repeat as the different ones, and the number of each; None of others.
+
+    Who reads them makes each once, where it would have to find equal ones among all of them.
+    """
+    if LOOPS is None or not repeats([strings], _TIMES):
+        return None
+    found = LOOPS.different_strings(strings, len(strings) // 2)
+    if found is None:
+        return None
+    different, words = found
+    numbers = np.frombuffer(words, np.int32)
+    numbers = numbers.astype(np.min_scalar_type(len(different)))
+    return _CODED, different, numbers.dtype.char, numbers.tobytes()
+
+
+def _decoded(different: list[str], kind: str, numbers: bytes) -> list[str]:
+    if LOOPS is not None:
+        found: list[str] = LOOPS.objects_at(different, numbers, np.dtype(kind).itemsize)
+        return found
+    return list(map(different.__getitem__, np.frombuffer(numbers, kind).tolist()))  # drives our own code
 
 
 def elements(column: Column, piece: slice = _WHOLE) -> list[Any]:

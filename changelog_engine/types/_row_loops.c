@@ -1128,6 +1128,223 @@ int_texts(PyObject *module, PyObject *values)
     return texts_of(values, NULL, 1);
 }
 
+/* A place in a table of strings by their hashes; 0 stands for none, and numbers count from 1. */
+typedef struct {
+    Py_hash_t hash;
+    int32_t number;
+} Hashed;
+
+/* A table of twice as many places at least as there are different strings; NULL with an exception. */
+static Hashed *
+hashed_again(const Hashed *old, size_t old_places, size_t places)
+{
+    Hashed *table = PyMem_Calloc(places, sizeof(Hashed));
+    if (table == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (size_t index = 0; index < old_places; index++) {
+        if (old[index].number != 0) {
+            size_t at = (size_t)old[index].hash & (places - 1);
+            while (table[at].number != 0) {
+                at = (at + 1) & (places - 1);
+            }
+            table[at] = old[index];
+        }
+    }
+    return table;
+}
+
+/* The number of a string in a table, from 1, and -1 with an exception; one that is new there gets the next one. */
+static int32_t
+number_of(Hashed *table, size_t places, PyObject *different, PyObject *string)
+{
+    Py_hash_t hash = PyObject_Hash(string);
+    if (hash == -1) {
+        return -1;
+    }
+    size_t at = (size_t)hash & (places - 1);
+    for (; table[at].number != 0; at = (at + 1) & (places - 1)) {
+        if (table[at].hash == hash) {
+            PyObject *known = PyList_GET_ITEM(different, table[at].number - 1);
+            if (known == string || PyUnicode_Compare(known, string) == 0) {
+                return table[at].number;
+            }
+            if (PyErr_Occurred()) {
+                return -1;
+            }
+        }
+    }
+    if (PyList_Append(different, string) < 0) {
+        return -1;
+    }
+    table[at].hash = hash;
+    return table[at].number = (int32_t)PyList_GET_SIZE(different);
+}
+
+/* Strings as (the different ones by first appearance, of each the number of it as 32-bit words); None where a value is not
+   a str, or more than so many differ. No Python code runs meanwhile. */
+static PyObject *
+different_strings(PyObject *module, PyObject *arguments)
+{
+    PyObject *values;
+    Py_ssize_t most;
+    if (!PyArg_ParseTuple(arguments, "On", &values, &most)) {
+        return NULL;
+    }
+    if (!PyList_CheckExact(values) || PyList_GET_SIZE(values) >= INT32_MAX / 4) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t length = PyList_GET_SIZE(values), row = 0;
+    size_t places = 1024;
+    PyObject *found = NULL, *different = PyList_New(0), *words = PyByteArray_FromStringAndSize(NULL, length * 4);
+    Hashed *table = hashed_again(NULL, 0, places);
+    if (different == NULL || words == NULL || table == NULL) {
+        goto end;
+    }
+    for (; row < length; row++) {
+        PyObject *value = PyList_GET_ITEM(values, row);
+        if (!PyUnicode_CheckExact(value)) {
+            break;
+        }
+        int32_t number = number_of(table, places, different, value) - 1;
+        if (number < 0) {
+            goto end;
+        }
+        memcpy(PyByteArray_AS_STRING(words) + row * 4, &number, 4);
+        if (number >= most) {
+            break;
+        }
+        if ((size_t)number * 2 >= places) {
+            Hashed *larger = hashed_again(table, places, places * 4);
+            if (larger == NULL) {
+                goto end;
+            }
+            PyMem_Free(table);
+            table = larger;
+            places *= 4;
+        }
+    }
+    found = row == length ? PyTuple_Pack(2, different, words) : Py_NewRef(Py_None);
+end:
+    PyMem_Free(table);
+    Py_XDECREF(different);
+    Py_XDECREF(words);
+    return found;
+}
+
+/* The objects of a list at places that are numbers of 8, 16 or 32 bits, without a sign, in a buffer. */
+static PyObject *
+objects_at(PyObject *module, PyObject *arguments)
+{
+    PyObject *objects, *found = NULL;
+    Py_buffer places;
+    int width;
+    if (!PyArg_ParseTuple(arguments, "O!y*i", &PyList_Type, &objects, &places, &width)) {
+        return NULL;
+    }
+    if ((width != 1 && width != 2 && width != 4) || places.len % width != 0) {
+        PyErr_SetString(PyExc_ValueError, "places are numbers of 1, 2 or 4 bytes");
+    }
+    else {
+        found = PyList_New(places.len / width);
+    }
+    const char *place = places.buf;
+    for (Py_ssize_t index = 0; found != NULL && index < PyList_GET_SIZE(found); index++, place += width) {
+        uint8_t byte;
+        uint16_t two;
+        uint32_t number;
+        if (width == 4) {
+            memcpy(&number, place, 4);
+        }
+        else if (width == 2) {
+            memcpy(&two, place, 2);
+            number = two;
+        }
+        else {
+            memcpy(&byte, place, 1);
+            number = byte;
+        }
+        if ((size_t)number >= (size_t)PyList_GET_SIZE(objects)) {
+            PyErr_Format(PyExc_IndexError, "place %zd is not one of %zd", (Py_ssize_t)number, PyList_GET_SIZE(objects));
+            Py_CLEAR(found);
+            break;
+        }
+        PyList_SET_ITEM(found, index, Py_NewRef(PyList_GET_ITEM(objects, (Py_ssize_t)number)));
+    }
+    PyBuffer_Release(&places);
+    return found;
+}
+
+static uint32_t crc_tables[4][256];
+
+static void
+make_crc_tables(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc & 1 ? crc >> 1 ^ 0xEDB88320u : crc >> 1;
+        }
+        crc_tables[0][byte] = crc;
+    }
+    for (int further = 1; further < 4; further++) {
+        for (uint32_t byte = 0; byte < 256; byte++) {
+            uint32_t crc = crc_tables[further - 1][byte];
+            crc_tables[further][byte] = crc >> 8 ^ crc_tables[0][crc & 0xFF];
+        }
+    }
+}
+
+/* CRC-32, as zlib.crc32 has it. */
+static uint32_t
+crc_of(const char *bytes, size_t length)
+{
+    const unsigned char *place = (const unsigned char *)bytes;
+    uint32_t crc = 0xFFFFFFFFu;
+    for (; length >= 4; length -= 4, place += 4) {
+        crc ^= (uint32_t)place[0] | (uint32_t)place[1] << 8 | (uint32_t)place[2] << 16 | (uint32_t)place[3] << 24;
+        crc = crc_tables[3][crc & 0xFF] ^ crc_tables[2][crc >> 8 & 0xFF] ^ crc_tables[1][crc >> 16 & 0xFF]
+            ^ crc_tables[0][crc >> 24];
+    }
+    for (; length > 0; length--, place++) {
+        crc = crc >> 8 ^ crc_tables[0][(crc ^ *place) & 0xFF];
+    }
+    return ~crc;
+}
+
+/* CRC-32 of the JSON of strings, as 32-bit words; None where a value is not a str, or has half a surrogate pair. */
+static PyObject *
+string_sums(PyObject *module, PyObject *values)
+{
+    if (!PyList_CheckExact(values) || PyList_GET_SIZE(values) >= INT32_MAX / 4) {
+        Py_RETURN_NONE;
+    }
+    Py_ssize_t length = PyList_GET_SIZE(values);
+    Text text;
+    PyObject *words = PyByteArray_FromStringAndSize(NULL, length * 4);
+    int written = words == NULL ? -1 : begin_text(&text);
+    if (written < 0) {
+        Py_XDECREF(words);
+        return NULL;
+    }
+    for (Py_ssize_t index = 0; written > 0 && index < length; index++) {
+        PyObject *value = PyList_GET_ITEM(values, index);
+        text.used = 0;
+        written = PyUnicode_CheckExact(value) ? write_string(&text, value) : 0;
+        if (written > 0) {
+            uint32_t sum = crc_of(text.data, text.used);
+            memcpy(PyByteArray_AS_STRING(words) + index * 4, &sum, 4);
+        }
+    }
+    Py_DECREF(text.bytes);
+    if (written > 0) {
+        return words;
+    }
+    Py_DECREF(words);
+    return written < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 /* Names of fields that a Row was made of lately, and a dict of them: calls in one place of a program have the same. */
 typedef struct {
     PyObject *names; /* a tuple */
@@ -1334,6 +1551,9 @@ static PyMethodDef functions[] = {
     {"words_of", words_of, METH_O, "Numbers as machine words."},
     {"same_objects", same_objects, METH_O, "Numbers of values by their object."},
     {"equal_values", equal_values, METH_VARARGS, "Numbers of values by what they equal."},
+    {"different_strings", different_strings, METH_VARARGS, "The different ones of strings, and numbers of all."},
+    {"objects_at", objects_at, METH_VARARGS, "The objects at some places of a list."},
+    {"string_sums", string_sums, METH_O, "Checksums of the JSON of strings."},
     {"json_texts", json_texts, METH_VARARGS, "JSON of values, one text after another."},
     {"int_texts", int_texts, METH_O, "Digits of ints, one text after another."},
     {"copies_of", copies_of, METH_O, "Spread copies of spread rows with nothing in them that can be changed."},
@@ -1354,6 +1574,7 @@ PyInit__row_loops(void)
     if (PyType_Ready(&shape_type) < 0) {
         return NULL;
     }
+    make_crc_tables();
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL && PyModule_AddStringConstant(module, "SOURCE", SOURCE) < 0) {
         Py_CLEAR(module);

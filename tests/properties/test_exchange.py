@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.graph.key_groups import key_group, key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, Partitioner
 from changelog_engine.graph.plan import Edge
+from changelog_engine.operators import blocks
 from changelog_engine.operators.blocks import (
     Block,
     RowColumns,
@@ -33,6 +35,11 @@ from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.types import Row, RowKind
+
+
+class _Text(str):
+    pass
+
 
 ANYTHING = st.one_of(
     st.integers(),
@@ -70,6 +77,28 @@ def test_columns_join_as_lists_do(columns: list[list[Any]]) -> None:
     pieces = [column_of(column) for column in columns]
     joined = decode(encode_block(Block(0, 0, None, None, join(pieces), 0, False)))
     assert same(elements(joined.values), [value for column in columns for value in column])
+
+
+@pytest.mark.parametrize("different", [1, 2, 256, 257, 2000, 5000])
+@pytest.mark.parametrize("other", ["x", "a\0", "\ud800", _Text("1"), None, 1, [1]], ids=repr)
+def test_strings_that_repeat_round_trip_exactly(different: int, other: Any) -> None:
+    values = [f"{number * 7 % different}" for number in range(9000)]
+    for some in (values, [*values, other]):
+        back = decode(encode_block(Block(0, 0, None, None, column_of(some), 0, False)))
+        assert same(elements(back.values), some)
+        rows = decode(encode_block(Block(0, 0, None, None, [Row(a=each) for each in some], 0, False)))
+        assert same([row.a for row in elements(rows.values)], some)
+        with mock.patch.object(blocks, "LOOPS", None):
+            assert same(elements(decode(encode_block(Block(0, 0, None, None, some, 0, False))).values), some)
+    coded, plain = [
+        encode_block(Block(0, 0, None, None, each, 0, False)) for each in (values, [*values, other])
+    ]
+    assert (different > 2000) or (len(coded) < 20_000 + 8 * different)
+    with mock.patch.object(blocks, "LOOPS", None):  # a process without it reads what another one sent
+        assert same(elements(decode(coded).values), values)
+        assert same(elements(decode(plain).values), [*values, other])
+    objects = {id(each) for each in elements(decode(coded).values)}
+    assert len(objects) == different or different > 2000
 
 
 def test_reports_round_trip() -> None:
@@ -123,7 +152,15 @@ def test_an_int_that_its_declared_type_does_not_hold_is_no_key(key_type: Any, la
 
 @pytest.mark.parametrize("partitioner", [Partitioner.FORWARD, Partitioner.GLOBAL, Partitioner.BROADCAST])
 @pytest.mark.parametrize(
-    "values", [("a", "b"), ("q", b"8 bytes."), ("strings", "a\0b"), ("rows", ["a"], [[]]), (2**63, 1)]
+    "values",
+    [
+        ("a", "b"),
+        ("q", b"8 bytes."),
+        ("strings", "a\0b"),
+        ("coded", ["a"], "B", b"\0"),
+        ("rows", ["a"], [[]]),
+        (2**63, 1),
+    ],
 )
 def test_a_source_may_give_tuples_of_elements(partitioner: Partitioner, values: tuple[Any, ...]) -> None:
     recorder = Recorder(Exchange(Edge(0, 0, 0, 1, (2,), partitioner), 0, 1, 128))

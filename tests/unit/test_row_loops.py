@@ -7,6 +7,7 @@ import datetime
 import enum
 import gc
 import sys
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,7 @@ from support.same import same
 from changelog_engine.changelog import logged_keys
 from changelog_engine.codec import columns
 from changelog_engine.extension import why_not
+from changelog_engine.graph import key_groups
 from changelog_engine.operators import blocks
 from changelog_engine.types import Row, RowKind, Types, composite, copies, row, row_loops
 from changelog_engine.types.row import (
@@ -620,6 +622,83 @@ def test_names_of_fields_are_written_as_json_has_them(loops: ModuleType) -> None
 def test_digits_are_those_of_ints(loops: ModuleType, values: list[Any], other: Any) -> None:
     assert _pieces(loops.int_texts(values)) == [b"%d" % value for value in values]
     assert loops.int_texts([*values, other]) is None
+
+
+_STRINGS = st.lists(
+    st.text(max_size=3) | st.sampled_from(["ab", "".join(["a", "b"]), "é", "\ud800"]), max_size=40
+)
+
+
+@given(_STRINGS, st.integers(0, 8), st.sampled_from([_Text("ab"), b"ab", None, []]), st.integers(0, 40))
+def test_strings_are_numbered_by_what_they_equal(
+    loops: ModuleType, values: list[Any], most: int, other: Any, place: int
+) -> None:
+    first = list(dict.fromkeys(values))
+    found = loops.different_strings(values, most)
+    if len(first) > most:
+        assert found is None
+    else:
+        different, words = found
+        assert different == first
+        numbers = np.frombuffer(words, np.int32) if words else np.empty(0, np.int32)
+        assert numbers.tolist() == list(map(first.index, values))
+        for kind in (np.uint8, np.uint16, np.uint32):
+            back = loops.objects_at(different, numbers.astype(kind).tobytes(), kind().itemsize)
+            assert back == values
+            assert {id(each) for each in back} <= {id(each) for each in different}
+    values.insert(place, other)
+    assert loops.different_strings(values, 99) is None
+    assert loops.different_strings(tuple(values), 99) is None
+
+
+def test_many_different_strings_are_numbered(loops: ModuleType) -> None:
+    values = [f"{number % 20_000}" for number in range(30_000)]
+    different, words = loops.different_strings(values, 20_000)
+    assert different == values[:20_000]
+    assert np.frombuffer(words, np.int32).tolist() == [number % 20_000 for number in range(30_000)]
+    assert loops.different_strings(values, 19_999) is None
+
+
+@pytest.mark.parametrize(("places", "width"), [(b"\2", 1), (b"\0\1", 2), (b"\xff" * 4, 4)])
+def test_a_place_that_is_not_there_is_an_error(loops: ModuleType, places: bytes, width: int) -> None:
+    with pytest.raises(IndexError, match="is not one of 2"):
+        loops.objects_at(["a", "b"], places, width)
+    for odd in (3, 8):
+        with pytest.raises(ValueError, match="1, 2 or 4 bytes"):
+            loops.objects_at(["a", "b"], bytes(24), odd)
+    with pytest.raises(ValueError, match="1, 2 or 4 bytes"):
+        loops.objects_at(["a", "b"], bytes(3), 2)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"])), max_size=6),
+    _OTHERS.filter(lambda each: each != "x"),
+)
+def test_checksums_are_those_of_the_texts(loops: ModuleType, values: list[Any], other: Any) -> None:
+    expected = [zlib.crc32(orjson.dumps(value)) for value in values]
+    assert [*memoryview(loops.string_sums(values)).cast("I")] == expected
+    for way in (loops, None):
+        with mock.patch.object(key_groups, "LOOPS", way):
+            groups = key_groups.key_groups(values, 1000)
+        assert groups.dtype == np.int32
+        assert groups.tolist() == [key_groups.key_group(value, 1000) for value in values]
+    assert loops.string_sums([*values, other]) is None
+
+
+def test_strings_are_held_as_often_as_before(loops: ModuleType) -> None:
+    values = [f"string {number}" for number in range(3000)]
+    before = list(map(sys.getrefcount, values))
+    for _ in range(5):
+        different, words = loops.different_strings(values * 2, 3000)
+        assert loops.objects_at(different, bytes(words), 4) == values * 2
+        assert loops.different_strings(values, 2000) is None
+        assert loops.different_strings([*values, 1], 3000) is None
+        with pytest.raises(IndexError):
+            loops.objects_at(values, b"\1\0\xff\xff", 2)
+        assert loops.string_sums([*values, 1]) is None
+        assert len(loops.string_sums(values)) == 12_000
+        del different, words
+    assert list(map(sys.getrefcount, values)) == before
 
 
 def test_values_are_held_as_often_as_they_are_written(loops: ModuleType) -> None:
