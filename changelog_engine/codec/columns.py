@@ -96,18 +96,21 @@ def int_words(values: list[Any]) -> Any:
     return words[1] if isinstance(words, tuple) and words[0] is int else array.array("q", values)
 
 
-def repeats(lists: list[list[Any]], times: int) -> bool:
+def repeats(lists: list[list[Any]], times: int, kind: type | None = None) -> bool:
     """A guess from a sample: each value in the lists comes so many times or more, on average.
 
     Args:
         lists: of values that can be hashed; of few values in all, the answer is no.
         times: at least 2.
+        kind: where given, the answer is no if the sample is not of this class alone; then others need no hash.
     """
     total = sum(map(len, lists))
     if total < SAMPLED:
         return False
     step = total // _SAMPLE
     sample = [value for some in lists for value in some[::step]]
+    if kind is not None and set(map(type, sample)) != {kind}:
+        return False
     taken, distinct = len(sample), len(set(sample))
     again = taken - distinct
     if 2 * again > taken:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from operator import itemgetter
+from operator import is_, itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -89,9 +89,9 @@ def encode_block(block: Block, way: str = "") -> bytes:
         way: see Exchange.
     """
     keys, times, values = block.keys, block.times, block.values
-    packed = _packed(keys)
+    packed = _packed(keys, {})
     # What is there twice is pickled once, and is one object again when it is read.
-    columns = packed, _packed(times), packed if values is keys else _packed(values)
+    columns = packed, _packed(times, {}), packed if values is keys else _packed(values, {id(keys): packed})
     return _dump(("block", block.edge, block.channel, *columns, *block[5:]), way)
 
 
@@ -120,41 +120,50 @@ def decode(data: bytes) -> Block | EpochReport:
         report: EpochReport = fields[0]
         return report
     edge, channel, packed, times, values, watermark, idle = fields
-    keys = _unpack(packed)
-    values = keys if values is packed else _unpack(values)
-    return Block(edge, channel, keys, _unpack(times), values, watermark, idle)
+    keys = _unpack(packed, {})
+    values = keys if values is packed else _unpack(values, {id(packed): keys})
+    return Block(edge, channel, keys, _unpack(times, {}), values, watermark, idle)
 
 
-def _packed(column: Column) -> Any:
+def _packed(column: Column, known: dict[int, Any]) -> Any:
     try:
-        return _pack(column)
+        return _pack(column, known)
     except RecursionError:  # a row that holds itself has no end of columns; pickle knows it again
         return column
 
 
-def _pack(column: Column) -> Any:
+def _pack(column: Column, known: dict[int, Any]) -> Any:
+    """A column as it is pickled; ``known`` has what stands for columns that were packed before, by their ids."""
     if isinstance(column, np.ndarray):
         return column.dtype.char, column.tobytes()
     if isinstance(column, RowColumns):
-        return _ROWS, column.names, [_pack(values) for values in column.columns]
+        return (
+            _ROWS,
+            column.names,
+            [known.get(id(values)) or _pack(values, known) for values in column.columns],
+        )
     rows = columns_of_rows(column)
     if rows is not None and rows[0]:  # columns of rows without fields would not tell how many they are
         names, columns = rows
-        return _ROWS, names, [_pack(column_of(values)) for values in columns]
+        return _ROWS, names, [_pack(column_of(values), known) for values in columns]
+    coded = _coded(column)
+    if coded is not None:
+        return coded
     if type(column) is list and set(map(type, column)) == {str}:  # no subclasses, which would come out as str
-        coded = _coded(column)
-        if coded is not None:
-            return coded
         text = _BETWEEN.join(column)
         if text.count(_BETWEEN) == len(column) - 1:
             return _STRINGS, text
     return column
 
 
-def _unpack(column: Any) -> Column:
+def _unpack(column: Any, known: dict[int, Column]) -> Column:
+    """A column of what ``_pack`` gave; ``known`` has columns by the ids of what stands for them."""
     if type(column) is tuple:
         if column[0] == _ROWS:
-            return RowColumns(column[1], [_unpack(values) for values in column[2]])
+            columns = [
+                known[id(values)] if id(values) in known else _unpack(values, known) for values in column[2]
+            ]
+            return RowColumns(column[1], columns)
         if column[0] == _CODED:
             return _decoded(*column[1:])
         if column[0] == _STRINGS:
@@ -163,14 +172,14 @@ def _unpack(column: Any) -> Column:
     return column
 
 
-def _coded(strings: list[str]) -> tuple[Any, ...] | None:
+def _coded(column: Column) -> tuple[Any, ...] | None:
     """Strings that repeat as the different ones, and the number of each; None of others.
 
     Who reads them makes each once, where it would have to find equal ones among all of them.
     """
-    if LOOPS is None or not repeats([strings], _TIMES):
+    if LOOPS is None or type(column) is not list or not repeats([column], _TIMES, str):
         return None
-    found = LOOPS.different_strings(strings, len(strings) // 2)
+    found = LOOPS.different_strings(column, len(column) // 2)
     if found is None:
         return None
     different, words = found
@@ -272,22 +281,41 @@ def _row_columns(rows: list[Any]) -> RowColumns | None:
     return RowColumns(found[0], columns)
 
 
+def field_of(keys: Column, values: Column) -> int | None:
+    """Which field of rows their keys are, if they are columns and the keys are the objects, or the words, in one of them."""
+    if not isinstance(values, RowColumns):
+        return None
+    for field, column in enumerate(values.columns):
+        if type(column) is not type(keys) or len(column) != len(keys):
+            continue
+        if isinstance(column, np.ndarray):
+            if column.dtype == keys.dtype and column[0] == keys[0] and np.array_equal(column, keys):
+                return field
+        elif column[0] is keys[0] and all(map(is_, column, keys)):  # drives our own code
+            return field
+    return None
+
+
 def select(column: Column, places: Any) -> Column:
     """The part of a column that is at an array of places."""
     if isinstance(column, np.ndarray):
         return column[places]
-    take = _taker(places.tolist())
+    take = _taker(places)
     if not isinstance(column, RowColumns):
         return take(column)
     columns = [take(each) if type(each) is list else select(each, places) for each in column.columns]
     return RowColumns(column.names, columns)
 
 
-def _taker(places: list[int]) -> Callable[[list[Any]], list[Any]]:
-    """Takes the same places out of each list."""
+def _taker(places: Any) -> Callable[[list[Any]], list[Any]]:
+    """Takes the same places, an array of them, out of each list."""
+    if LOOPS is not None:
+        at = LOOPS.objects_at
+        words = places.astype(np.uint32)
+        return lambda values: at(values, words, 4)
     if len(places) < 2:  # of which itemgetter does not make a tuple
-        return lambda values: [values[place] for place in places]
-    all_of = itemgetter(*places)
+        return lambda values: [values[place] for place in places.tolist()]
+    all_of = itemgetter(*places.tolist())
     return lambda values: list(all_of(values))
 
 

@@ -15,7 +15,16 @@ from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 from changelog_engine.graph.nodes import Partitioner, PartitionSpec
 from changelog_engine.graph.plan import Edge
 from changelog_engine.operators.base import call_hook
-from changelog_engine.operators.blocks import Block, Column, column_of, encode_block, join, select
+from changelog_engine.operators.blocks import (
+    Block,
+    Column,
+    RowColumns,
+    column_of,
+    encode_block,
+    field_of,
+    join,
+    select,
+)
 from changelog_engine.operators.failures import element_at, user_failure
 from changelog_engine.types.typeinfo import shown
 
@@ -156,6 +165,9 @@ class Exchange:
         # Elements that are their own keys are one column.
         same = identities is keys and all(map(is_, keys, values))  # drives our own code
         value_column = key_column if same else column_of(values, self.parallelism)
+        field = None if same or identities is not keys else field_of(key_column, value_column)
+        if field is not None:  # which travels once, too
+            key_column = value_column.columns[field]
         if self.parallelism == 1:
             self._pieces[0].append((key_column, times, value_column))
             return
@@ -165,14 +177,14 @@ class Exchange:
             groups = key_groups(identities, self.max_parallelism)
         targets = groups.astype(np.int64) * self.parallelism // self.max_parallelism
         for target, places in _dealt(targets, self.parallelism):
-            chosen = select(key_column, places)
-            self._pieces[target].append(
-                (
-                    chosen,
-                    None if times is None else times[places],
-                    chosen if same else select(value_column, places),
-                )
-            )
+            chosen = select(value_column, places)
+            if same:
+                chosen_keys = chosen
+            elif field is not None:
+                chosen_keys = chosen.columns[field]
+            else:
+                chosen_keys = select(key_column, places)
+            self._pieces[target].append((chosen_keys, None if times is None else times[places], chosen))
 
     def _forward(self, values: Sequence[Any], times: Column | None) -> None:
         self._pieces[self.channel].append((None, times, column_of(values)))
@@ -253,8 +265,9 @@ def _join_pieces(pieces: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
     if not pieces:
         return None, None, []
     keys, times, values = zip(*pieces, strict=True)
-    joined_keys = None if keys[0] is None else join(list(keys))
     same = all(map(is_, keys, values))  # drives our own code
+    joined = join(list(values))
+    joined_keys = joined if same else _joined_keys(keys, values, joined)
     if all(piece is None for piece in times):
         joined_times = None
     else:
@@ -263,4 +276,15 @@ def _join_pieces(pieces: list[tuple[Any, Any, Any]]) -> tuple[Any, Any, Any]:
             for time, value in zip(times, values, strict=True)
         ]
         joined_times = np.concatenate(filled)
-    return joined_keys, joined_times, joined_keys if same else join(list(values))
+    return joined_keys, joined_times, joined
+
+
+def _joined_keys(keys: tuple[Any, ...], values: tuple[Any, ...], joined: Column) -> Column | None:
+    """The keys of pieces as one column: a field of the joined rows where they are that field in each piece."""
+    if keys[0] is None:
+        return None
+    if isinstance(joined, RowColumns) and all(isinstance(piece, RowColumns) for piece in values):
+        for field in range(len(joined.columns)):
+            if all(piece.columns[field] is key for piece, key in zip(values, keys, strict=True)):
+                return joined.columns[field]
+    return join(list(keys))

@@ -168,6 +168,82 @@ def test_a_source_may_give_tuples_of_elements(partitioner: Partitioner, values: 
     assert recorder.got == {0: [(None, None, value) for value in values]}
 
 
+def _text(row: Any) -> Any:
+    return row.a
+
+
+def _copied_text(row: Any) -> Any:
+    return "".join([*row.a])
+
+
+def _number(row: Any) -> Any:
+    return row.n
+
+
+def _other(row: Any) -> Any:
+    return row.n % 5
+
+
+def _at_times(row: Any) -> Any:
+    return row.a if row.n < 90 else f"{row.n}"
+
+
+def _rows_sent(selector: Any, key_type: Any, sizes: list[int], parallelism: int, of: Any) -> int:
+    """Send rows by key, and compare what comes with them; gives the bytes of all blocks."""
+    key_by = Node(1, NodeKind.KEY_BY, "key", (0,), key_type=key_type)
+    edge = Edge(0, 0, 0, 1, (2,), Partitioner.HASH, key_by)
+    exchange = Exchange(edge, 0, parallelism, 16, selector)
+    sent: dict[int, list[Any]] = {}
+    for size in sizes:
+        rows = [of(number) for number in range(size)]
+        exchange.process(rows, None)
+        for row in rows:
+            key = selector(row)
+            owner = key_group(key, 16) * parallelism // 16
+            sent.setdefault(owner, []).append((key, row))
+    blocks_sent = exchange.blocks()
+    for target, encoded in blocks_sent:
+        block = decode(encoded)
+        rows, keys = elements(block.values), elements(block.keys)
+        assert same(list(zip(keys, rows, strict=True)), sent.pop(target))
+    assert not sent
+    return sum(len(encoded) for _, encoded in blocks_sent)
+
+
+@given(
+    st.sampled_from([(_text, Types.STRING()), (_copied_text, Types.STRING()), (_at_times, Types.STRING())])
+    | st.sampled_from([(_number, Types.LONG()), (_other, Types.LONG())]),
+    st.lists(st.sampled_from([1, 5, 40, 100]), min_size=1, max_size=4),
+    st.sampled_from([1, 2, 3]),
+    st.sampled_from(
+        [
+            lambda number: Row(a=f"key {number % 7}", n=number, m=number),
+            lambda number: Row(n=number, b=None, a=f"key {number % 7}"),
+            lambda number: Row(a="x" * (number % 3), n=number, c=[number]),  # which are no columns
+        ]
+    ),
+)
+def test_rows_that_have_their_keys_arrive_with_them(
+    kind: tuple[Any, Any], sizes: list[int], parallelism: int, of: Any
+) -> None:
+    _rows_sent(*kind, sizes, parallelism, of)
+
+
+@pytest.mark.parametrize("loops", [blocks.LOOPS, None], ids=["as installed", "Python"])
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_a_key_that_is_a_field_travels_once(loops: Any, parallelism: int) -> None:
+    def of(number: int) -> Row:
+        return Row(a=f"{number * 2654435761 % 2**32}", n=number)
+
+    with mock.patch.object(blocks, "LOOPS", loops):
+        once = _rows_sent(_text, Types.STRING(), [1000, 500], parallelism, of)
+        twice = _rows_sent(_copied_text, Types.STRING(), [1000, 500], parallelism, of)
+        assert twice - once > 1500 * 9
+        once = _rows_sent(_number, Types.LONG(), [1000, 500], parallelism, of)
+        twice = _rows_sent(lambda row: row.n + 1, Types.LONG(), [1000, 500], parallelism, of)
+        assert twice - once > 1500 * 7
+
+
 @given(st.lists(BATCHES, max_size=3), st.sampled_from([1, 2, 4, 13]), st.booleans(), st.sampled_from(KEYS))
 def test_hash_exchange_sends_each_key_to_its_owner_in_order(
     epochs: list[list[list[int]]], parallelism: int, timed: bool, kind: tuple[Any, Any]

@@ -251,7 +251,7 @@ def test_columns_of_elements(loops: ModuleType, some: list[Any], chosen: set[int
 
     def packed() -> Any:
         column = blocks.column_of(values)
-        return blocks._pack(column), blocks._pack(blocks.select(column, places))
+        return blocks._pack(column, {}), blocks._pack(blocks.select(column, places), {})
 
     with mock.patch.object(blocks, "LOOPS", loops), mock.patch.object(row, "LOOPS", loops):
         compiled = _outcome(packed)
