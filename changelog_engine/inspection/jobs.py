@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -184,8 +185,11 @@ def list_jobs(base: str) -> list[JobSummary]:
         raise StorageError(f"{storage.root} is a job's own folder: name the base path, {above}")
     found = []
     for entry in storage.list():
-        if entry.is_folder and not entry.name.startswith((".", "_")):
-            folder = storage.child(entry.name)
+        path = storage.join(entry.name)
+        # A job's folder may be a link to another disk.
+        is_folder = entry.is_folder or (entry.is_other and os.path.isdir(path))
+        if is_folder and not entry.name.startswith((".", "_")):
+            folder = open_storage(path)
             try:
                 there = DeltaLog.exists(folder.child(CHANGELOG))
             except ChangelogEngineError as error:

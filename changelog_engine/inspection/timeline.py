@@ -169,7 +169,7 @@ class Timeline(Displayed):
                 iso(each.time_ms),
                 each.how if each.rescaled is None else f"{each.how} {each.rescaled}",
                 None if each.parent is None else str(each.parent),
-                f"{each.first} to {each.last}" if each.checkpoints else "none",
+                _span(each),
                 each.end,
             )
             for each in self.attempts
@@ -285,6 +285,13 @@ class Timeline(Displayed):
             bytes=read.bytes,
             parts=read.parts,
         )
+
+
+def _span(attempt: AttemptRow) -> str:
+    """Which checkpoints an attempt has."""
+    if attempt.first is None:
+        return "none"
+    return f"{attempt.first}" if attempt.last == attempt.first else f"{attempt.first} to {attempt.last}"
 
 
 def left_out(faults: Mapping[int, CorruptChangelogError]) -> list[str]:

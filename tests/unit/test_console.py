@@ -353,6 +353,16 @@ def test_a_range_without_anything_in_it_says_what_there_is(job: Path) -> None:
     )
 
 
+def test_a_job_whose_folder_is_a_link_is_listed(job: Path, tmp_path: Path) -> None:
+    """Another disk may have it; other links, pipes and files are no jobs."""
+    (tmp_path / "elsewhere").symlink_to(job)
+    (tmp_path / "gone").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "itself").symlink_to(tmp_path / "itself")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"")
+    assert [(each.name, each.fault) for each in list_jobs(str(tmp_path))] == [("words", None)]
+
+
 def test_counts_below_zero_are_refused(job: Path) -> None:
     """Slices take them, from the other end."""
     explained = Explanation("words", None, 1, "a key")
