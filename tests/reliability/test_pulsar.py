@@ -455,11 +455,11 @@ class TestKilledBrokers:
         """The last test: the next one would have to start a broker."""
         with storage_of_a_killed_broker():
             topic = pulsar.create_topic()
-        source = source_of(pulsar, topic, options=QUICK)
+        source = source_of(pulsar, topic)
         (split,) = source.splits(1)
         reader = source.reader(split)
         reader.read(split.start, 1)
-        writer = sink_of(pulsar, topic, options={"pulsar.producer.sendTimeoutMs": "500"}).writer(0, 1)
+        writer = sink_of(pulsar, topic, options={"pulsar.producer.sendTimeoutMs": "3000"}).writer(0, 1)
         writer.write(["a"])
         writer.flush()
         pulsar.kill()
