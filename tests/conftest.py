@@ -138,6 +138,12 @@ _TOGETHER = {
             "test_local_recovery_spark.py",
             "test_stuck_worker.py",
             "test_observing_spark.py",
+            "test_api_env_spark.py",
+            "test_user_mistakes.py",
+        ),
+        "jobs in a session of Spark": (
+            "test_launcher_spark.py",
+            "test_materializer_beside.py",
         ),
     }.items()
     for name in names
