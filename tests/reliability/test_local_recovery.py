@@ -192,6 +192,31 @@ def test_a_database_that_could_not_be_written_is_not_used_again(tmp_path):
         assert run(tmp_path, {}, **backend_settings("rocksdb", tmp_path)) == [1]
 
 
+@pytest.mark.parametrize("local_recovery", [True, False])
+@pytest.mark.parametrize("half", [True, False], ids=["after it was written", "before"])
+def test_a_disk_that_is_full_when_an_epoch_begins_takes_nothing_from_the_checkpoint_before(
+    tmp_path, half, local_recovery
+):
+    """The checkpoint behind the write was acknowledged: the next attempt begins with it, whichever write it was."""
+    write, ends = RocksStore.write, list[str]()
+    for at in (2, 9, 16):
+        left, base = iter(range(at)), tmp_path / str(at)
+
+        def fails_once(database: RocksStore, batch: Any) -> None:
+            full = next(left, None) == at - 1  # noqa: B023
+            if half or not full:
+                write(database, batch)
+            if full:
+                ends.append("full")
+                raise DiskFullError("full", "/nowhere", 0, 0, 0)
+
+        settings = backend_settings("rocksdb", base) | {"local_recovery": local_recovery}
+        with mock.patch.object(RocksStore, "write", fails_once):
+            kept = run(base, {}, **settings)
+        assert sum(kept) <= (1 if local_recovery else 0)  # the one that failed is read from storage
+    assert len(ends) == 3
+
+
 def test_databases_that_nobody_uses_any_more_are_gone(tmp_path, backend):
     run(tmp_path, {55: ValueError("no")}, Failure(9, Fault.COMMIT_FAILS), **backend)
     left = list(tmp_path.glob("changelog-engine-*/*"))
