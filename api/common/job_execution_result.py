@@ -53,5 +53,9 @@ class JobExecutionResult:
             f"Job Runtime: {self._net_runtime_ms} ms"
         )
 
+    def __repr__(self) -> str:
+        """What a notebook shows behind ``env.execute()``."""
+        return f"JobExecutionResult({str(self._job_id)!r}, {self._net_runtime_ms})"
+
 
 __getattr__ = module_getattr(__name__)

@@ -27,7 +27,7 @@ from changelog_engine.changelog.small_state import (
 from changelog_engine.display import Displayed, Document, Grid, text_of
 from changelog_engine.errors import FormatVersionError
 from changelog_engine.graph.descriptions import DescribedOperator
-from changelog_engine.readable import iso
+from changelog_engine.readable import counted, iso
 
 FORMAT_VERSION = 1
 
@@ -164,7 +164,7 @@ class Checkpoint(Displayed):
         marks = [mark for mark, is_so in (("finished", self.finished), ("stopped", self.stopped)) if is_so]
         facts = [
             f"{iso(self.time_ms)} UTC, {self.duration_ms:,} ms, {self.rows_in_words}, {self.bytes:,} bytes in "
-            f"{self.parts:,} parts"
+            f"{counted(self.parts, 'part')}"
         ]
         operators = [
             (

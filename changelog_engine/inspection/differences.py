@@ -40,6 +40,7 @@ from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import Withheld, keys_of, values_of
+from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.nearest import named
 from changelog_engine.state.backend import TIMER_STATES
@@ -154,8 +155,8 @@ class Differences(Displayed):
 
 def differences(
     path: str,
-    before: str,
-    after: str,
+    before: At,
+    after: At,
     *,
     operator: str | None = None,
     state: str | None = None,

@@ -136,12 +136,12 @@ class KeyHistory(Displayed):
         ]
         columns = ("checkpoint", "time (UTC)", "operator", "state", "operation", "before", "after", "cause")
         key = f" of key {shown(self.changes[0].key)}" if self.changes else ""
-        facts = [f"{self.files:,} of {self.of_files:,} files were opened"]
+        facts = [f"{self.files:,} of {counted(self.of_files, 'file')} opened"]
         if self.outside:
             facts.append(f"{counted(self.outside, 'more change')} outside of the range")
         if self.begins is not None:
             facts.append(f"the log that is kept begins at checkpoint {self.begins}")
-        title = f"{len(self.changes):,} changes{key} up to checkpoint {self.checkpoint.id}"
+        title = f"{counted(len(self.changes), 'change')}{key} up to checkpoint {self.checkpoint.id}"
         return Document(title, facts, [Grid(columns, rows, len(self.changes), newest=True)])
 
 
@@ -179,8 +179,8 @@ def key_history(
     operator: str | None = None,
     state: str | None = None,
     at: At = None,
-    start: str | None = None,
-    end: str | None = None,
+    start: At = None,
+    end: At = None,
     allow_pickle: bool = False,
 ) -> KeyHistory:
     """All changes of a key.

@@ -60,17 +60,19 @@ def open_point(path: str, at: At = None) -> Point:
     return Point(ledger, checkpoint_at(ledger.lineage, at))
 
 
-def open_other(path: str, text: str, known: Ledger | None = None) -> Point:
+def open_other(path: str, at: At, known: Ledger | None = None) -> Point:
     """A point of a job, or of another one: ``OTHER@POINT``, where OTHER is a path or the name of a folder beside the job's.
 
     Args:
+        at: the point; None for the newest checkpoint.
         known: the job's log, where it is open already.
 
     Raises:
         RestoreError, StorageError, ForeignPathError, FormatVersionError: as ``open_point``.
     """
-    other, at, point = text.rpartition("@")
-    if not at and "/" in text:
+    text = "latest" if at is None else str(at)
+    other, sign, point = text.rpartition("@")
+    if not sign and "/" in text:
         other, point = text, "latest"
     if not other:
         ledger = known or open_ledger(path)

@@ -35,7 +35,7 @@ from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
 from changelog_engine.ledger.points import At
-from changelog_engine.readable import iso
+from changelog_engine.readable import counted, iso
 from changelog_engine.storage.protocol import Storage
 
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
@@ -192,7 +192,7 @@ class Timeline(Displayed):
         ]
         count = len(self._index.ids)
         return Document(
-            f"{count:,} checkpoints in {len(attempts):,} attempts of {self._ledger.storage.root}",
+            f"{counted(count, 'checkpoint')} in {counted(len(attempts), 'attempt')} of {self._ledger.storage.root}",
             left_out(self.faults),
             [
                 Grid(("attempt", "began (UTC)", "how", "from", "checkpoints", "end"), attempts, newest=True),

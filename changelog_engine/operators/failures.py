@@ -74,9 +74,7 @@ def backend_failure(backend: object, method: str, error: BaseException) -> BaseE
     """What to raise when a state backend raised, where no function of the user's was under way.
 
     Args:
-        backend: it.
-        method: of it.
-        error: what it raised; one of the engine's own says enough.
+        error: one of the engine's own says enough.
     """
     return _of_backend(backend, method, "", None, error)
 

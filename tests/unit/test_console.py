@@ -363,6 +363,12 @@ def test_a_job_whose_folder_is_a_link_is_listed(job: Path, tmp_path: Path) -> No
     assert [(each.name, each.fault) for each in list_jobs(str(tmp_path))] == [("words", None)]
 
 
+def test_points_are_whole_numbers_too(job: Path) -> None:
+    assert differences(str(job), 1, -1) == differences(str(job), "1", "latest")
+    assert key_history(str(job), "to", start=2, end=4) == key_history(str(job), "to", start="2", end="4")
+    assert repr(Timeline(str(job))).startswith("5 checkpoints in 2 attempts of ")
+
+
 def test_counts_below_zero_are_refused(job: Path) -> None:
     """Slices take them, from the other end."""
     explained = Explanation("words", None, 1, "a key")

@@ -151,7 +151,7 @@ entries_at(PATH)
 ---
 key_history(PATH, "ann")
 ---
-differences(PATH, "1", "2")
+differences(PATH, 1, 2)
 ---
 Timeline(PATH)
 """
