@@ -24,6 +24,7 @@ from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
+from changelog_engine.driver.signs_of_life import SignsOfLife
 from changelog_engine.errors import JobExecutionError, JobInterruptedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
@@ -184,7 +185,8 @@ class RunningJob:
             self._beside = beside_job(folder, self._settings, control.fail, runner.background, monitor)
             if self._beside is not None:
                 helpers.append(self._beside)
-            helpers.append(RequestInbox(folder, control.rescales))
+            helpers.append(SignsOfLife(self._journal.lock))
+            helpers.append(RequestInbox(folder, self._journal.lock.identity, control.rescales))
         if bounds is not None:
             helpers.append(Autoscaler(bounds, control.rescales, monitor, runner.slots, self.name))
         return helpers

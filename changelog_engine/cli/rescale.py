@@ -15,10 +15,10 @@ from changelog_engine.driver.inbox import RESCALE
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
-from changelog_engine.ledger.ownership import Driver, driver_of
+from changelog_engine.ledger.ownership import SILENT_S, Driver, driver_of
 from changelog_engine.ledger.requests import DriverAnswer, answer_to, make_request, withdraw_request
 
-_LOOK_S = 0.2
+_LOOK_S, _LOOK_FAR_S = 0.2, 1.0  # on a local disk, and on an object store
 
 
 def _by_uid(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
@@ -69,7 +69,7 @@ def rescale(path: str, parallelism: int | None, operators: dict[str, int], timeo
     job = open_job(path)
     driver = _running(job)
     wanted: Any = operators if parallelism is None else parallelism
-    identity = make_request(job, {"what": RESCALE, "parallelism": wanted}, driver, timeout_s)
+    identity = make_request(job, {"what": RESCALE, "parallelism": wanted}, driver.identity, timeout_s)
     try:
         answer = _answer(job, identity, driver, timeout_s)
     except KeyboardInterrupt:
@@ -81,21 +81,28 @@ def rescale(path: str, parallelism: int | None, operators: dict[str, int], timeo
 
 
 def _answer(job: JobFolder, identity: str, driver: Driver, timeout_s: float) -> DriverAnswer:
-    deadline = Deadline(timeout_s)
+    deadline, silence, signed_ms = Deadline(timeout_s), Deadline(SILENT_S), driver.signed_ms
     while True:
-        same = driver_of(job) == driver  # looked at first: a driver answers before it ends
+        now = driver_of(job)  # looked at first: a driver answers before it ends
         answer = answer_to(job, identity)
         if answer is not None:
             return answer
-        if not same:
+        if now.running is False or (driver.pid is not None and now.identity != driver.identity):
             withdraw_request(job, identity)
             raise JobExecutionError(
                 f"the driver that ran the job in {job.storage.root} ended without an answer; changelog-engine timeline "
                 "shows whether the job was rescaled before"
             )
+        if now.stopped:
+            withdraw_request(job, identity)
+            raise JobExecutionError(_stopped(job, now))
+        if now.signed_ms != signed_ms:
+            silence, signed_ms = Deadline(SILENT_S), now.signed_ms
+        if silence.passed:
+            raise JobExecutionError(_silent(job, withdraw_request(job, identity), now))
         if deadline.passed:
             raise JobExecutionError(_unanswered(job, withdraw_request(job, identity), timeout_s))
-        time.sleep(_LOOK_S)
+        time.sleep(_LOOK_FAR_S if job.storage.local is None else _LOOK_S)
 
 
 def _running(job: JobFolder) -> Driver:
@@ -105,7 +112,30 @@ def _running(job: JobFolder) -> Driver:
             f"no driver runs the job in {job.storage.root}, so there is nothing to rescale: run it with the parallelism "
             "that it is to have; its state is taken along"
         )
+    if driver.stopped:
+        raise JobExecutionError(_stopped(job, driver))
     return driver
+
+
+def _stopped(job: JobFolder, driver: Driver) -> str:
+    return (
+        f"the process that runs the job in {job.storage.root} is stopped, and answers nothing: let it go on "
+        f"(kill -CONT {driver.pid}), and ask again"
+    )
+
+
+def _silent(job: JobFolder, untaken: bool, driver: Driver) -> str:
+    """Nobody gave a sign of life while the requester waited, whatever the clocks of the two say."""
+    waited = f"of life in {SILENT_S:g} s"
+    if driver.pid is None:
+        who = f"no driver gave a sign {waited}"
+    else:
+        who = (
+            f"its driver (process {driver.pid} on {driver.host}) gave no sign {waited}: it was killed, is stopped, or does "
+            "not reach the folder"
+        )
+    taken = f"it had taken the request: changelog-engine timeline {job.storage.root} shows whether the job was rescaled"
+    return f"nobody answers for the job in {job.storage.root}: {who}; {'the request is withdrawn' if untaken else taken}"
 
 
 def _unanswered(job: JobFolder, untaken: bool, timeout_s: float) -> str:

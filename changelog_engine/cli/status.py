@@ -22,7 +22,8 @@ from changelog_engine.inspection.jobs import (
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.lineage import RestoreDecision
-from changelog_engine.readable import counted, iso, size_text
+from changelog_engine.ledger.ownership import Driver
+from changelog_engine.readable import counted, duration, iso, size_text
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types.typeinfo import cut
 
@@ -39,8 +40,8 @@ def jobs(base: str) -> Answer:
     """List the jobs and savepoints below a base path.
 
     BASE is the folder or URI in which the folders of jobs lie. A job that is `killed` left no error; one that is `ended`
-    was killed or has failed. Whether a job on an object store or on another machine is running can't be seen from here: it
-    is `killed or running` until it notes its end.
+    was killed or has failed. Whether a job on an object store or on another machine is running is told by its driver's signs
+    of life, which come each 10 s: one without any for 40 s, that noted no end, is `killed or running`.
     """
     found = list_jobs(base)
     columns = ("attempts", "checkpoints", "newest", "size", "time (UTC)", "state", "job")
@@ -192,11 +193,19 @@ def _state(found: JobStatus) -> str:
     driver = found.driver
     who = "" if driver.host is None else f" process {driver.pid} on {driver.host}, since {driver.since}"
     if driver.running:
-        return f"running:{who}"
+        return f"running:{who}{_doubt(driver)}"
     if driver.running is None:
         state = found.summary.state.removesuffix(" or running")
-        return f"{state}, or running elsewhere{f' (the last driver known here:{who})' if who else ''}"
+        return f"{state}, or running elsewhere{f' (the last driver known here:{who}{_doubt(driver)})' if who else ''}"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
+
+
+def _doubt(driver: Driver) -> str:
+    """That a driver which is there, or may be, does nothing."""
+    if driver.stopped:
+        return f"; that process is stopped: let it go on (kill -CONT {driver.pid}), or end it"
+    silent_s = driver.silent_s()
+    return "" if silent_s is None else f"; no sign of life for {duration(silent_s * 1000)}"
 
 
 def _what_to_do(found: JobStatus) -> list[str]:

@@ -16,7 +16,7 @@ from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.rescaling import Parallelism
 from changelog_engine.ledger.job_folder import JobFolder
-from changelog_engine.ledger.ownership import driver_of
+from changelog_engine.ledger.ownership import DriverIdentity
 from changelog_engine.ledger.requests import DriverAnswer, clear_requests, give_answer, take_requests
 
 log = logging.getLogger("changelog_engine")
@@ -30,11 +30,13 @@ class RequestInbox:
     """Looks for requests while a job runs, in a thread of its own.
 
     Args:
+        me: this driver, as others see it.
         rescales: where requests for another parallelism go.
     """
 
-    def __init__(self, folder: JobFolder, rescales: RescaleRequests) -> None:
+    def __init__(self, folder: JobFolder, me: DriverIdentity, rescales: RescaleRequests) -> None:
         self._folder = folder
+        self._me = me
         self._rescales = rescales
         self._taken: set[str] = set()
         self._warned = False
@@ -62,8 +64,7 @@ class RequestInbox:
 
     def _look(self) -> None:
         try:
-            me = driver_of(self._folder)
-            taken = take_requests(self._folder, me, self._taken)
+            taken = take_requests(self._folder, self._me, self._taken)
         except ChangelogEngineError as failure:
             self._warn("taken", failure)
             return

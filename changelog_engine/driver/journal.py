@@ -80,6 +80,11 @@ class JobJournal:
             raise
 
     @property
+    def lock(self) -> DriverLock:
+        """That this driver holds, and signs."""
+        return self._lock
+
+    @property
     def parts_folder(self) -> str:
         """Where subtasks write their parts."""
         return self.folder.changelog.root if self.changelog else self.folder.snapshots.root

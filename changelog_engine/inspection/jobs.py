@@ -42,9 +42,10 @@ class JobSummary:
     Args:
         name: the job's name.
         kind: job or savepoint.
-        state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise, and on
-            an object store or another machine it may run), ended (killed or failed: nothing was noted; there, it may run as
-            well), empty (nothing ran in it yet), damaged, unreadable (no right to read it, or somebody else's table).
+        state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise; on an
+            object store or another machine it may run, though it gave no sign of life of late), ended (killed or failed:
+            nothing was noted; there, it may run as well), empty (nothing ran in it yet), damaged, unreadable (no right to
+            read it, or somebody else's table).
         attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
         time_ms: when that was.

@@ -2,6 +2,8 @@
 
 Invariants:
     * On one machine, a second driver is refused at once by a file lock; the kernel frees it however the first one ends.
+    * Beside the lock, and on object stores in its place, stands who runs the job and when it gave the last sign of life:
+      for people, and for those who wait for an answer. Nobody's right to commit depends on it, or on a clock.
     * Everywhere, a driver takes the job over with an attempt row, committed by compare-and-swap from the version at which it
       decided where to start. A newer attempt fences older ones: they find its row before their next commit.
     * No attempt has the number of another whose snapshots are there, or these would pass for its own.
@@ -9,10 +11,14 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import socket
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import NamedTuple
@@ -29,12 +35,26 @@ from changelog_engine.ledger.snapshots import newest_attempt_named
 from changelog_engine.readable import iso
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import COMMIT_TRIES, CommitConflictError, DeltaLog, overtaken
-from changelog_engine.storage.locks import Lock, LockTakenError, is_locked
+from changelog_engine.storage.locks import Lock, LockTakenError, is_locked, is_stopped
 from changelog_engine.storage.protocol import Storage
+
+SIGNED = "signed_ms"
+SIGN_EVERY_S = 10.0
+"""How often a driver gives a sign of life."""
+SILENT_S = 4 * SIGN_EVERY_S
+"""Of a driver that gave none for so long, nobody takes it that it runs."""
+
+
+class DriverIdentity(NamedTuple):
+    """Which process drives a job, or drove it last, and since when; None where there is no note."""
+
+    host: str | None = None
+    pid: int | None = None
+    since: str | None = None
 
 
 class DriverLock:
-    """The lock on a job's folder. Does nothing on object stores: there, the attempt row alone decides.
+    """The lock on a job's folder. Keeps nobody out on object stores: there, the attempt row alone decides.
 
     Example:
         >>> with DriverLock(folder):
@@ -45,6 +65,13 @@ class DriverLock:
         self._folder = folder
         self._clock = clock
         self._lock: Lock | None = None
+        self._writing = threading.Lock()  # signs come from a thread of their own
+        self._since = ""
+
+    @property
+    def identity(self) -> DriverIdentity:
+        """This process as it notes itself, once it holds the lock."""
+        return DriverIdentity(socket.gethostname(), os.getpid(), self._since)
 
     def acquire(self) -> None:
         """Take the lock.
@@ -62,17 +89,44 @@ class DriverLock:
                 f"the job {self._folder.name!r} in {self._folder.storage.root} is being run by another driver "
                 f"({error.holder}): stop that one first, or give this job another name or base path"
             ) from error
+        self._since = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         try:
-            self._lock.note_process(self._clock)
+            self.sign()
         except StorageError:
             self.release()
             raise
 
+    def sign(self) -> None:
+        """Give a sign of life; does nothing once the lock was given back.
+
+        Raises:
+            StorageError: it cannot be written.
+        """
+        with self._writing:
+            if self._lock is None:
+                return
+            note = json.dumps({**self.identity._asdict(), SIGNED: int(self._clock() * 1000)}).encode()
+            if self._folder.storage.local is None:
+                self._folder.storage.write_durable(LOCK_FILE, note)
+            else:
+                self._lock.note(note)
+
     def release(self) -> None:
         """Give the lock back."""
-        if self._lock is not None:
+        with self._writing:
+            if self._lock is None:
+                return
             self._lock.release()
             self._lock = None
+            if self._folder.storage.local is None:
+                self._remove_sign()
+
+    def _remove_sign(self) -> None:
+        """On object stores a driver that ended leaves no sign; that of a driver that took the job over stays."""
+        with contextlib.suppress(StorageError):  # it ages
+            noted = self._folder.storage.read_document(LOCK_FILE)
+            if _identity_in(noted) == self.identity:
+                self._folder.storage.delete(LOCK_FILE)
 
     def __enter__(self) -> DriverLock:
         self.acquire()
@@ -88,29 +142,55 @@ class Driver(NamedTuple):
     """The driver of a job, as far as this machine can tell.
 
     Args:
-        running: whether it runs; None where that cannot be told: on an object store, or when it is on another machine.
+        running: whether it runs; None where that cannot be told: on an object store, or when it is on another machine, and
+            gave no sign of life of late.
         host, pid, since: what the one that ran last noted; None where there is no note.
+        signed_ms: when it gave its last sign of life, by its own clock; None where there is none.
+        stopped: it is a process of this machine that is stopped, as by SIGSTOP or Ctrl-Z.
     """
 
     running: bool | None
     host: str | None = None
     pid: int | None = None
     since: str | None = None
+    signed_ms: int | None = None
+    stopped: bool = False
+
+    @property
+    def identity(self) -> DriverIdentity:
+        """Who it is, whatever it does."""
+        return DriverIdentity(self.host, self.pid, self.since)
+
+    def silent_s(self, clock: Callable[[], float] = wall_s) -> float | None:
+        """For how long it gave no sign of life; None while that is no cause for doubt."""
+        if self.signed_ms is None:
+            return None
+        silent_s = clock() - self.signed_ms / 1000
+        return silent_s if silent_s > SILENT_S else None
 
 
-def driver_of(folder: JobFolder) -> Driver:
+def driver_of(folder: JobFolder, clock: Callable[[], float] = wall_s) -> Driver:
     """Who runs a job. Nothing is locked or changed."""
-    local = folder.storage.local
-    if local is None:
-        return Driver(None)
     noted = folder.storage.read_document(LOCK_FILE)
-    host, pid, since = noted.get("host"), noted.get("pid"), noted.get("since")
-    host = host if isinstance(host, str) else None
-    pid = pid if isinstance(pid, int) else None
-    running = is_locked(f"{local}/{LOCK_FILE}", pid)
-    if not running and host not in (None, socket.gethostname()):
-        running = None
-    return Driver(running, host, pid, since if isinstance(since, str) else None)
+    host, pid, since = _identity_in(noted)
+    signed_ms = signed if type(signed := noted.get(SIGNED)) is int else None
+    local, here = folder.storage.local, host == socket.gethostname()
+    running = None if local is None else is_locked(f"{local}/{LOCK_FILE}", pid)
+    if not running and (local is None or (host is not None and not here)):
+        # As far as the clocks agree: one that was killed counts as running until its last sign is that old.
+        signs = signed_ms is not None and abs(clock() - signed_ms / 1000) <= SILENT_S
+        running = True if signs else None
+    return Driver(running, host, pid, since, signed_ms, bool(running) and here and is_stopped(pid))
+
+
+def _identity_in(noted: Mapping[str, object]) -> DriverIdentity:
+    """Whom a note names; None for what it does not say."""
+    host, pid, since = (noted.get(name) for name in DriverIdentity._fields)
+    return DriverIdentity(
+        host if isinstance(host, str) else None,
+        pid if isinstance(pid, int) else None,
+        since if isinstance(since, str) else None,
+    )
 
 
 def begin_attempt(

@@ -19,7 +19,7 @@ from typing import Any
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import StorageError
 from changelog_engine.ledger.job_folder import REQUESTS, JobFolder
-from changelog_engine.ledger.ownership import Driver
+from changelog_engine.ledger.ownership import DriverIdentity
 
 _REQUEST = re.compile(r"([0-9a-f]{32})\.json")
 _ANSWER = re.compile(r"[0-9a-f]{32}-answer\.json")
@@ -41,12 +41,14 @@ class DriverAnswer:
     text: str
 
 
-def make_request(folder: JobFolder, document: dict[str, Any], driver: Driver, timeout_s: float) -> str:
+def make_request(
+    folder: JobFolder, document: dict[str, Any], driver: DriverIdentity, timeout_s: float
+) -> str:
     """Ask the driver; returns the request's id.
 
     Args:
         document: what is asked, as JSON.
-        driver: who runs the job, as far as that can be seen.
+        driver: who runs the job, as far as that can be seen; one of which nothing is known is whoever looks first.
         timeout_s: how long the requester waits.
 
     Raises:
@@ -89,7 +91,7 @@ def answer_to(folder: JobFolder, identity: str) -> DriverAnswer | None:
     return DriverAnswer(done, text)
 
 
-def take_requests(folder: JobFolder, me: Driver, taken: set[str]) -> list[tuple[str, dict[str, Any]]]:
+def take_requests(folder: JobFolder, me: DriverIdentity, taken: set[str]) -> list[tuple[str, dict[str, Any]]]:
     """The requests that are there, with their ids; they are removed.
 
     Args:
@@ -125,7 +127,7 @@ def take_requests(folder: JobFolder, me: Driver, taken: set[str]) -> list[tuple[
     return found
 
 
-def _for_me(document: dict[str, Any], me: Driver) -> bool:
+def _for_me(document: dict[str, Any], me: DriverIdentity) -> bool:
     """Whether a request is to this driver, and somebody waits for it."""
     until_ms, driver = document.get("until_ms"), document.get("driver")
     waits = isinstance(until_ms, int) and until_ms >= wall_s() * 1000
@@ -145,7 +147,8 @@ def give_answer(folder: JobFolder, identity: str, answer: DriverAnswer) -> None:
 def clear_requests(folder: JobFolder) -> None:
     """Remove requests to earlier drivers, and their answers: a waiting requester sees that the driver ended.
 
-    On object stores a request does not say which driver it is for, so none may be left when the next one starts.
+    Where nobody's sign of life was there, a request does not say which driver it is for: none may be left when the next one
+    starts.
 
     Raises:
         StorageError: the folder cannot be written.

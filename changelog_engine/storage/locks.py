@@ -88,8 +88,9 @@ class Lock:
         """
         if self._descriptor is not None:
             try:
-                os.ftruncate(self._descriptor, 0)
+                # In this order: whoever reads meanwhile finds one note or the other, where they are equally long.
                 os.pwrite(self._descriptor, note, 0)
+                os.ftruncate(self._descriptor, len(note))
             except OSError as error:
                 raise explain(error, "write who holds the lock file", self._path, 1) from error
 

@@ -66,12 +66,16 @@ def test_errors_kills_and_edges_are_told_afterwards(tmp_path: Path):
     path = str(tmp_path / "job")
     assert asked("status", path)["state"] == "killed"
     lock = tmp_path / "job" / "driver.lock"
-    lock.write_text(json.dumps({**json.loads(lock.read_text()), "host": "elsewhere"}))
+    elsewhere = {**json.loads(lock.read_text()), "host": "elsewhere"}
+    lock.write_text(json.dumps(elsewhere))
+    assert asked("status", path)["state"] == "running", "as far as can be seen: its last sign is of just now"
+    lock.write_text(json.dumps({**elsewhere, "signed_ms": elsewhere["signed_ms"] - 90_000}))
     assert asked("status", path)["state"] == "killed or running"
     assert asked("jobs", str(tmp_path))[0]["state"] == "killed or running"
     assert asked("timeline", path)["attempts"][0]["end"] == "killed or running"
     shown = CliRunner().invoke(main, ["status", path]).stdout
     assert "killed, or running elsewhere" in shown
+    assert "; no sign of life for 1.5 min)" in " ".join(shown.split())
     assert shown.splitlines()[-1].startswith("No error was noted, as after kill -9")
     assert (
         "if no driver runs it elsewhere, start the job again, and by default it goes on from checkpoint 2."

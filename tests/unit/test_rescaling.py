@@ -29,7 +29,7 @@ from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.graph.rescaling import changes, in_words, rescaled
 from changelog_engine.in_process.capture import without_spark
 from changelog_engine.ledger.job_folder import open_job_folder
-from changelog_engine.ledger.ownership import Driver
+from changelog_engine.ledger.ownership import DriverIdentity
 from changelog_engine.ledger.requests import (
     DriverAnswer,
     answer_to,
@@ -276,10 +276,10 @@ def test_timeline_and_status_tell_each_rescale(story: SimpleNamespace) -> None:
 def test_requests_of_others(tmp_path: Path) -> None:
     """Those to a driver that is gone, those for which nobody waits, strangers' files and nonsense."""
     folder = open_job_folder(str(tmp_path), "job")
-    me, other = Driver(True, "here", 1, "now"), Driver(True, "here", 2, "before")
+    me, other = DriverIdentity("here", 1, "now"), DriverIdentity("here", 2, "before")
     what = {"what": "rescale", "parallelism": 2}
     to_other, old = make_request(folder, what, other, 60), make_request(folder, what, me, -1)
-    mine, far = make_request(folder, what, me, 60), make_request(folder, what, Driver(None), 60)
+    mine, far = make_request(folder, what, me, 60), make_request(folder, what, DriverIdentity(), 60)
     requests = tmp_path / "job" / "requests"
     (requests / f"{'a' * 32}.json").write_text("{")
     (requests / f"{'b' * 32}.json").write_text(json.dumps({**what, "more": "x" * 70_000}))
@@ -297,7 +297,7 @@ def test_requests_of_others(tmp_path: Path) -> None:
     give_answer(folder, far, DriverAnswer(True, "yes"))
     assert answer_to(folder, mine) == DriverAnswer(False, "no")
     assert answer_to(folder, mine) is None
-    make_request(folder, what, Driver(None), 60)  # on an object store, of a driver that has ended since
+    make_request(folder, what, DriverIdentity(), 60)  # on an object store, of a driver that has ended since
     clear_requests(folder)
     assert not take_requests(folder, me, taken)
     assert answer_to(folder, far) is None
@@ -310,7 +310,7 @@ def test_requests_of_others(tmp_path: Path) -> None:
 def test_a_request_is_not_lost_with_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that cannot be read now is taken later; one whose answer cannot be written leaves the others theirs."""
     folder = open_job_folder(str(tmp_path), "job")
-    what, nobody = {"what": "nonsense"}, Driver(None)
+    what, nobody = {"what": "nonsense"}, DriverIdentity()
     first, second, third = sorted(make_request(folder, what, nobody, 60) for _ in range(3))
     read, write = LocalDisk.read_document, LocalDisk.write_durable
 
@@ -325,7 +325,7 @@ def test_a_request_is_not_lost_with_another(tmp_path: Path, monkeypatch: pytest.
         "write_durable",
         lambda self, path, data: broken(path) if first in path else write(self, path, data),
     )
-    inbox = RequestInbox(folder, RescaleRequests(plan_of(), True, lambda plan, over: None))
+    inbox = RequestInbox(folder, DriverIdentity(), RescaleRequests(plan_of(), True, lambda plan, over: None))
     inbox._look()
     monkeypatch.undo()
     assert [answer_to(folder, each) is None for each in (first, second, third)] == [True, True, False]

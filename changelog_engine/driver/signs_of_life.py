@@ -1,0 +1,52 @@
+"""A driver's signs of life: others see by them that it is there, where no lock or process can be looked at.
+
+Invariants:
+    * They come from a thread of their own: an epoch, a restore or a request that takes long holds none up.
+    * A sign that cannot be written costs a warning, once: the job does not need it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from changelog_engine.errors import StorageError
+from changelog_engine.ledger.ownership import SIGN_EVERY_S, DriverLock
+
+log = logging.getLogger("changelog_engine")
+
+_PATIENCE_S = 5.0  # with a store that does not answer
+
+
+class SignsOfLife:
+    """Gives a sign of life at intervals while a job runs.
+
+    Args:
+        lock: the job's, which is held; the first sign was given with it.
+    """
+
+    def __init__(self, lock: DriverLock, every_s: float = SIGN_EVERY_S) -> None:
+        self._lock = lock
+        self._every_s = every_s
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="signs of life", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End; the last sign stays until the lock is given back."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(_PATIENCE_S)
+
+    def _loop(self) -> None:
+        warned = False
+        while not self._stopping.wait(self._every_s):
+            try:
+                self._lock.sign()
+            except StorageError as failure:
+                if not warned:
+                    warned = True
+                    log.warning("others cannot see that this driver runs: %s", failure)
