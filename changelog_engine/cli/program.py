@@ -6,6 +6,7 @@ command with status 130.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 import click
 
 from changelog_engine.changelog.model import FORMAT_VERSION
+from changelog_engine.config.file import CONF_VARIABLE
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
 from changelog_engine.nearest import did_you_mean
@@ -133,3 +135,8 @@ def main() -> None:
 
     COMMAND --help says more of each.
     """
+    if os.environ.get(CONF_VARIABLE):  # what the job reaches its tables by, commands reach them by
+        from changelog_engine.config.layers import outer_layers
+        from changelog_engine.storage.file_systems import use_options
+
+        use_options(outer_layers().file_systems())

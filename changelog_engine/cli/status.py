@@ -20,11 +20,13 @@ from changelog_engine.inspection.jobs import (
     list_jobs,
 )
 from changelog_engine.inspection.points import open_ledger
-from changelog_engine.inspection.timeline import left_out
+from changelog_engine.inspection.timeline import UNTOLD, left_out
 from changelog_engine.ledger.lineage import RestoreDecision
 from changelog_engine.ledger.ownership import Driver
 from changelog_engine.readable import counted, duration, iso, size_text
+from changelog_engine.savepoints.unfinished_forks import unfinished_forks
 from changelog_engine.state.backend import TIMER_STATES
+from changelog_engine.storage.opening import open_storage
 from changelog_engine.types.typeinfo import cut
 
 _FAILURES = 5
@@ -50,8 +52,13 @@ def jobs(base: str) -> Answer:
         for job in found
     ]
     notes = [f"{job.name}: {job.fault}" for job in found if job.fault]
+    left = [each for each in unfinished_forks(open_storage(base)) if each.ended]
+    said = [
+        f"{each.folder.root}: a fork by {each.who}, that was not finished; the next fork here takes it away"
+        for each in left
+    ]
     sheet = Sheet(columns, rows, right=4, spare=("attempts", "checkpoints", "size", "newest", "time (UTC)"))
-    return Answer(found, [sheet], notes=notes if found else ["no jobs"], status=bool(notes))
+    return Answer(found, [sheet], notes=[*(notes if found else ["no jobs"]), *said], status=bool(notes))
 
 
 @click.command()
@@ -194,7 +201,7 @@ def _state(found: JobStatus) -> str:
     who = "" if driver.host is None else f" process {driver.pid} on {driver.host}, since {driver.since}"
     if driver.running:
         return f"running:{who}{_doubt(driver)}"
-    if driver.running is None:
+    if driver.running is None and (who or found.summary.state in ("ended", UNTOLD)):
         state = found.summary.state.removesuffix(" or running")
         return f"{state}, or running elsewhere{f' (the last driver known here:{who}{_doubt(driver)})' if who else ''}"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from changelog_engine.changelog.model import FORMAT_VERSION, check_format
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.config.names import writable
-from changelog_engine.errors import ConfigurationError, ForeignPathError
+from changelog_engine.errors import ConfigurationError, ForeignPathError, StorageError
+from changelog_engine.ledger.process_notes import who_noted
 from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_names import LOG
@@ -25,6 +26,7 @@ CHANGELOG = "changelog"
 LOCK_FILE = "driver.lock"
 PROTECTED = "protected"  # checkpoints that are being copied; see ledger.protection
 REQUESTS = "requests"  # to the driver that runs; see ledger.requests
+UNFINISHED_FORK = f"{TEMPORARY_PREFIX}fork.json"  # while one is made; see savepoints.unfinished_forks
 SET_ASIDE = "set-aside-"  # and a time: what a repair moved out of the way; see verification.repair
 FORMAT_PROPERTY = "changelog.format.version"
 _LEFT_ALONE = "This engine did not write that, so it is left alone: set another base path or job name"
@@ -151,7 +153,7 @@ def open_job_folder(base_path: str, name: str) -> JobFolder:
     Raises:
         ForeignPathError: the path holds something that this engine did not write; nothing was touched.
         FormatVersionError: a newer version of the engine wrote it.
-        StorageError: not writable, disk full; names the path.
+        StorageError: not writable, disk full, a fork that was not finished; names the path.
     """
     base = open_storage(base_path)
     if base.is_file():
@@ -171,8 +173,23 @@ def _check_ours(folder: JobFolder) -> None:
         if entry.name not in allowed and not entry.name.startswith((TEMPORARY_PREFIX, SET_ASIDE)):
             raise _foreign(root, f"holds {entry.name!r}")
         root.place(entry.name)
+        if entry.name == UNFINISHED_FORK and is_unfinished_fork(root):
+            who = who_noted(root.read_document(UNFINISHED_FORK))
+            raise StorageError(
+                f"{root.root} holds a fork by {who}, that was not finished: a job would begin empty there. Make it "
+                "again by changelog-engine fork, or delete the folder",
+                root.root,
+            )
     for table in (folder.changelog, folder.snapshots):
         _check_table(table, folder.name)
+
+
+def is_unfinished_fork(folder: Storage) -> bool:
+    """Whether a fork was begun in a job's folder and has not got the commit that makes it a job."""
+    if not folder.exists(UNFINISHED_FORK):
+        return False
+    changelog = folder.child(CHANGELOG)
+    return not DeltaLog.exists(changelog) or DeltaLog(changelog).version == 0
 
 
 def _check_table(table: Storage, name: str) -> None:

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import socket
 import uuid
 import zlib
 from collections.abc import Callable, Iterable, Iterator
@@ -24,8 +22,8 @@ from typing import Any, NamedTuple
 
 from changelog_engine.clock import wall_s
 from changelog_engine.ledger.job_folder import PROTECTED, JobFolder
+from changelog_engine.ledger.process_notes import has_ended, is_over, process_note
 
-LONGEST_HOURS = 24
 _CHECKSUM = "checksum"
 _NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 
@@ -69,9 +67,7 @@ def protect(
         "checkpoint": checkpoint,
         "snapshot": snapshot,
         "purpose": purpose,
-        "host": socket.gethostname(),
-        "pid": os.getpid(),
-        "time": clock(),
+        **process_note(clock),
     }
     document[_CHECKSUM] = _checksum_of(document)
     folder.storage.make_dirs(PROTECTED)
@@ -111,9 +107,9 @@ def protections(folder: JobFolder, clock: Callable[[], float] = wall_s) -> list[
             continue  # released since the listing
         snapshot = document.get("snapshot")
         if _damaged(document):
-            if entry.changed_ns is None or not _is_over(entry.changed_ns / 1e9, clock()):
+            if entry.changed_ns is None or not is_over(entry.changed_ns / 1e9, clock()):
                 found.append(Protection(int(match.group(1)), None, path, damaged=True))
-        elif not _ended(document, clock()):
+        elif not has_ended(document, clock()):
             found.append(Protection(int(match.group(1)), snapshot, path))
     return found
 
@@ -154,27 +150,3 @@ def _damaged(document: dict[str, Any]) -> bool:
         or not (snapshot is None or type(snapshot) is int)
         or (_CHECKSUM in document and document[_CHECKSUM] != _checksum_of(said))
     )
-
-
-def _ended(document: dict[str, Any], now: float) -> bool:
-    since = document.get("time")
-    if isinstance(since, int | float) and _is_over(since, now):
-        return True
-    pid = document.get("pid")
-    return (
-        document.get("host") == socket.gethostname() and isinstance(pid, int) and pid > 0 and not _lives(pid)
-    )
-
-
-def _is_over(since: float, now: float) -> bool:
-    return now - since > LONGEST_HOURS * 3600
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except OSError:
-        return True
-    return True

@@ -19,6 +19,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, check_format
@@ -131,12 +132,15 @@ def new_savepoint_at(path: str) -> JobFolder:
     return _begin(base, slug, slug)
 
 
-def free_place(path: str, what: str) -> tuple[Storage, str]:
+def free_place(
+    path: str, what: str, make_room: Callable[[Storage, str], None] = lambda base, slug: None
+) -> tuple[Storage, str]:
     """The folder above a new savepoint or fork, and its name in it.
 
     Args:
         path: the folder or URI.
         what: shall lie there, for messages.
+        make_room: takes away what must not be in its way.
 
     Raises:
         ConfigurationError: it would lie in the folder of a job.
@@ -148,6 +152,7 @@ def free_place(path: str, what: str) -> tuple[Storage, str]:
     base = open_storage(above)
     if base.is_file():
         raise ForeignPathError(f"{base.root} is a file: name a folder for the {what}")
+    make_room(base, slug)
     if base.exists(slug):
         raise StorageError(f"{root} is there already: name a new folder for the {what}")
     refuse_inside_a_job(base)

@@ -3,7 +3,8 @@
 On one local disk the fork shares the files of its parent by hard links; elsewhere it has copies. Either way each of the
 two truncates and deletes as it likes: a shared file is gone when nobody has a name of it any more.
 
-Steps (a crash after 1 to 3 leaves a hidden folder on a local disk; elsewhere a folder that no job accepts):
+Steps (a crash after 1 to 3 leaves a hidden folder on a local disk, elsewhere, up to the commit, one that no job accepts.
+The next fork takes either away, see unfinished_forks):
     1. The parent's checkpoint is protected.
     2. Links or copies of all that its lineage has: parts, rows, snapshots.
     3. The fork's tables list them; one commit adds an attempt whose parent is the checkpoint: there the job starts.
@@ -17,8 +18,6 @@ Invariants:
 
 from __future__ import annotations
 
-import contextlib
-import uuid
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
@@ -32,7 +31,6 @@ from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import (
-    ChangelogEngineError,
     ConfigurationError,
     CorruptChangelogError,
 )
@@ -44,10 +42,11 @@ from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.savepoints.folder import free_place
+from changelog_engine.savepoints.unfinished_forks import begin_fork, finish_fork, give_up_fork, make_room
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
+from changelog_engine.storage.protocol import Storage
 
 
 class Fork(NamedTuple):
@@ -104,7 +103,7 @@ def fork_job(
         CorruptChangelogError: a file of the parent is missing.
         StorageError: the path is taken, or can't be written.
     """
-    base, slug = free_place(path, "fork")
+    base, slug = free_place(path, "fork", lambda base, slug: make_room(base, slug, clock))
     name = slug if name is None else name
     if job_slug(name) != slug:
         raise ConfigurationError(
@@ -113,16 +112,13 @@ def fork_job(
         )
     point = plan_restore(parent, checkpoint)
     base.make_dirs()
-    building = f"{TEMPORARY_PREFIX}fork-{uuid.uuid4().hex}" if base.local is not None else slug
-    target = JobFolder(name, slug, base.child(building))
+    target = JobFolder(name, slug, begin_fork(base, slug, clock))
     try:
         with protecting(parent, checkpoint.id, point.snapshot, "fork"):
             made = _Forking(parent, checkpoint, target).run(clock, amend)
-        if base.local is not None:
-            base.move(building, slug)
+        finish_fork(base, target.storage, slug)
     except BaseException:
-        with contextlib.suppress(ChangelogEngineError):
-            target.storage.delete_tree()
+        give_up_fork(base, target.storage)
         raise
     return made._replace(folder=JobFolder(name, slug, base.child(slug)))
 

@@ -33,8 +33,8 @@ from changelog_engine.errors import (
 )
 from changelog_engine.ledger.job_folder import find_job_folder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.process_notes import LONGEST_HOURS
 from changelog_engine.ledger.protection import (
-    LONGEST_HOURS,
     protect,
     protected_checkpoints,
     protected_snapshots,

@@ -1,0 +1,129 @@
+"""Forks that were begun and not finished: a process that is killed meanwhile leaves them, and the next fork takes them away.
+
+On a local disk a fork is made in a hidden folder beside its place, on object stores at its place. A note names the process:
+beside the hidden folder, or in the folder at its place. It comes before the folder, and goes when the fork is there.
+
+Invariant: nothing is removed that may still be finished, nor anything that has a commit of a job's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from changelog_engine.clock import wall_s
+from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.ledger.job_folder import UNFINISHED_FORK, is_unfinished_fork
+from changelog_engine.ledger.process_notes import has_ended, process_note, who_noted
+from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
+
+log = logging.getLogger("changelog_engine")
+
+_HIDDEN, _NOTE = f"{TEMPORARY_PREFIX}fork-", ".json"
+
+
+class UnfinishedFork(NamedTuple):
+    """A fork that was not finished.
+
+    Args:
+        who: made it, for people.
+        ended: whether that process has ended, so that nobody will finish it.
+    """
+
+    folder: Storage
+    who: str
+    ended: bool
+
+
+def begin_fork(base: Storage, slug: str, clock: Callable[[], float]) -> Storage:
+    """The folder in which a fork is made.
+
+    Raises:
+        StorageError: it can't be written.
+    """
+    folder = base.child(f"{_HIDDEN}{uuid.uuid4().hex}" if base.local is not None else slug)
+    base.write_durable(_note_of(base, folder), json.dumps(process_note(clock)).encode())
+    if base.local is not None:
+        folder.make_dirs()
+    return folder
+
+
+def finish_fork(base: Storage, folder: Storage, slug: str) -> None:
+    """A fork has all that it needs, its commit too: give it its name.
+
+    Raises:
+        StorageError: somebody else has made a folder of that name, or it can't be written.
+    """
+    if base.local is not None:
+        base.move(_name_of(folder), slug)
+    with contextlib.suppress(StorageError):  # on object stores it is no unfinished one by its commit
+        base.delete(_note_of(base, folder))
+
+
+def give_up_fork(base: Storage, folder: Storage) -> None:
+    """Take away what was made of a fork that failed, as far as that works."""
+    with contextlib.suppress(ChangelogEngineError):
+        folder.delete_tree()
+        base.delete(_note_of(base, folder))
+
+
+def make_room(base: Storage, slug: str, clock: Callable[[], float] = wall_s) -> None:
+    """Take away what forks have left that were not finished: hidden ones, and one at the place of the next.
+
+    Raises:
+        StorageError: another process is making a fork at that place, or may be.
+    """
+    for found in _hidden(base, clock) if base.local is not None else _at(base, [slug], clock):
+        if found.ended:
+            try:
+                found.folder.delete_tree()
+                base.delete(_note_of(base, found.folder))
+            except StorageError as failure:
+                log.warning("what an unfinished fork by %s left cannot be removed: %s", found.who, failure)
+            else:
+                log.info("removed %s, a fork by %s that was not finished", found.folder.root, found.who)
+        elif base.local is None:
+            raise StorageError(
+                f"{found.folder.root} is there already: {found.who}, is making a fork there. If that one was killed, delete "
+                "the folder, or name another; a day after its beginning the next fork takes its place",
+                found.folder.root,
+            )
+
+
+def unfinished_forks(base: Storage, clock: Callable[[], float] = wall_s) -> list[UnfinishedFork]:
+    """The forks right below a base path that were not finished, those that are being made among them."""
+    if base.local is not None:
+        return [
+            found for found in _hidden(base, clock) if found.folder.exists()
+        ]  # else its note only is left
+    names = [entry.name for entry in base.list() if entry.is_folder and not entry.name.startswith((".", "_"))]
+    return list(_at(base, names, clock))
+
+
+def _hidden(base: Storage, clock: Callable[[], float]) -> Iterator[UnfinishedFork]:
+    for entry in base.list():
+        if entry.name.startswith(_HIDDEN) and entry.name.endswith(_NOTE):
+            note = base.read_document(entry.name)
+            folder = base.child(entry.name.removesuffix(_NOTE))
+            yield UnfinishedFork(folder, who_noted(note), has_ended(note, clock()))
+
+
+def _at(base: Storage, names: Iterable[str], clock: Callable[[], float]) -> Iterator[UnfinishedFork]:
+    for folder in (base.child(name) for name in names):
+        if is_unfinished_fork(folder):
+            note = folder.read_document(UNFINISHED_FORK)
+            yield UnfinishedFork(folder, who_noted(note), has_ended(note, clock()))
+
+
+def _note_of(base: Storage, folder: Storage) -> str:
+    """Where the note of a fork lies, from the base path on."""
+    name = _name_of(folder)
+    return f"{name}{_NOTE}" if base.local is not None else f"{name}/{UNFINISHED_FORK}"
+
+
+def _name_of(folder: Storage) -> str:
+    return folder.root.rpartition("/")[2]
