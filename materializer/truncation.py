@@ -11,6 +11,7 @@ Steps (a crash after any of them is finished by the next truncation):
 Invariants:
     * Every checkpoint whose row is there can be restored, after each commit too.
     * Nothing is removed, from the tables or from the disk, while the checkpoint that the job goes on from can't be restored.
+    * What a snapshot stands for leaves the log only when its bytes are what they were, where the store does not see to it.
     * A file leaves its table before it leaves the disk, and the disk after the grace time: whoever began to read finishes.
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
@@ -29,14 +30,15 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from changelog_engine.changelog.log_files import merged_bounds
+from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.clock import wall_s
-from changelog_engine.errors import StorageError
+from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.protection import protected_checkpoints, protected_snapshots
-from changelog_engine.ledger.snapshots import Snapshots, snapshot_of
+from changelog_engine.ledger.snapshots import Snapshots, snapshot_of, warn_unusable
 from changelog_engine.ledger.suffix import counted_rows
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import (
@@ -136,8 +138,9 @@ def _truncate_log(
     for _ in range(COMMIT_TRIES):
         ledger = Ledger(log)
         lineage = ledger.lineage
-        refuse_incomplete(ledger)
-        usable = Snapshots(snapshots.storage, snapshots).usable()
+        damaged = damaged_snapshots(ledger)
+        listed = Snapshots(snapshots.storage, snapshots).usable()
+        usable = [found for found in listed if found.checkpoint not in damaged]
         stays = needed(
             lineage,
             [(found.checkpoint, found.attempt) for found in usable],
@@ -223,6 +226,32 @@ def refuse_incomplete(ledger: Ledger) -> None:
     point = ledger.lineage.newest_point()
     if point is not None:
         ledger.base(point)
+
+
+def damaged_snapshots(ledger: Ledger) -> frozenset[int]:
+    """Checkpoints whose changed snapshots the job would begin with; an older one takes their place, or the log.
+
+    Raises:
+        RestoreError, CorruptChangelogError: nothing takes it; as ``refuse_incomplete``.
+    """
+    point = ledger.lineage.newest_point()
+    damaged: frozenset[int] = frozenset()
+    first: CorruptChangelogError | None = None
+    while point is not None:
+        try:
+            base = ledger.base(point, damaged)
+        except CorruptChangelogError as error:
+            raise first or error from None
+        if base.snapshot is None:
+            break
+        try:
+            check_bytes(ledger.snapshots.storage, [part.path for part in base.snapshot.files])
+            break
+        except CorruptChangelogError as error:
+            first = first or error
+            warn_unusable(base.snapshot.checkpoint, error)
+            damaged |= {base.snapshot.checkpoint}
+    return damaged
 
 
 def _stays(storage: Storage, part: PartFile, stays: Needed) -> bool:

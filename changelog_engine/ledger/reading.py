@@ -31,6 +31,7 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group_range
 from changelog_engine.ledger.ledger import Base, Ledger
+from changelog_engine.ledger.snapshots import warn_unusable
 from changelog_engine.ledger.suffix import Suffix
 from changelog_engine.storage.protocol import Storage
 
@@ -70,7 +71,7 @@ def read_parts(
         try:
             tables = list(reader.rows_of(base))
         except CorruptChangelogError as error:
-            reader.note(error)
+            reader.note(base, error)
             continue
         yield from tables
         yield from reader.passing(base.suffix, None)
@@ -113,7 +114,7 @@ def give_parts(
         except CorruptChangelogError as error:
             if reader.in_log:
                 raise
-            reader.note(error)
+            reader.note(base, error)
     raise AssertionError("the last base is the whole log, or an error")
 
 
@@ -235,8 +236,10 @@ class _Reader:
         if self._first_error is not None:
             raise self._first_error
 
-    def note(self, error: CorruptChangelogError) -> None:
-        """Keep what was wrong with a snapshot: the first is raised when none can be used."""
+    def note(self, base: Base, error: CorruptChangelogError) -> None:
+        """Say what was wrong with a snapshot, and keep it: the first is raised when none can be used."""
+        if base.checkpoint is not None:
+            warn_unusable(base.checkpoint, error)
         self._first_error = self._first_error or error
 
     def rows_of(self, base: Base) -> Iterator[pa.Table]:

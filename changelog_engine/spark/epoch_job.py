@@ -257,14 +257,34 @@ class SparkEpochRunner:
                 if over() or not executors:
                     return
             self._start_workers(plan)
+            what = f"starting {count} more workers of {plan.graph.name}"
+            self.context.setJobGroup(f"{self.run_id} rescale", what)
             self._enter_pool()
-            self.context.setLocalProperty(
-                _CALL_SITE[0], f"starting {count} more workers of {plan.graph.name}"
-            )
+            self.context.setLocalProperty(_CALL_SITE[0], what)
             starts = [self._warm_up(stage, subtasks, executors) for stage, subtasks in added]
-            served = self._python_rdd.collectAndServe(self._union(starts))
-            with _load_from_socket(served, NoOpSerializer()) as stream:
-                list(stream)
+            ended = threading.Event()
+            threading.Thread(
+                target=self._watch_preparation,
+                args=(ended, over, {each.id for each in executors}),
+                name="rescale",
+                daemon=True,
+            ).start()
+            try:
+                served = self._python_rdd.collectAndServe(self._union(starts))
+                with _load_from_socket(served, NoOpSerializer()) as stream:
+                    list(stream)
+            finally:
+                ended.set()
+
+    def _watch_preparation(
+        self, ended: threading.Event, over: Callable[[], bool], executors: set[str]
+    ) -> None:
+        """Cancel the start of further processes when it is for nothing, as where an executor for them is lost."""
+        while not ended.wait(_LOOK_S):
+            with contextlib.suppress(*LOST):
+                gone = self._placement is not None and not executors <= self._placement.alive()
+                if gone or over():
+                    self.context.cancelJobGroup(f"{self.run_id} rescale")
 
     def _warm_up(self, stage: Stage, subtasks: range, executors: list[Executor]) -> Any:
         """The RDD that has the processes of some subtasks import what they need.

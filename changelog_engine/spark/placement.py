@@ -233,13 +233,13 @@ class Placement:
 
     def lost(self) -> list[str]:
         """Those of the executors with subtasks that are gone."""
-        alive = self._alive()
+        alive = self.alive()
         gone = self._used - alive
         return [executor.location for executor in self.executors if executor.id in gone]
 
     def there(self) -> list[Executor]:
         """Those of the attempt's executors that are not gone, with subtasks and without."""
-        alive = self._alive()
+        alive = self.alive()
         return [executor for executor in self.executors if executor.id in alive]
 
     def _awaited(self) -> list[Executor]:
@@ -345,13 +345,13 @@ class Placement:
     def _slots_of_each(self) -> int:
         return max(1, int(self._setting("spark.executor.cores") or 1) // task_cpus(self._setting))
 
-    def _alive(self) -> set[str]:
+    def alive(self) -> set[str]:
         """Ids of the executors that the scheduler gives tasks to; one call, however many there are."""
         return set(str(self._scala_context.getExecutorIds().mkString("\n")).split("\n")) - {""}
 
     def _find(self) -> list[Executor]:
         """Executors, in order of their ids; those of other resource profiles are for others."""
-        alive = self._alive()
+        alive = self.alive()
         if not alive:
             return []
         listed: Any = self._scala_context.statusStore().executorList(True)

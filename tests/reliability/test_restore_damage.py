@@ -26,6 +26,7 @@ from changelog_engine.cli.program import main
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError
 from changelog_engine.inspection.jobs import job_status
 from changelog_engine.inspection.timeline import Timeline
+from changelog_engine.ledger import snapshots
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.writer import create_savepoint
@@ -182,18 +183,28 @@ def test_case_30_any_flipped_bit_is_detected_before_it_is_used(tmp_path: Path, t
     finishes(job, graph)
 
 
-def test_case_29_a_damaged_snapshot_costs_a_longer_replay_only(tmp_path: Path) -> None:
-    """Reliability case 29. The restore takes the older one and the log after it; each file is read once."""
+def test_case_29_a_damaged_snapshot_costs_a_longer_replay_only(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Reliability case 29. The restore takes the older one and the log after it, and says so; each file is read once."""
     job, graph, folder = stopped(tmp_path, epochs=6, parallelism=1)
     before = states(tmp_path)
     materialize(folder, 3)
     materialize(folder, 5)
-    flipped(parts(tmp_path, "snapshots", {5})[0], 4_000)
+    damaged = parts(tmp_path, "snapshots", {5})[0]
+    flipped(damaged, 4_000)
     assert states(tmp_path) == before
+    caplog.clear()
+    snapshots._WARNED.clear()  # a process says it once
     used = [*parts(tmp_path, "snapshots", {3, 5}), *parts(tmp_path, "changelog", {4, 5, 6})]
     with reads() as counts:
         finishes(job, graph)
     assert counts == named(used)
+    (warning,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
+    assert warning.startswith(
+        "the snapshot of checkpoint 5 can't be used; an older one and a longer piece of the log"
+    )
+    assert str(damaged) in warning
 
 
 def test_a_lost_row_of_a_checkpoint_says_where_to_begin_instead(tmp_path: Path) -> None:

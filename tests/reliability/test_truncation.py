@@ -328,6 +328,28 @@ def test_case_30_a_flipped_bit_in_a_merged_part_is_detected(tmp_path: Path) -> N
         states(tmp_path, 3)
 
 
+def test_case_29_a_damaged_snapshot_has_the_log_before_it_stay(tmp_path: Path) -> None:
+    """Nothing else has the state: a truncation that went by the list of files left a job that could not be restored."""
+    _, _, folder = stopped(tmp_path, parallelism=1)
+    before = states(tmp_path)
+    materialize(folder)
+    (part,) = (tmp_path / "job" / "snapshots").glob("part-*")
+    damage(part)
+    truncate(folder, AT_ONCE)
+    assert states(tmp_path) == before
+    assert complete_snapshots(folder) == {}, "so that the next one is made of the log"
+    assert materialize(folder) is not None
+    assert truncate(folder, AT_ONCE).log_files
+    assert verify(folder).faults == []
+    assert states(tmp_path) == before
+    (part,) = (tmp_path / "job" / "snapshots").glob("part-*")
+    damage(part)
+    files = [folder.open_changelog().files(), folder.open_snapshots().files()]
+    with pytest.raises(CorruptChangelogError, match=f"{part.name} was changed after it was written"):
+        truncate(folder, AT_ONCE)
+    assert [folder.open_changelog().files(), folder.open_snapshots().files()] == files
+
+
 def clean_up(log: DeltaLog) -> None:
     """Have all commits go but the newest ones."""
     with mock.patch.object(delta_log, "KEPT_S", 0):

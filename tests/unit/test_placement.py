@@ -298,6 +298,22 @@ def test_an_epoch_whose_executor_is_lost_is_cancelled_at_once(monkeypatch: pytes
     assert runner._cancelled is None, "the epoch had ended: the next one is not cancelled for it"
 
 
+@pytest.mark.parametrize("cause", ["an executor is lost", "the job ended"])
+def test_processes_for_a_rescale_are_not_waited_for_in_vain(
+    cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their tasks would wait half a minute for the executor that is gone, and the rescale with them."""
+    monkeypatch.setattr(epoch_job, "_LOOK_S", 0.001)
+    runner = epoch_job.SparkEpochRunner.__new__(epoch_job.SparkEpochRunner)
+    runner.context, runner.run_id = mock.Mock(), "run"
+    looks, ended = iter([{"1", "2"}] * 3 + [{"2"}] * 9), threading.Event()
+    runner._placement = mock.Mock(alive=lambda: {"1", "2", "3"} if cause == "the job ended" else next(looks))
+    over = iter([False, False, cause == "the job ended"] + [False] * 9)
+    runner.context.cancelJobGroup.side_effect = lambda group: ended.set()
+    runner._watch_preparation(ended, lambda: next(over), {"1", "2"})
+    runner.context.cancelJobGroup.assert_called_once_with("run rescale")
+
+
 @pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
 def test_case_12_what_workers_need_has_no_room_on_the_drivers_disk(master: str) -> None:
     """PySpark writes a file and raises a PicklingError, which no restart strategy knows."""
