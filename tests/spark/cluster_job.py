@@ -33,7 +33,8 @@ class Count(KeyedProcessFunction):
         yield f"{ctx.get_current_key()} {count}"
 
 
-def main(name, numbers, output):
+def built(numbers, output):
+    """The environment with the job in it."""
     env = StreamExecutionEnvironment.get_execution_environment()
     source = NumberSequenceSource(0, int(numbers) - 1)
     stream = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())
@@ -48,7 +49,11 @@ def main(name, numbers, output):
         .with_bucket_assigner(BucketAssigner.base_path_bucket_assigner())
         .build()
     ).uid("text")
-    env.execute(name)
+    return env
+
+
+def main(name, numbers, output):
+    built(numbers, output).execute(name)
 
 
 if __name__ == "__main__":

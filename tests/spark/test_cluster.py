@@ -78,7 +78,7 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         "parallelism.default": 2,
         **on(master, "127.0.0.5", tmp_path),
     }
-    job = ("cluster_job.py", "cluster", NUMBERS, output)
+    job = ("asking_cluster_job.py", "cluster", NUMBERS, output)
     with (
         SparkWorker(master, "127.0.0.2") as first,
         SparkWorker(master, "127.0.0.3") as second,
@@ -109,6 +109,14 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
             driver.wait_for(
                 lambda: set(first.executors()) - set(lost), what="executor in the lost one's place"
             )
+
+            driver.wait_for(second.executors, what="executor of the other worker")
+            (tmp_path / "rescale-3").touch()
+            driver.wait_for(lambda: "ASKED" in driver.output, what="request")
+            for pid in second.executors():
+                os.kill(pid, signal.SIGKILL)
+            driver.wait_for(lambda: _answered(driver), what="answer to the rescale")
+            goes_on("executor lost in a rescale")
 
             second.kill()
             goes_on("lost machine")
@@ -286,6 +294,12 @@ def _more_checkpoints(driver: Driver, base: str, more: int = 2) -> Callable[[str
         )
 
     return wait
+
+
+def _answered(driver: Driver) -> bool:
+    """Whether the job was rescaled, or said that it failed before: either is right where an executor is lost meanwhile."""
+    failed = "REFUSED JobExecutionError: the job was not rescaled: its attempt failed before"
+    return "ANSWER rescaled 2 -> 3" in driver.output or failed in driver.output
 
 
 def _for_seconds(seconds: float, holds: Callable[[], bool]) -> None:
