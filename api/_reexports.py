@@ -157,6 +157,7 @@ _NOT_HERE = {
         WindowOperationDescriptor long_to_int_with_bit_mixing mod_inverse
     """,
     _UNUSED: "VoidNamespaceSerializer convert_to_python_obj pickled_bytes_to_python_obj void",
+    "is of PyFlink 1.12: use Encoder.simple_string_encoder()": "SimpleStringEncoder",
     "is not needed: let your schema have get_produced_type()": "ResultTypeQueryable",
     "is the type behind others, and programs never name it: use Types, such as Types.STRING()": "BasicType ExternalTypeInfo",
     "is not a class of its own here: use Types.SQL_DATE()": "DateTypeInfo",
@@ -176,8 +177,17 @@ _TABLE = "is part of the Table API, which is not here: use DataStream's methods,
 _MODULES = {
     "common.io": "wraps Java's input formats: those of files are in datastream.formats",
     "common.utils": "wraps Java's objects, and there are none here",
+    "dataset": (
+        "is a batch API that PyFlink has dropped: use DataStream's methods after "
+        "env.set_runtime_mode(RuntimeExecutionMode.BATCH)"
+    ),
     "datastream.utils": "takes values to Java and back; Types and Row are in common",
+    "find_flink_home": _JAVA,
+    "fn_execution": _INSIDE,
     "java_gateway": _JAVA,
+    "ml": "is Flink ML, a library of its own on the Table API: use the model of a Python library in a function",
+    "pyflink_gateway_server": _JAVA,
+    "testing": "starts Flink for tests: the harnesses of changelog_engine.testing run functions and jobs without it",
     "util": "has PyFlink's ways into Java, and there is none here: set options by env.configure(Configuration())",
 }
 
@@ -196,7 +206,8 @@ def why_not(name: str) -> str | None:
 def why_no_module(module: str) -> str | None:
     """As `why_not`, of a module, or of what is in one."""
     path = _below_api(module)
-    return _TABLE if path.partition(".")[0] == "table" else _MODULES.get(path)
+    top = path.partition(".")[0]
+    return _TABLE if top == "table" else _MODULES.get(path) or _MODULES.get(top)
 
 
 def pythons(name: str) -> str | None:

@@ -6,15 +6,17 @@ They do not exist (``hasattr`` is False, there are no stubs); only the error is 
 from __future__ import annotations
 
 import dis
+import functools
 import importlib
+import pkgutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any
 
 from changelog_engine.api_names import API, refuse_other_names
 from changelog_engine.errors import ChangelogEngineError, NotSupportedError
-from changelog_engine.launcher.pyflink_modules import is_pyflinks
+from changelog_engine.launcher.pyflink_modules import PYFLINK_MODULES, is_pyflinks
 from changelog_engine.nearest import did_you_mean, public_names
 
 from ._reexports import elsewhere as names_from
@@ -53,8 +55,39 @@ def pyflinks(module: str) -> str:
 def no_module(name: str) -> ImportError:
     """The error for a module of PyFlink's name that is not here."""
     if not is_pyflinks(name):
-        return ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return ModuleNotFoundError(f"No module named {name!r}{_module_instead(name)}", name=name)
     return NotSupportedImportError(not_supported(name, why_no_module(name)), name=name)
+
+
+def _module_instead(name: str) -> str:
+    """The end of a message about a module that nobody has: the one that is called so elsewhere, or is most like it."""
+    last = name.rpartition(".")[2]
+    elsewhere = [each for each in sorted(PYFLINK_MODULES) if each.rpartition(".")[2] == last]
+    return f"; did you mean {elsewhere[0]!r}?" if elsewhere else did_you_mean(name, PYFLINK_MODULES, 0.85)
+
+
+def where(module: ModuleType, name: str) -> str:
+    """The end of a message about a public name that a module does not have: where it is, or the one most like it."""
+    if name in homes():
+        return f": from {homes()[name]} import {name}"
+    return did_you_mean(name, public_names(module))
+
+
+@functools.cache
+def homes() -> dict[str, str]:
+    """The names that modules of the API export, each with the module, by PyFlink's name, from which people import it."""
+    found: dict[str, str] = {}
+    for module in sorted(modules(), key=lambda each: each.__name__.count(".")):
+        if "._" not in module.__name__:
+            for name in getattr(module, "__all__", ()):
+                found.setdefault(name, pyflinks(module.__name__))
+    return found
+
+
+def modules() -> list[ModuleType]:
+    """All modules of the API."""
+    package = importlib.import_module(API)
+    return [importlib.import_module(each.name) for each in pkgutil.walk_packages(package.__path__, f"{API}.")]
 
 
 class _Missing(type):
@@ -117,12 +150,16 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
         home = pythons(name)
         if home is not None:
             why = f"is Python's own: from {home} import {name}"
-        if name not in missing and why is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        message = not_supported(f"{pyflinks(module)}.{name}", why)
         # Python turns an AttributeError under "from module import name" into an ImportError without our
         # message.
-        if _is_import_from(sys._getframe(1)):
+        is_import = _is_import_from(sys._getframe(1))
+        if name not in missing and why is None:
+            if is_import and not name.startswith("_"):
+                hint = where(sys.modules[module], name)
+                raise ImportError(f"cannot import name {name!r} from {pyflinks(module)!r}{hint}", name=module)
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        message = not_supported(f"{pyflinks(module)}.{name}", why)
+        if is_import:
             raise NotSupportedImportError(message, name=module)
         raise NotSupportedError(message)
 

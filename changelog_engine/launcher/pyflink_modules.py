@@ -6,7 +6,7 @@ Source: the module paths of pyflink 1.15 to 2.x
 from __future__ import annotations
 
 _TOP = """
-    examples find_flink_home fn_execution gen_protos java_gateway java_utils metrics ml proto pyflink_callback_server
+    dataset examples find_flink_home fn_execution gen_protos java_gateway java_utils metrics ml proto pyflink_callback_server
     pyflink_gateway_server serializers shell table testing util version
 """
 _COMMON = """
@@ -41,6 +41,7 @@ _WHOLE = (
     "pyflink.fn_execution.",
     "pyflink.ml.",
     "pyflink.testing.",
+    "pyflink.util.",
 )
 
 

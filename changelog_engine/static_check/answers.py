@@ -14,7 +14,6 @@ import dis
 import functools
 import importlib
 import inspect
-import pkgutil
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
 from typing import Any
@@ -78,8 +77,7 @@ def module(name: str) -> Known | No:
             raise
     except ChangelogEngineError as error:
         return No(str(error))
-    unsupported = importlib.import_module(f"{API}._unsupported")
-    refusal = unsupported.no_module(PYFLINK + ours.removeprefix(API))
+    refusal = _unsupported().no_module(PYFLINK + ours.removeprefix(API))
     return No(str(refusal), nobodys=not isinstance(refusal, ChangelogEngineError))
 
 
@@ -99,14 +97,7 @@ def name_of(owner: ModuleType, name: str, asked: str) -> Value | No:
         below = module(f"{owner.__name__}.{name}")
         if isinstance(below, Known) or not below.nobodys:
             return below
-    return No(f"{asked!r} has no {name!r}{_where(owner, name)}", nobodys=True)
-
-
-def _where(owner: ModuleType, name: str) -> str:
-    """Where a name is that a module does not have; or the module's name that is most like it."""
-    if name in homes():
-        return f": from {homes()[name]} import {name}"
-    return did_you_mean(name, public_names(owner))
+    return No(f"{asked!r} has no {name!r}{_unsupported().where(owner, name)}", nobodys=True)
 
 
 def member(value: Known | Instance, name: str) -> Value | No:
@@ -310,20 +301,19 @@ def _is_inside(found: Any, outer: type) -> bool:
     return isinstance(found, type) and found.__qualname__ == f"{outer.__qualname__}.{found.__name__}"
 
 
-@functools.cache
 def homes() -> dict[str, str]:
     """The names that modules of the API export, each with the module, by PyFlink's name, from which people import it."""
-    found: dict[str, str] = {}
-    for module in sorted(_modules(), key=lambda each: each.__name__.count(".")):
-        if "._" not in module.__name__:
-            for name in getattr(module, "__all__", ()):
-                found.setdefault(name, shown(module))
+    found: dict[str, str] = _unsupported().homes()
     return found
 
 
 def _modules() -> list[ModuleType]:
-    package = importlib.import_module(API)
-    return [importlib.import_module(each.name) for each in pkgutil.walk_packages(package.__path__, f"{API}.")]
+    found: list[ModuleType] = _unsupported().modules()
+    return found
+
+
+def _unsupported() -> ModuleType:
+    return importlib.import_module(f"{API}._unsupported")
 
 
 @functools.cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import pkgutil
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from support.graphs import GraphBuilder
 
 import api
 import api.datastream
-from api._unsupported import NotSupportedImportError
+from api._unsupported import NotSupportedImportError, no_module
 from changelog_engine.api_names import FINDER, Short
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.graph.plan import plan_job
@@ -59,7 +60,7 @@ def test_a_module_is_found_without_being_imported() -> None:
 @pytest.mark.parametrize(
     ("statement", "what"),
     [
-        ("import pyflink.ml", "pyflink.ml"),
+        ("import pyflink.examples", "pyflink.examples"),
         ("from pyflink import shell", "pyflink.shell"),
         (
             "from pyflink.datastream.connectors.dynamic_kafka import DynamicKafkaSource",
@@ -81,6 +82,41 @@ def test_the_table_api_says_what_to_use() -> None:
             NotSupportedImportError, match=r"is part of the Table API, .* env\.from_spark\(\)"
         ):
             exec(statement, {})
+
+
+@pytest.mark.parametrize(
+    ("module", "remedy"),
+    [
+        ("pyflink.ml.linalg", "the model of a Python library in a function"),
+        ("pyflink.testing.test_case_utils", "changelog_engine.testing"),
+        ("pyflink.util.java_utils", "env.configure"),
+        ("pyflink.dataset", "RuntimeExecutionMode.BATCH"),
+        ("pyflink.datastream.watermark_strategy", "did you mean 'pyflink.common.watermark_strategy'"),
+        ("pyflink.datastream.windows", "did you mean 'pyflink.datastream.window'"),
+    ],
+)
+def test_a_module_that_is_not_here_says_what_to_use(module: str, remedy: str) -> None:
+    install_alias()
+    with pytest.raises(ImportError, match=re.escape(remedy)):
+        importlib.import_module(module)
+    assert remedy in str(no_module(module)), "run --check asks for it so"
+
+
+@pytest.mark.parametrize(
+    ("statement", "remedy"),
+    [
+        (
+            "from pyflink.datastream.state import HashMapStateBackend",
+            "'pyflink.datastream.state': from pyflink.datastream import HashMapStateBackend",
+        ),
+        ("from pyflink.datastream.window import TumblingWindow", "did you mean 'TumblingEventTimeWindows'"),
+        ("from pyflink.common.serialization import SimpleStringEncoder", "Encoder.simple_string_encoder()"),
+    ],
+)
+def test_a_name_that_a_module_has_not_says_where_it_is(statement: str, remedy: str) -> None:
+    install_alias()
+    with pytest.raises(ImportError, match=re.escape(remedy)):
+        exec(statement, {})
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,10 @@ class TestImports:
             from pyflink.common.typeinfo import DateTypeInfo  # error: use Types.SQL_DATE()
             from pyflink.java_gateway import get_gateway  # error: reaches into Flink's Java process
             from pyflink.datastraem import DataStream  # error: No module named 'pyflink.datastraem'
-            import pyflink.ml  # error: is not part of this version
+            import pyflink.ml  # error: use the model of a Python library
+            import pyflink.examples  # error: is not part of this version
+            from pyflink.util.java_utils import get_j_env_configuration  # error: env.configure(Configuration())
+            from pyflink.datastream.watermark_strategy import WatermarkStrategy  # error: did you mean 'pyflink.common.watermark_strategy'
             import api.common.tmie  # error: No module named 'pyflink.common.tmie'
             from changelog_engine.api.common import Typs  # error: did you mean 'Types'?
             """)
