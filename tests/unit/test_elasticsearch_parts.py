@@ -78,6 +78,44 @@ def test_a_nan_is_never_sent_as_null(value: object) -> None:
         Emitter("i", None, None, None).action({"v": value}, None)
 
 
+@pytest.mark.parametrize(
+    ("value", "sent"),
+    [
+        (np.datetime64("2024-01-31T00:00:00.123456789"), "2024-01-31T00:00:00.123456789"),
+        (np.datetime64("1969-12-31T23:59:59.999999999"), "1969-12-31T23:59:59.999999999"),
+        (np.datetime64("2024-01-31T00:00:00.120000000"), "2024-01-31T00:00:00.120000"),
+        (np.datetime64("2024-01-31"), "2024-01-31T00:00:00"),
+        (np.datetime64("9999-12-31T23:59:59.999999"), "9999-12-31T23:59:59.999999"),
+        (
+            np.array([["2024-01-31T00:00:00.000000001"]], "datetime64[ns]"),
+            [["2024-01-31T00:00:00.000000001"]],
+        ),
+        (np.array([0.1, 2], "float32"), [0.1, 2]),
+        (np.int8(3), 3),
+        (np.bool_(True), True),
+    ],
+    ids=repr,
+)
+def test_numpys_values_lose_nothing(value: object, sent: object) -> None:
+    lines = Emitter("i", None, None, None).action({"v": value}, None).lines
+    assert json.loads(lines.split(b"\n")[1]) == {"v": sent}
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        (np.datetime64("NaT", "ns"), "JSON has no NaT"),
+        (np.array(["2024-01-31", "NaT"], "datetime64[s]"), "JSON has no NaT"),
+        (np.datetime64("12024-01-31"), "not of the years 1 to 9999"),
+        (np.datetime64("1970-01-01T00:00:00.000000000001"), "finer than a nanosecond"),
+    ],
+    ids=repr,
+)
+def test_a_time_of_numpy_that_json_has_not_is_an_error(value: object, why: str) -> None:
+    with pytest.raises(TypeMismatchError, match=why):
+        Emitter("i", None, None, None).action({"v": value}, None)
+
+
 def test_dataclasses() -> None:
     lines = Emitter("i", None, None, None).action({"p": Point(1.5), "n": Narrow(None)}, None).lines
     assert json.loads(lines.split(b"\n")[1]) == {"p": {"x": 1.5}, "n": {"x": None}}

@@ -261,6 +261,24 @@ class TestDecimals:
         found = read(FileSource.for_bulk_file_format(form(self.ROW), str(tmp_path / "out")).build())
         assert [repr(row) for row in found] == [repr(self.row(each)) for each in [*rounded, None]]
 
+    @pytest.mark.parametrize(("scale", "rounded"), [(18, "0.123456789012345679"), (0, "0")])
+    def test_a_declared_one_of_38_digits_is_rounded_too(
+        self, tmp_path, writers, form, schema_of, scale, rounded
+    ):
+        """They are Arrow's types of a BIG_DEC and a BIG_INT, of which all digits must fit."""
+        fine = Decimal("0.1234567890123456785")
+        fields = [DataTypes.FIELD("a", DataTypes.DECIMAL(38, scale))]
+        write(tmp_path / "one", writers.for_row_type(DataTypes.ROW(fields)), [Row(a=fine)])
+        (row,) = read(
+            FileSource.for_bulk_file_format(form(DataTypes.ROW(fields)), str(tmp_path / "one")).build()
+        )
+        assert repr(row) == repr(Row(a=Decimal(rounded)))
+        both = DataTypes.ROW(
+            [*fields, DataTypes.FIELD("b", Types.LIST(Types.BIG_DEC() if scale else Types.BIG_INT()))]
+        )
+        with pytest.raises(TypeMismatchError, match="field 'a'"):
+            write(tmp_path / "both", writers.for_row_type(both), [Row(a=fine, b=[])])
+
     @pytest.mark.parametrize("bad", ["1000", "999.95", "-1000", "NaN", "Infinity"])
     def test_too_many_digits_are_an_error(self, tmp_path, writers, form, schema_of, bad):
         for row in (Row(a=Decimal(bad), list=None, row=None), Row(a=None, list=[Decimal(bad)], row=None)):

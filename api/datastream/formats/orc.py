@@ -75,7 +75,7 @@ class OrcBulkWriters:
         """
         found = row_type_of(row_type, "OrcBulkWriters.for_row_type: row_type")
         return RowDataBulkWriterFactory(
-            files.ColumnarFiles("orc", files.orc_schema(found), rounds=True), found
+            files.ColumnarFiles("orc", files.orc_schema(found), rounded=files.rounded_decimals(found)), found
         )
 
 

@@ -111,7 +111,8 @@ class ParquetBulkWriters:
         found = row_type_of(row_type, f"{what}: row_type")
         flag(utc_timestamp, f"{what}: utc_timestamp")
         return RowDataBulkWriterFactory(
-            files.ColumnarFiles("parquet", files.arrow_schema(found), rounds=True), found
+            files.ColumnarFiles("parquet", files.arrow_schema(found), rounded=files.rounded_decimals(found)),
+            found,
         )
 
 

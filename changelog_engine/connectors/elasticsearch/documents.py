@@ -6,6 +6,7 @@ Invariant: what is sent says what the element says, or an error names the elemen
 from __future__ import annotations
 
 import base64
+import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
@@ -13,6 +14,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy as np
 import orjson
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
@@ -147,9 +149,7 @@ def _text(named: Any, name: str | None, what: str) -> str:
 
 def _json(value: Any, element: Any) -> bytes:
     try:
-        written = orjson.dumps(
-            value if type(value) is dict else dict(value), _plain, orjson.OPT_SERIALIZE_NUMPY
-        )
+        written = orjson.dumps(value if type(value) is dict else dict(value), _plain)
     except (TypeError, ValueError) as error:  # orjson's own are both
         raise TypeMismatchError(
             f"an Elasticsearch sink cannot write {shown(element, _SHOWN_CHARS)} as JSON: {error.__cause__ or error}"
@@ -175,7 +175,31 @@ def _plain(value: Any) -> Any:
         return str(value)  # exact; a numeric field reads it
     if isinstance(value, (bytes, bytearray)):
         return base64.b64encode(value).decode()
+    if isinstance(value, (np.generic, np.ndarray)):
+        return _of_numpy(value)
     raise TypeError(f"{shown(value)} of type {type(value).__name__} is not JSON")
+
+
+def _of_numpy(value: np.generic | np.ndarray[Any, Any]) -> Any:
+    """As orjson writes it, but for times: of those it cuts what is finer than a microsecond, and NaT becomes 1677."""
+    if value.dtype.kind != "M":
+        return orjson.Fragment(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY))
+    return list(value) if isinstance(value, np.ndarray) else _moment(value)
+
+
+def _moment(value: Any) -> str:
+    """An ISO time of a np.datetime64; of nanoseconds where it has some."""
+    if np.isnat(value):
+        raise TypeError("JSON has no NaT; put None there")
+    moment = value.astype("datetime64[us]").item()
+    if not isinstance(moment, datetime.datetime):
+        raise TypeError(f"{value} is not of the years 1 to 9999")
+    if np.datetime64(moment) == value:
+        return moment.isoformat()
+    nanos = value.astype("datetime64[ns]")
+    if nanos != value:
+        raise TypeError(f"{value} is finer than a nanosecond")
+    return str(nanos)
 
 
 def _has_nan(value: Any) -> bool:

@@ -1,6 +1,6 @@
 """Files as sources and exactly-once sinks, on local disks and on whatever pyarrow.fs opens."""
 
-from changelog_engine.connectors.files.arrow_types import arrow_schema, orc_schema
+from changelog_engine.connectors.files.arrow_types import arrow_schema, orc_schema, rounded_decimals
 from changelog_engine.connectors.files.avro import AvroFiles, AvroRecords, arrow_schema_of_avro
 from changelog_engine.connectors.files.buckets import (
     BasePathBuckets,
@@ -65,4 +65,5 @@ __all__ = [
     "arrow_schema",
     "arrow_schema_of_avro",
     "orc_schema",
+    "rounded_decimals",
 ]

@@ -7,7 +7,7 @@ the point.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
@@ -24,6 +24,7 @@ from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in
 from changelog_engine.types.typeinfo import Misfit, shown
 
 _Convert = Callable[[Any], Any]
+Rounded = frozenset[pa.DataType]
 
 _OF_KIND = {
     "STRING": pa.string(),
@@ -42,7 +43,6 @@ _OF_KIND = {
     "SQL_TIMESTAMP": pa.timestamp("us"),
     "INSTANT": pa.timestamp("ns", "UTC"),
 }
-UNBOUNDED = frozenset((_OF_KIND["BIG_DEC"], _OF_KIND["BIG_INT"]))
 _NANOS = 1_000_000_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": _NANOS}
 
@@ -79,6 +79,35 @@ def arrow_schema(row_type: RowTypeInfo, wide: bool = False) -> pa.Schema:
     return pa.schema([(name, arrow_type(each, wide)) for name, each in zip(names, types, strict=True)])
 
 
+def rounded_decimals(row_type: RowTypeInfo) -> frozenset[pa.DataType]:
+    """Arrow's types of the decimals with a declared precision that are in a ROW type.
+
+    One that a decimal without a precision has too is not among them: of that one all digits must fit.
+    """
+    numbers = [each for each in _parts(row_type) if each.kind in ("BIG_DEC", "BIG_INT")]
+    others = {arrow_type(each) for each in numbers if not _is_bounded(each)}
+    return frozenset({arrow_type(each) for each in numbers if _is_bounded(each)} - others)
+
+
+def _is_bounded(type_info: TypeInformation) -> bool:
+    return isinstance(type_info, DecimalTypeInfo) and type_info.precision is not None
+
+
+def _parts(type_info: TypeInformation) -> Iterator[TypeInformation]:
+    """The types inside a type that have none inside."""
+    if isinstance(type_info, RowTypeInfo):
+        inner = type_info.get_field_types()
+    elif isinstance(type_info, MapTypeInfo):
+        inner = [type_info.key_type, type_info.value_type]
+    elif isinstance(type_info, ElementsTypeInfo):
+        inner = [type_info.elem_type]
+    else:
+        yield type_info
+        return
+    for each in inner:
+        yield from _parts(each)
+
+
 def orc_schema(row_type: RowTypeInfo) -> pa.Schema:
     """The columns of a ROW type, for ORC.
 
@@ -102,28 +131,29 @@ def _has_time(given: pa.DataType) -> bool:
     return pa.types.is_time(given) or any(_has_time(each) for each in inner)
 
 
-def columns_of(values: list[Any], schema: pa.Schema, rounds: bool = False) -> pa.RecordBatch:
+def columns_of(values: list[Any], schema: pa.Schema, rounded: Rounded = frozenset()) -> pa.RecordBatch:
     """Rows, tuples or dicts as columns.
 
     Args:
-        rounds: decimals get as many digits behind the point as their column has; else all digits must fit.
+        rounded: decimals of these types get as many digits behind the point as their column has; of others all digits
+            must fit. See ``rounded_decimals``.
 
     Raises:
         TypeMismatchError: a value does not fit its column.
     """
     struct = pa.struct(list(schema))
-    convert = to_arrow(struct, rounds)
+    convert = to_arrow(struct, rounded)
     assert convert is not None
     try:
         columns = _same_columns(values, schema.names)
         if columns is not None:
             arrays = [
-                _array(column, field.type, rounds) for column, field in zip(columns, schema, strict=True)
+                _array(column, field.type, rounded) for column, field in zip(columns, schema, strict=True)
             ]
             return pa.RecordBatch.from_arrays(arrays, schema=schema)
         return pa.RecordBatch.from_struct_array(pa.array([convert(value) for value in values], struct))
     except (pa.ArrowException, TypeError, ValueError, OverflowError, IndexError) as error:
-        raise _misfit(values, schema, error, rounds) from None
+        raise _misfit(values, schema, error, rounded) from None
 
 
 def _same_columns(values: list[Any], names: list[str]) -> Sequence[Sequence[Any]] | None:
@@ -139,8 +169,8 @@ def _same_columns(values: list[Any], names: list[str]) -> Sequence[Sequence[Any]
     return list(zip(*values, strict=True))
 
 
-def _array(column: Sequence[Any], wanted: pa.DataType, rounds: bool) -> pa.Array:
-    convert, plain = to_arrow(wanted, rounds), _PLAIN.get(wanted.id)
+def _array(column: Sequence[Any], wanted: pa.DataType, rounded: Rounded) -> pa.Array:
+    convert, plain = to_arrow(wanted, rounded), _PLAIN.get(wanted.id)
     if convert is not None and (plain is None or not plain >= set(map(type, column))):
         column = [None if item is None else convert(item) for item in column]
     array = pa.array(column, wanted)
@@ -150,7 +180,7 @@ def _array(column: Sequence[Any], wanted: pa.DataType, rounds: bool) -> pa.Array
     return array
 
 
-def _misfit(values: list[Any], schema: pa.Schema, error: Exception, rounds: bool) -> TypeMismatchError:
+def _misfit(values: list[Any], schema: pa.Schema, error: Exception, rounded: Rounded) -> TypeMismatchError:
     """The first value that does not fit, and its column."""
     for value in values:
         if isinstance(value, (Row, tuple, list)) and len(value) != len(schema):
@@ -163,7 +193,7 @@ def _misfit(values: list[Any], schema: pa.Schema, error: Exception, rounds: bool
                     item = values_in_order(value, schema.names)[index]
                 else:
                     item = value.get(field.name) if isinstance(value, dict) else value[index]
-                _array([item], field.type, rounds)
+                _array([item], field.type, rounded)
             except Exception as why:  # whatever the value does
                 return TypeMismatchError(
                     f"field {field.name!r} of {shown(value)} is not of type {field.type}: {why}"
@@ -171,19 +201,19 @@ def _misfit(values: list[Any], schema: pa.Schema, error: Exception, rounds: bool
     return TypeMismatchError(f"elements do not fit the columns {schema.names}: {error}")
 
 
-def to_arrow(wanted: pa.DataType, rounds: bool) -> _Convert | None:
+def to_arrow(wanted: pa.DataType, rounded: Rounded) -> _Convert | None:
     """What makes a value of Python one that Arrow takes; None when it takes it as it is. See ``columns_of``."""
     if pa.types.is_struct(wanted):
-        return _struct_to_arrow(wanted, rounds)
+        return _struct_to_arrow(wanted, rounded)
     if pa.types.is_map(wanted):
-        key, item = to_arrow(wanted.key_type, rounds) or _same, to_arrow(wanted.item_type, rounds) or _same
+        key, item = to_arrow(wanted.key_type, rounded) or _same, to_arrow(wanted.item_type, rounded) or _same
         return lambda value: [(key(k), None if v is None else item(v)) for k, v in value.items()]
     if pa.types.is_list(wanted):
-        inner = to_arrow(wanted.value_type, rounds) or _same
+        inner = to_arrow(wanted.value_type, rounded) or _same
         return lambda value: [None if v is None else inner(v) for v in _listed(value)]
     if pa.types.is_timestamp(wanted):
         return _nanos if wanted.unit == "ns" else _stamp
-    if rounds and pa.types.is_decimal(wanted) and wanted not in UNBOUNDED:
+    if wanted in rounded:
         return _rounding(wanted)
     return _SCALARS.get(wanted.id)
 
@@ -293,8 +323,8 @@ _PLAIN: dict[int, frozenset[type]] = {
 }
 
 
-def _struct_to_arrow(wanted: pa.DataType, rounds: bool) -> _Convert:
-    fields = [(field.name, to_arrow(field.type, rounds)) for field in wanted]
+def _struct_to_arrow(wanted: pa.DataType, rounded: Rounded) -> _Convert:
+    fields = [(field.name, to_arrow(field.type, rounded)) for field in wanted]
     names = [name for name, _ in fields]
     known = frozenset(names)
 

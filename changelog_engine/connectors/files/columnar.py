@@ -15,11 +15,12 @@ import pyarrow.parquet as pq
 
 from changelog_engine.codec.arrow_columns import UNIT_OF_INT96
 from changelog_engine.connectors.files.arrow_types import (
-    UNBOUNDED,
+    Rounded,
     arrow_schema,
     columns_of,
     from_arrow,
     instants_of,
+    rounded_decimals,
 )
 from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactory, not_merged
 from changelog_engine.connectors.files.formats import FileFormat
@@ -122,7 +123,13 @@ class ParquetRecords(FileFormat):
             self._case_sensitive,
             self._told,
             {} if self._row_type is None else _of_whole_numbers(self._row_type),
+            self._rounded(),
         )
+
+    def _rounded(self) -> Rounded:
+        if self._row_type is not None:
+            return rounded_decimals(self._row_type)
+        return frozenset(field.type for field in self._schema or () if pa.types.is_decimal(field.type))
 
 
 class OrcRecords(ParquetRecords):
@@ -141,6 +148,7 @@ class _ColumnarReader(SplitReader):
         exact: bool,
         told: set[str] | None,
         fits: dict[str, Callable[[Any], Any]],
+        rounded: Rounded,
     ) -> None:
         self._open = contents
         self._file = file
@@ -149,6 +157,7 @@ class _ColumnarReader(SplitReader):
         self._exact = exact
         self._told = told  # missing columns that a warning has named; None: columns may be missing
         self._fits = fits  # of columns whose values are decimals to Arrow and ints to us
+        self._rounded = rounded
         self._own = [] if schema is None else list(schema.names)
         self._found: dict[str, str] = {}  # column -> what it is called in the file
         self._stream: Any = None
@@ -271,8 +280,7 @@ class _ColumnarReader(SplitReader):
             return column
         try:
             # Finer timestamps than ours lose what is finer, and decimals of a declared scale are rounded; all else must fit.
-            declared = pa.types.is_decimal(field.type) and field.type not in UNBOUNDED
-            if declared and pa.types.is_decimal(column.type):
+            if field.type in self._rounded and pa.types.is_decimal(column.type):
                 column = pc.round(column, field.type.scale, "half_towards_infinity")
             instants = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
             cast = column.cast(field.type, safe=not instants)
@@ -319,7 +327,7 @@ class ColumnarFiles(MergingFactory):
     Args:
         kind: ``parquet`` or ``orc``.
         schema: the columns; elements are rows or tuples in their order, or dicts by their names.
-        rounds: see ``columns_of``.
+        rounded: see ``columns_of``.
         avro: a schema of Avro, as JSON, that dicts must fit.
     """
 
@@ -327,18 +335,18 @@ class ColumnarFiles(MergingFactory):
         self,
         kind: Literal["parquet", "orc"],
         schema: pa.Schema,
-        rounds: bool = False,
+        rounded: Rounded = frozenset(),
         avro: dict[str, Any] | None = None,
     ) -> None:
         self._kind = kind
         self._schema = schema
-        self._rounds = rounds
+        self._rounded = rounded
         self._avro = avro
         self.described = "Parquet files" if kind == "parquet" else "ORC files"
 
     def open(self, stream: Any) -> ColumnarWriter:
         convert = None if self._avro is None else to_write(self._avro)
-        return ColumnarWriter(self._schema, self._rounds, convert, *self._written_to(stream))
+        return ColumnarWriter(self._schema, self._rounded, convert, *self._written_to(stream))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
         """The columns are copied without making rows of them."""
@@ -392,13 +400,13 @@ class ColumnarWriter(BulkWriter):
     def __init__(
         self,
         schema: pa.Schema,
-        rounds: bool,
+        rounded: Rounded,
         convert: Convert | None,
         write: Callable[[pa.RecordBatch], None],
         close: Callable[[], None],
     ) -> None:
         self._schema = schema
-        self._rounds = rounds
+        self._rounded = rounded
         self._convert = convert
         self._write = write
         self._close = close
@@ -431,7 +439,7 @@ class ColumnarWriter(BulkWriter):
 
     def _flush(self) -> None:
         gathered, self._gathered = self._gathered, []
-        self._write(columns_of(gathered, self._schema, self._rounds))
+        self._write(columns_of(gathered, self._schema, self._rounded))
 
 
 class _Unclosed:
