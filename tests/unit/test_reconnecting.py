@@ -152,7 +152,7 @@ def test_looking_for_new_partitions(monkeypatch: pytest.MonkeyPatch, said: Calla
     class Gone:
         topics = Fails(7, ConnectorError("Kafka (nowhere:1): listing topics failed"), {})
 
-        def __init__(self, *arguments: Any) -> None:
+        def __init__(self, *arguments: Any, timeout_s: float) -> None:
             pass
 
         def close(self) -> None:
