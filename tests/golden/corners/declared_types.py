@@ -308,3 +308,12 @@ def names_of_row_types(env):
     row = Types.ROW([Types.INT(), Types.STRING()])
     named = Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.STRING()])
     return [row.get_field_names(), named.get_field_names(), named.get_field_index("b"), str(named)]
+
+
+def map_behind_an_exchange(env):
+    """The order of a map's entries in a function behind key_by."""
+    maps = env.from_collection(
+        [{"zz": 1, "b": 2, "a": 3, "k9": 4}, {"4": 1, "30": 2}], Types.MAP(Types.STRING(), Types.INT())
+    )
+    keyed = maps.key_by(lambda entries: len(entries), Types.INT())
+    return keyed.map(lambda entries: ", ".join(entries), Types.STRING())

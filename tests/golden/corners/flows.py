@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pyflink.common import Types
-from pyflink.datastream import OutputTag, Partitioner, ProcessFunction
+from pyflink.datastream import MapFunction, OutputTag, Partitioner, ProcessFunction
 
 from corners.how import unordered
 
@@ -112,6 +112,21 @@ def partition_out_of_range(env):
     """A partitioner that names a subtask that isn't there."""
     ints = env.from_collection([1], Types.INT())
     _print(env, ints.partition_custom(lambda key, count: 5, lambda n: n).map(lambda n: n).set_parallelism(2))
+
+
+def task_names(env):
+    """Names of the task that runs a function: one with a name, and one without."""
+
+    class Tell(MapFunction):
+        def open(self, runtime_context):
+            self.told = f"{runtime_context.get_task_name()} / {runtime_context.get_task_name_with_subtasks()}"
+
+        def map(self, value):
+            return f"{self.told} / {value}"
+
+    ints = env.from_collection([1], Types.INT()).key_by(lambda n: n, Types.INT())
+    told = ints.map(Tell(), Types.STRING()).name("told").key_by(lambda text: text, Types.STRING())
+    return told.map(Tell(), Types.STRING())
 
 
 @unordered(_PARALLEL)

@@ -54,6 +54,25 @@ def _each(env, *builds):
     return seen
 
 
+def imports_from_the_wrong_place(env):
+    """Imports of names and modules that are elsewhere, or are not there any more: all are ImportErrors."""
+    statements = (
+        "from pyflink.datastream.state import HashMapStateBackend",
+        "from pyflink.datastream.window import TumblingWindow",
+        "from pyflink.common.serialization import SimpleStringEncoder",
+        "from pyflink.datastream.watermark_strategy import WatermarkStrategy",
+        "from pyflink.dataset import ExecutionEnvironment",
+    )
+    seen = []
+    for statement in statements:
+        try:
+            exec(statement, {})
+            seen.append("imported")
+        except ImportError:
+            seen.append("ImportError")
+    return seen
+
+
 def stop_iteration(env):
     """StopIteration out of functions of all kinds fails the job."""
 
