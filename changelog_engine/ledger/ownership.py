@@ -45,6 +45,9 @@ SILENT_S = 4 * SIGN_EVERY_S
 """Of a driver that gave none for so long, nobody takes it that it runs."""
 
 
+_PATIENCE_S = 5.0  # with a store that does not answer, when the job ends
+
+
 class DriverIdentity(NamedTuple):
     """Which process drives a job, or drove it last, and since when; None where there is no note."""
 
@@ -112,14 +115,18 @@ class DriverLock:
                 self._lock.note(note)
 
     def release(self) -> None:
-        """Give the lock back."""
-        with self._writing:
-            if self._lock is None:
-                return
-            self._lock.release()
-            self._lock = None
-            if self._folder.storage.local is None:
-                self._remove_sign()
+        """Give the lock back. A store that does not answer is not waited for: the last sign ages there."""
+        signed = self._writing.acquire(timeout=_PATIENCE_S)
+        held, self._lock = self._lock, None
+        if signed:
+            self._writing.release()
+        if held is None:
+            return
+        held.release()
+        if signed and self._folder.storage.local is None:
+            removal = threading.Thread(target=self._remove_sign, name="last sign of life", daemon=True)
+            removal.start()
+            removal.join(_PATIENCE_S)
 
     def _remove_sign(self) -> None:
         """On object stores a driver that ended leaves no sign; that of a driver that took the job over stays."""

@@ -25,10 +25,12 @@ from changelog_engine.cli import rescale as asking
 from changelog_engine.clock import wall_s
 from changelog_engine.driver.signs_of_life import SignsOfLife
 from changelog_engine.errors import StorageError
+from changelog_engine.ledger import ownership
 from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder, open_job_folder
 from changelog_engine.ledger.ownership import SILENT_S, DriverIdentity, DriverLock, driver_of
 from changelog_engine.ledger.requests import take_requests
 from changelog_engine.storage.file_systems import options_in_use, use_options
+from changelog_engine.storage.object_store import ObjectStore
 
 HOLDS = """
 import sys, time
@@ -177,3 +179,32 @@ def test_case_63_signs_go_on_after_one_that_could_not_be_written(
     signs.stop()
     assert json.loads(path.read_text())["pid"] == os.getpid()
     lock.release()
+
+
+@pytest.mark.parametrize("silent", ["write_durable", "read_document"])
+def test_case_63_the_end_does_not_wait_for_a_store_that_is_silent(
+    far: JobFolder, silent: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "_PATIENCE_S", 0.05)
+    answers, asked_for = threading.Event(), threading.Event()
+    call = getattr(ObjectStore, silent)
+
+    def waits(*given: Any) -> Any:
+        asked_for.set()
+        assert answers.wait(20)
+        return call(*given)
+
+    lock = DriverLock(far)
+    lock.acquire()
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectStore, silent, waits)
+        signing = threading.Thread(target=lock.sign)
+        if silent == "write_durable":
+            signing.start()
+            assert asked_for.wait(10)
+        lock.release()
+        assert asked_for.is_set()
+        assert not answers.is_set()
+        answers.set()
+        if signing.ident is not None:
+            signing.join()
