@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import subprocess
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from large_values import CHARACTERS
 from log_figures import Log, acknowledgement_ms, percentile, read_log, steady_records_per_s
 from peers import BesidePeers
+from processes import result_line
 
 HERE = Path(__file__).parent
 _BACKEND = {"state.backend.type": "rocksdb"}
@@ -69,6 +71,23 @@ class RocksDBBench(BesidePeers):
             "late_by_early": statistics.median(replacing[-third:]) / statistics.median(replacing[:third]),
             **_acknowledgement(log),
         }
+
+    def large_loop(self) -> dict[str, Any]:
+        """RocksDB alone under the same values: two processes without a job, a log or an exchange."""
+        folder = self.engine.base_of("loop-rocksdb-large")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        command = [
+            sys.executable,
+            str(HERE / "large_values_loop.py"),
+            str(self.sizes.rocksdb_large_keys),
+            str(folder),
+        ]
+        found = result_line(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        shutil.rmtree(folder)
+        if found is None:
+            raise RuntimeError("the loop printed no result")
+        return found
 
 
 def _acknowledgement(log: Log) -> dict[str, float]:
