@@ -3,11 +3,11 @@
 ``python tests/bench/bench.py [PART ...]`` runs some of them: engine, dict_loop, pyflink, spark, prototype, growth, fold,
 snapshot, restore10m, beside, flights_reference, loop_flights, flights, flights_ahead, flights_cpu, pyflink_flights,
 small_epochs, epoch_cost, restore, first_record, rescale, recover, recover_rocksdb, pyflink_recover, words,
-pyflink_restore, memory, latency, pyflink_latency, barrier, rocksdb, rocksdb_large, loop_rocksdb_large, pyflink_rocksdb, and the
-jobs of workloads.py and payments.py: by their names on Spark, with ``loop_`` before them as plain loops, with ``pyflink_`` in
-PyFlink, and with ``cpu_`` in one process, where the CPU time of the subtasks counts. Sizes: see sizes.py,
-``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``. The exit status is 1 when a
-measurement failed; a missed target is for people to judge.
+pyflink_restore, memory, latency, pyflink_latency, barrier, rocksdb, rocksdb_large, loop_rocksdb_large,
+pyflink_rocksdb, and the jobs of workloads.py and payments.py: by their names on Spark, with ``loop_`` before them as plain
+loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of the subtasks counts. Sizes: see
+sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``. The exit status is
+1 when a measurement failed; a missed target is for people to judge.
 """
 
 from __future__ import annotations
