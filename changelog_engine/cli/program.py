@@ -44,7 +44,7 @@ _SECTIONS = {
     "Look at a job (nothing is changed; the job may be running)": {
         "jobs": _Listed("status", "List the jobs and savepoints below a base path."),
         "status": _Listed("status", "Show how a job is, why it stopped, what to do."),
-        "metrics": _Listed("status", "Show rates, durations and sizes of checkpoints."),
+        "metrics": _Listed("metrics", "Show rates, durations and sizes of checkpoints."),
         "ui": _Listed("ui", "Look at jobs in the browser."),
         "report": _Listed("report", "Write a job's page into one HTML file."),
         "checkpoints": _Listed("checkpoints", "List the checkpoints."),

@@ -1,17 +1,15 @@
-"""``changelog-engine jobs``, ``status`` and ``metrics``: how jobs are, without Spark. They only read."""
+"""``changelog-engine jobs`` and ``status``: how jobs are, without Spark. They only read."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.cli.options import PATH, most_option
-from changelog_engine.cli.shown import Answer, Rate, Sheet, Size, When, shows
-from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.cli.metrics import details_of, measured
+from changelog_engine.cli.options import PATH
+from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
 from changelog_engine.inspection.jobs import (
     FailedAttempt,
     JobStatus,
@@ -19,13 +17,11 @@ from changelog_engine.inspection.jobs import (
     job_status,
     list_jobs,
 )
-from changelog_engine.inspection.points import open_ledger
-from changelog_engine.inspection.timeline import UNTOLD, left_out
+from changelog_engine.inspection.timeline import UNTOLD
 from changelog_engine.ledger.lineage import RestoreDecision
 from changelog_engine.ledger.ownership import Driver
 from changelog_engine.readable import counted, duration, iso, size_text
 from changelog_engine.savepoints.unfinished_forks import unfinished_forks
-from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types.typeinfo import cut
 
@@ -79,115 +75,13 @@ def status(path: str) -> Answer:
         for m in found.watermarks
     ]
     sheets.append(Sheet(("operator", "watermark (UTC)", "idle inputs"), marks))
-    sheets += _details(found.metrics)
+    sheets += details_of(found.metrics)
     failures = [
         (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
     ]
     sheets.append(Sheet(("attempt", "failed (UTC)", "with"), failures, right=1))
     notes = [*found.faults, *found.unreadable, *_what_to_do(found)]
     return Answer(_document(found), sheets, notes=notes, status=bool(found.faults))
-
-
-@click.command()
-@click.argument("path", type=PATH)
-@most_option("How many checkpoints are shown, the newest ones.", 20, "--last")
-@shows
-def metrics(path: str, last: int) -> Answer:
-    """Show the figures of a job's checkpoints: intervals, durations, rows, bytes, and where the time went.
-
-    PATH is the job's folder, <base>/<job>, or the changelog folder in it.
-    """
-    lineage = open_ledger(path).lineage
-    faults: dict[int, CorruptChangelogError] = {}
-    ids = lineage.checkpoints.ids(faults)[-last:]
-    found = list(lineage.readable(ids, faults).values())
-    times = {each.id: each.time_ms for each in found}
-    figures = []
-    for each in found:
-        interval = each.time_ms - times[each.parent] if each.parent in times else None
-        figures.append(
-            {
-                "id": each.id,
-                "time_ms": each.time_ms,
-                "interval_ms": interval,
-                **_measured(each),
-                **each.figures,
-            }
-        )
-    columns = (
-        "id",
-        "interval ms",
-        "duration ms",
-        "commit ms",
-        "rows",
-        "rows/s",
-        "bytes",
-        "parts",
-        "time (UTC)",
-    )
-    rows = [
-        (
-            *(
-                f["id"],
-                f["interval_ms"],
-                f["duration_ms"],
-                _rounded(f["acknowledged_ms"]),
-                f["rows"],
-                _rate(f),
-            ),
-            *(f["bytes"], f["parts"], When(f["time_ms"])),
-        )
-        for f in figures
-    ]
-    spare = ("parts", "commit ms", "bytes", "rows/s")
-    sheets = [
-        Sheet(columns, rows, right=8, spare=spare),
-        *_epochs(found),
-        *(_details(found[-1].figures) if found else ()),
-    ]
-    lost = [{"id": each, "unreadable": str(error)} for each, error in sorted(faults.items())]
-    notes = left_out(faults) if ids else ["no checkpoint yet"]
-    return Answer([*figures, *lost], sheets, notes=notes, status=int(bool(faults)))
-
-
-def _epochs(found: Sequence[Checkpoint]) -> list[Sheet]:
-    """What the epochs of each checkpoint did, and where their time went."""
-    times = list(dict.fromkeys(part for each in found for part in each.figures.get("times_ms", {})))
-    if not times and not any("records_in" in each.figures for each in found):
-        return []
-    columns = ("id", "epochs", "records in", "records out", *(f"{part} ms" for part in times))
-    rows = [
-        (
-            each.id,
-            *(each.figures.get(name) for name in ("epochs", "records_in", "records_out")),
-            *(_rounded(each.figures.get("times_ms", {}).get(part)) for part in times),
-        )
-        for each in found
-    ]
-    return [Sheet(columns, rows, right=len(columns))]
-
-
-def _details(figures: Figures) -> list[Sheet]:
-    """Of the newest checkpoint: states, and how far sources are behind."""
-    mutations, sizes = figures.get("mutations", {}), figures.get("sizes", {})
-    states = dict.fromkeys(
-        (uid, state) for each in (mutations, sizes) for uid, of in each.items() for state in of
-    )
-    rows = []
-    for uid, state in states:
-        entries, taken = (sizes.get(uid, {}).get(state) or (None, None))[:2]
-        rows.append(
-            (
-                mutations.get(uid, {}).get(state),
-                entries,
-                Size(taken),
-                uid or "(all)",
-                TIMER_STATES.get(state, state) or "(all)",
-            )
-        )
-    found = [Sheet(("mutations", "entries", "size", "operator", "state"), rows, right=3)]
-    sources = [(each[0], each[1], uid) for uid, each in figures.get("sources", {}).items()]
-    return [*found, Sheet(("records", "behind", "source"), sources, right=2)]
 
 
 def _name(job: Any) -> str:
@@ -347,24 +241,4 @@ def _document(found: JobStatus) -> dict[str, Any]:
 
 def _checkpoint(row: Checkpoint) -> dict[str, Any]:
     shown = ("id", "attempt", "parent", "time_ms", "finished", "stopped")
-    return {**{name: vars(row)[name] for name in shown}, **_measured(row)}
-
-
-def _measured(row: Checkpoint) -> dict[str, Any]:
-    return {
-        "duration_ms": row.duration_ms,
-        "acknowledged_ms": row.parent_acknowledged_ms,
-        "restored_ms": row.restored_ms,
-        "rows": row.rows,
-        "bytes": row.bytes,
-        "parts": row.parts,
-    }
-
-
-def _rate(figures: dict[str, Any]) -> Rate:
-    interval = figures["interval_ms"]
-    return Rate(figures["rows"] * 1000 / interval if interval else None)
-
-
-def _rounded(number: float | None) -> int | None:
-    return None if number is None else round(number)
+    return {**{name: vars(row)[name] for name in shown}, **measured(row)}

@@ -16,7 +16,6 @@ Invariants:
 
 from __future__ import annotations
 
-import os
 import re
 import traceback
 
@@ -41,7 +40,7 @@ from changelog_engine.errors import (
     TypeMismatchError,
     UserFunctionError,
 )
-from changelog_engine.operators.failures import errors_within, is_ours
+from changelog_engine.operators.failures import errors_within, is_users
 
 # What no restart can mend.
 FATAL = (
@@ -181,11 +180,7 @@ def _message(error: BaseException) -> str:
 def _innermost(error: BaseException) -> str:
     """The innermost line of the user's own code, or of any where there is none."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        frame
-        for frame in frames
-        if not is_ours(frame.filename) and f"{os.sep}site-packages{os.sep}" not in frame.filename
-    ]
+    own = [frame for frame in frames if is_users(frame.filename)]
     found = (own or frames)[-1:]
     return "".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in found)
 

@@ -141,11 +141,7 @@ def _add_place(error: ChangelogEngineError, call: str, where: str) -> None:
     if error.place_told or error.args[:1] != (str(error),):
         return
     error.place_told = True
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not is_ours(frame.filename) and f"{os.sep}site-packages{os.sep}" not in frame.filename
-    ]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
     if frames:
         last = frames[-1]
         code = f": {last.line}" if last.line else ""
@@ -237,6 +233,11 @@ def _text(error: BaseException) -> str:
 def is_ours(path: str) -> bool:
     """Whether a file of code is the engine's or its API's, not a user's."""
     return os.path.abspath(path).startswith(_ENGINE)
+
+
+def is_users(path: str) -> bool:
+    """Whether a file of code is the user's own, neither the engine's nor an installed package's."""
+    return not is_ours(path) and f"{os.sep}site-packages{os.sep}" not in path
 
 
 def _was_raised(error: BaseException) -> bool:
