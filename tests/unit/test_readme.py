@@ -160,7 +160,7 @@ def test_python_compiles(document: Path) -> None:
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_marks_are_known(document: Path) -> None:
     known = re.compile(
-        r"(python( (run|file)=\S+\.py)?|text( output=\S+\.py)?|console( run)?|sh|sql|json( file=\S+\.jsonl)?|)"
+        r"(python( (run|file)=\S+\.py)?|text( output=\S+\.py)?|console( run)?|sh|sql|yaml|json( file=\S+\.jsonl)?|)"
     )
     for block in blocks(document):
         mark = f"{block.language} {block.mark}".strip()
