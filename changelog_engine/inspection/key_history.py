@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +31,7 @@ from changelog_engine.graph.descriptions import (
     ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import key_group
+from changelog_engine.inspection.held_entries import held_entries
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.ranges import range_of
 from changelog_engine.inspection.states import entries_at
@@ -50,7 +51,6 @@ from changelog_engine.types import TypeInformation, type_from_spec
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
 from changelog_engine.windowing.spec import CONTENTS
-from materializer.entries import StateEntries
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2
@@ -143,33 +143,6 @@ class KeyHistory(Displayed):
             facts.append(f"the log that is kept begins at checkpoint {self.begins}")
         title = f"{counted(len(self.changes), 'change')}{key} up to checkpoint {self.checkpoint.id}"
         return Document(title, facts, [Grid(columns, rows, len(self.changes), newest=True)])
-
-
-class Elements(Sequence[Any]):
-    """The first elements of a list that grows: every state of it costs nothing."""
-
-    def __init__(self, items: list[Any], length: int) -> None:
-        self._items, self._length = items, length
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return self._items[: self._length][index]
-        if not -self._length <= index < self._length:
-            raise IndexError(index)
-        return self._items[index % self._length]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    def __repr__(self) -> str:
-        return repr(self[:])
 
 
 def key_history(
@@ -274,68 +247,6 @@ class _Times:
             entry = self._rows.get(checkpoint)
             self._known[checkpoint] = None if entry is None else self._rows.time_of(entry)
         return self._known[checkpoint]
-
-
-class _Held:
-    """What a state of one key holds, by namespace, while its mutations are gone through.
-
-    Args:
-        map_key_type: declared type of a map's keys.
-    """
-
-    def __init__(self, map_key_type: TypeInformation | None) -> None:
-        self._map_key_type = map_key_type
-        self._held: dict[str | None, Any] = {}
-
-    def apply(
-        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
-    ) -> tuple[Any, Any]:
-        """What there was before a mutation, and what there is after it.
-
-        Args:
-            text: of a map's key, as the log has it.
-            map_key: the same, decoded.
-        """
-        before = self._held.get(namespace)
-        after = self._held[namespace] = value if operation == mutation_log.PUT else None
-        return before, after
-
-
-class _HeldList(_Held):
-    def apply(
-        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
-    ) -> tuple[Any, Any]:
-        before = self._held.get(namespace)
-        if operation == mutation_log.APPEND:
-            items = [] if before is None else before._items
-            items.append(value)
-            after: Elements | None = Elements(items, len(items))
-        else:
-            after = Elements([value], 1) if operation == mutation_log.REPLACE else None
-        self._held[namespace] = after
-        return before, after
-
-
-class _HeldMap(_Held):
-    """A mutation is of one entry; a clear is of all of them."""
-
-    def apply(
-        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
-    ) -> tuple[Any, Any]:
-        entries = self._held.setdefault(namespace, {})
-        if operation == mutation_log.CLEAR:
-            before = _whole(entries, self._map_key_type)
-            entries.clear()
-            return before, None
-        before = entries.get(text, (None, None))[1]
-        if operation == mutation_log.PUT:
-            entries[text] = (map_key, value)
-            return before, value
-        entries.pop(text, None)
-        return before, None
-
-
-_HELD: dict[str, type[_Held]] = {"list": _HeldList, "map": _HeldMap}
 
 
 class _Expiry:
@@ -494,7 +405,7 @@ class _Reader:
         expiry = None if ttl_ms is None else _Expiry(ttl_ms, self._times)
         map_key_type = map_key_type_of(described)
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
-        held = _HELD.get(described["kind"], _Held)(map_key_type)
+        held = held_entries(described["kind"], map_key_type)
         windows = any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
         for i, value, since, map_key in zip(at, values, accessed, map_keys, strict=True):
             operation, namespace = columns["operation"][i], columns["namespace"][i]
@@ -630,15 +541,6 @@ def _of_a_window_s_timer(state: str, operation: str, namespace: str | None, even
     if namespace is None or event_ms is None:
         return True
     return event_ms >= TimeWindows().from_text(namespace)[1] - 1
-
-
-def _whole(entries: dict[str, tuple[Any, Any]], key_type: TypeInformation | None) -> StateEntries | None:
-    """A map of texts to map key and value as it is shown: keys that are equal to Python, such as 1 and True, stay two."""
-    if not entries:
-        return None
-    codec = key_codec_for(key_type)
-    identities = codec.from_texts(pa.array(list(entries), pa.string()))
-    return StateEntries.made(codec, dict(zip(identities, entries.values(), strict=True)))
 
 
 def _milliseconds(times: pa.ChunkedArray) -> list[int | None]:
