@@ -67,9 +67,8 @@ def compiled(handle: _Handle) -> _Handle:
         handle: one of ``handles.py``, as it was made; it is not to be used any more.
     """
     write = _WRITERS.get(type(handle))
-    written = None if write is None else write(handle)
-    if written is not None:
-        general = type(handle)
+    if write is not None:
+        written, general = write(handle), type(handle)
         names = written.names
         exec(_code(general.__name__, written.source), names)  # of lines made here
         methods = {name: names[name] for name in _METHODS if name in names}
@@ -227,14 +226,13 @@ def _clear(log: MutationLog | None, names: _Names, operation: str | None = None)
     return _lines(0, ["def clear(self):"]) + _lines(1, clear)
 
 
-def _expiring_cell(cell: TtlCell) -> _Written | None:
+def _expiring_cell(cell: TtlCell) -> _Written:
     """In C alone, where the calls of the cell under it are: what it asks itself in Python is its class's to do."""
     inner = cell._inner
     beneath = [vars(type(inner)).get(name) for name in ("value", "update")]
-    if not isinstance(inner, CellHandle) or isinstance(inner, CopyingCell):
-        return None
-    if CALLS is None or any(call is None or isinstance(call, FunctionType) for call in beneath):
-        return None
+    in_c = CALLS is not None and not any(call is None or isinstance(call, FunctionType) for call in beneath)
+    if CALLS is None or not in_c or isinstance(inner, CopyingCell):
+        return _Written("", {}, {}, cell._admission)
     names = _cell_names(inner)
     if isinstance(inner, LoggingCell):
         _logged(inner._log, names, "value")
@@ -500,7 +498,7 @@ _SHOWN: dict[type, str] = {
     MapHandle: "MapState",
     TtlCell: "ValueState",
 }
-_WRITERS: dict[type, Callable[[Any], _Written | None]] = {
+_WRITERS: dict[type, Callable[[Any], _Written]] = {
     CellHandle: _cell,
     LoggingCell: _cell,
     CopyingCell: _copying_cell,

@@ -72,7 +72,7 @@ class Side:
 
     @property
     def in_c(self) -> bool:
-        return type(self.handle) is not TtlCell
+        return {"value", "update"} <= vars(type(self.handle)).keys()
 
     def do(self, name: str, *arguments: Any) -> Any:
         try:
@@ -234,7 +234,13 @@ def test_mutable_values_and_handles_that_are_looked_at_stay_in_python(calls: Mod
     plain = Side(None)
     assert type(plain.handle._inner).__mro__[1] is LoggingCell
     assert not plain.in_c
-    assert type(plain.handle) is TtlCell
+    assert isinstance(plain.handle, TtlCell)
+
+
+def test_a_handle_is_a_value_state_in_pythons_own_errors_whatever_it_is_made_of(calls: ModuleType) -> None:
+    for side in (Side(None), Side(calls), Side(calls, Types.ROW([Types.LONG()]))):
+        with pytest.raises(AttributeError, match="'ValueState' object has no attribute 'get'"):
+            side.handle.get()
 
 
 def test_calls_hold_nothing_for_good(calls: ModuleType) -> None:
