@@ -8,7 +8,9 @@ the connectors gives its own names so, too: a program loads those connectors tha
 from __future__ import annotations
 
 import enum
+import sys
 import typing
+from collections.abc import Sequence
 
 API = "changelog_engine.api"
 
@@ -143,10 +145,11 @@ _UNUSED = "is for values on their way to Java, and here they stay in Python"
 
 _NOT_HERE = {
     _JAVA: """
-        AssignerWithPeriodicWatermarksWrapper JavaObjectWrapper StreamTransformer SupportsPreprocessing
-        add_jars_to_context_class_loader convert_py4j_exception create_hadoop_configuration create_java_properties
-        from_j_duration from_j_flink_time get_field get_field_value get_gateway get_j_env_configuration invoke_method
-        is_instance_of is_local_deployment load_java_class to_j_duration to_j_flink_time to_jarray
+        AssignerWithPeriodicWatermarksWrapper JavaClass JavaObject JavaObjectWrapper Py4JJavaError StreamTransformer
+        SupportsPreprocessing add_jars_to_context_class_loader convert_py4j_exception create_hadoop_configuration
+        create_java_properties from_j_duration from_j_flink_time get_field get_field_value get_gateway
+        get_j_env_configuration get_java_class invoke_method is_instance_of is_local_deployment java_import
+        load_java_class to_j_duration to_j_flink_time to_jarray
     """,
     _INSIDE: """
         AsyncFunctionDescriptor FunctionWrapper InternalIterableAllWindowFunction InternalIterableProcessAllWindowFunction
@@ -171,6 +174,10 @@ _NOT_HERE = {
     "aligns Flink's subtasks, and here all of them read in the same epochs": "WatermarkTracker",
     "is what cache() would give: write the stream with a DeltaSink, and read it with a DeltaSource": "CachedDataStream",
 }
+_FEW_OF = {
+    "abc": ("ABC", "ABCMeta", "abstractmethod"),
+    "io": ("BytesIO",),
+}  # modules of Python's that are not asked for more
 _WHY = {name: why for why, names in _NOT_HERE.items() for name in names.split()}
 
 _TABLE = "is part of the Table API, which is not here: use DataStream's methods, or Spark SQL with env.from_spark()"
@@ -211,9 +218,12 @@ def why_no_module(module: str) -> str | None:
 
 
 def pythons(name: str) -> str | None:
-    """The module of Python's own that a name is of which PyFlink's modules imported for themselves, such as ``typing``."""
-    homes = (typing, enum)
-    return next((home.__name__ for home in homes if name in home.__all__), None)
+    """The import of what is Python's own, and PyFlink's modules imported for themselves, such as ``List`` of typing."""
+    homes: dict[str, Sequence[str]] = {"typing": typing.__all__, "enum": enum.__all__, **_FEW_OF}
+    home = next((home for home, names in homes.items() if name in names), None)
+    if home is not None:
+        return f"from {home} import {name}"
+    return f"import {name}" if name in sys.stdlib_module_names else None
 
 
 def _below_api(module: str) -> str:

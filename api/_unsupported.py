@@ -70,6 +70,9 @@ def where(module: ModuleType, name: str) -> str:
     """The end of a message about a public name that a module does not have: where it is, or the one most like it."""
     if name in homes():
         return f": from {homes()[name]} import {name}"
+    of_that_name = [each for each in sorted(PYFLINK_MODULES) if each.endswith(f".{name}")]
+    if of_that_name:
+        return f": from {of_that_name[0].rpartition('.')[0]} import {name}"
     return did_you_mean(name, public_names(module))
 
 
@@ -147,13 +150,15 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
         if f"{module}.{name}" in below:  # of a package that imports its modules at once they are attributes
             return importlib.import_module(f"{module}.{name}")
         why = why_not(name) or (why_no_module(module) if name in missing else None)
-        home = pythons(name)
-        if home is not None:
-            why = f"is Python's own: from {home} import {name}"
+        own = pythons(name)
+        if own is not None:
+            why = f"is Python's own: {own}"
         # Python turns an AttributeError under "from module import name" into an ImportError without our
         # message.
         is_import = _is_import_from(sys._getframe(1))
         if name not in missing and why is None:
+            if is_import and is_pyflinks(f"{pyflinks(module)}.{name}"):
+                raise no_module(f"{pyflinks(module)}.{name}")
             if is_import and not name.startswith("_"):
                 hint = where(sys.modules[module], name)
                 raise ImportError(f"cannot import name {name!r} from {pyflinks(module)!r}{hint}", name=module)

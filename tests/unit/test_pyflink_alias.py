@@ -111,6 +111,11 @@ def test_a_module_that_is_not_here_says_what_to_use(module: str, remedy: str) ->
         ),
         ("from pyflink.datastream.window import TumblingWindow", "did you mean 'TumblingEventTimeWindows'"),
         ("from pyflink.common.serialization import SimpleStringEncoder", "Encoder.simple_string_encoder()"),
+        ("from pyflink.datastream.formats.json import typeinfo", "from pyflink.common import typeinfo"),
+        ("from pyflink.common import utils", "pyflink.common.utils wraps Java's objects"),
+        ("from pyflink.datastream.functions import ABC", "is Python's own: from abc import ABC"),
+        ("from pyflink.datastream.window import math", "is Python's own: import math"),
+        ("from pyflink.datastream.functions import JavaObject", "there is none here"),
     ],
 )
 def test_a_name_that_a_module_has_not_says_where_it_is(statement: str, remedy: str) -> None:
