@@ -158,7 +158,8 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
         is_import = _is_import_from(sys._getframe(1))
         if name not in missing and why is None:
             if is_import and is_pyflinks(f"{pyflinks(module)}.{name}"):
-                raise no_module(f"{pyflinks(module)}.{name}")
+                refusal = no_module(f"{pyflinks(module)}.{name}")
+                raise refusal
             if is_import and not name.startswith("_"):
                 hint = where(sys.modules[module], name)
                 raise ImportError(f"cannot import name {name!r} from {pyflinks(module)!r}{hint}", name=module)
