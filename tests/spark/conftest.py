@@ -25,6 +25,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     local = tmp_path_factory.mktemp("spark-local")
+    python = os.environ["PYSPARK_PYTHON"]
+    os.environ["PYSPARK_PYTHON"] = str(_with_compiled_modules(python, local))  # the session's, and no other's
     session = (
         SparkSession.builder.master("local[2,4]")
         .appName("somebody's notebook")
@@ -36,8 +38,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         .config("spark.sql.warehouse.dir", str(local))
         .getOrCreate()
     )
+    os.environ["PYSPARK_PYTHON"] = python
     yield session
     session.stop()
+
+
+def _with_compiled_modules(python: str, folder: Path) -> Path:
+    """A Python that takes PySpark from where it is installed.
+
+    Spark puts zip files of it first on the path, of which no compiled modules are kept: every worker and everything else in
+    Python that Spark starts for a query would compile for half a second of CPU. The sessions of the documents' scripts do.
+    """
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH="${{PYTHONPATH##*-src.zip:}}" exec "{python}" "$@"\n')
+    program.chmod(0o755)
+    return program
 
 
 @pytest.fixture
