@@ -48,7 +48,7 @@ def make_request(
 
     Args:
         document: what is asked, as JSON.
-        driver: who runs the job, as far as that can be seen; one of which nothing is known is whoever looks first.
+        driver: who runs the job, as far as can be seen; if nothing is known of it, whichever driver looks first.
         timeout_s: how long the requester waits.
 
     Raises:

@@ -60,7 +60,7 @@ def finish_fork(base: Storage, folder: Storage, slug: str) -> None:
     """
     if base.local is not None:
         base.move(_name_of(folder), slug)
-    with contextlib.suppress(StorageError):  # on object stores it is no unfinished one by its commit
+    with contextlib.suppress(StorageError):  # a note that stays is harmless: the commit counts
         base.delete(_note_of(base, folder))
 
 
