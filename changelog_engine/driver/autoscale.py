@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,6 +25,7 @@ from typing import NamedTuple
 from changelog_engine.clock import MonotonicMs, monotonic_ms
 from changelog_engine.connectors.protocols import is_endless
 from changelog_engine.driver.figures import JobFigures, JobMonitor
+from changelog_engine.driver.interval_thread import IntervalThread
 from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
@@ -262,8 +262,9 @@ class Autoscaler:
         self._monitor = monitor
         self._slots = slots
         self._name = name
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="autoscale", daemon=True)
+        self._judge = Judge(bounds, monotonic_ms())
+        every_ms = min(max(bounds.calm_ms / _LOOKS, _SHORTEST_LOOK_MS), _LONGEST_LOOK_MS)
+        self._thread = IntervalThread("autoscale", every_ms / 1000, self._try_look)
 
     def start(self) -> None:
         """Begin."""
@@ -271,35 +272,30 @@ class Autoscaler:
 
     def stop(self) -> None:
         """End: the job has ended, so that a request under way has its answer."""
-        self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join(_PATIENCE_S)
+        self._thread.stop(_PATIENCE_S)
 
-    def _loop(self) -> None:
-        judge = Judge(self._bounds, monotonic_ms())
-        wait_ms = min(max(self._bounds.calm_ms / _LOOKS, _SHORTEST_LOOK_MS), _LONGEST_LOOK_MS)
-        while not self._stopping.wait(wait_ms / 1000):
-            try:
-                self._look(judge)
-            except Exception:  # of Spark's: the next look may fare better
-                log.warning("job %r: changelog.autoscale could not look", self._name, exc_info=True)
-                judge.rest(monotonic_ms())
+    def _try_look(self) -> None:
+        try:
+            self._look()
+        except Exception:  # of Spark's: the next look may fare better
+            log.warning("job %r: changelog.autoscale could not look", self._name, exc_info=True)
+            self._judge.rest(monotonic_ms())
 
-    def _look(self, judge: Judge) -> None:
+    def _look(self) -> None:
         plan = self._rescales.plan
         now = self._bounds.parallelism(plan)
         monitor, slots = self._monitor, self._slots()
         splits = min((monitor.splits.get(uid, 0) for uid in self._bounds.dealt), default=None)
-        wanted = judge.look(monotonic_ms(), monitor.latest, now, slots, splits)
-        if wanted is None or self._stopping.is_set():
+        wanted = self._judge.look(monotonic_ms(), monitor.latest, now, slots, splits)
+        if wanted is None or self._thread.stopping:
             return
         log.info("job %r: changelog.autoscale %d -> %d: %s", self._name, now, wanted.parallelism, wanted.why)
         try:
             self._rescales.take(wanted.parallelism, wanted.why, plan)
         except ChangelogEngineError as refused:
-            if not self._stopping.is_set():
+            if not self._thread.stopping:
                 log.warning("job %r: changelog.autoscale: %s", self._name, refused)
-        judge.rest(monotonic_ms())
+        self._judge.rest(monotonic_ms())
 
 
 def _behind(figures: JobFigures) -> int | None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 from typing import Any
 
+from changelog_engine.driver.interval_thread import IntervalThread
 from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.rescaling import Parallelism
@@ -40,8 +40,8 @@ class RequestInbox:
         self._rescales = rescales
         self._taken: set[str] = set()
         self._warned = False
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="requests", daemon=True)
+        every_s = _LOOK_FAR_S if folder.storage.local is None else _LOOK_S
+        self._thread = IntervalThread("requests", every_s, self._look)
 
     def start(self) -> None:
         """Begin; what was asked of earlier drivers, and their answers, are removed."""
@@ -51,16 +51,8 @@ class RequestInbox:
 
     def stop(self) -> None:
         """End: the job has ended, so that each request that was taken has its answer."""
-        self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join(_PATIENCE_S)
-            if not self._thread.is_alive():
-                self._look()  # what came last is answered too: the job has ended
-
-    def _loop(self) -> None:
-        wait_s = _LOOK_FAR_S if self._folder.storage.local is None else _LOOK_S
-        while not self._stopping.wait(wait_s):
-            self._look()
+        if self._thread.stop(_PATIENCE_S):
+            self._look()  # what came last is answered too: the job has ended
 
     def _look(self) -> None:
         try:

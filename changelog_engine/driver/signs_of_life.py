@@ -8,8 +8,8 @@ Invariants:
 from __future__ import annotations
 
 import logging
-import threading
 
+from changelog_engine.driver.interval_thread import IntervalThread
 from changelog_engine.errors import StorageError
 from changelog_engine.ledger.ownership import SIGN_EVERY_S, DriverLock
 
@@ -27,9 +27,8 @@ class SignsOfLife:
 
     def __init__(self, lock: DriverLock, every_s: float = SIGN_EVERY_S) -> None:
         self._lock = lock
-        self._every_s = every_s
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._loop, name="signs of life", daemon=True)
+        self._warned = False
+        self._thread = IntervalThread("signs of life", every_s, self._sign)
 
     def start(self) -> None:
         """Begin."""
@@ -37,16 +36,12 @@ class SignsOfLife:
 
     def stop(self) -> None:
         """End; the last sign stays until the lock is given back."""
-        self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join(_PATIENCE_S)
+        self._thread.stop(_PATIENCE_S)
 
-    def _loop(self) -> None:
-        warned = False
-        while not self._stopping.wait(self._every_s):
-            try:
-                self._lock.sign()
-            except StorageError as failure:
-                if not warned:
-                    warned = True
-                    log.warning("others cannot see that this driver runs: %s", failure)
+    def _sign(self) -> None:
+        try:
+            self._lock.sign()
+        except StorageError as failure:
+            if not self._warned:
+                self._warned = True
+                log.warning("others cannot see that this driver runs: %s", failure)
