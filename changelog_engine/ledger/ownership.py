@@ -169,7 +169,7 @@ class Driver(NamedTuple):
         return DriverIdentity(self.host, self.pid, self.since)
 
     def silent_s(self, clock: Callable[[], float] = wall_s) -> float | None:
-        """For how long it gave no sign of life; None while that is no cause for doubt."""
+        """Seconds since its last sign of life; None where there is none, or it is recent."""
         if self.signed_ms is None:
             return None
         silent_s = clock() - self.signed_ms / 1000

@@ -88,7 +88,7 @@ class Lock:
         """
         if self._descriptor is not None:
             try:
-                # In this order: whoever reads meanwhile finds one note or the other, where they are equally long.
+                # In this order: where both notes are equally long, a reader meanwhile finds one or the other.
                 os.pwrite(self._descriptor, note, 0)
                 os.ftruncate(self._descriptor, len(note))
             except OSError as error:

@@ -84,7 +84,7 @@ class TypeInformation(JavaMembers, ABC):
         exact: the Python class whose instances need no look inside before they become state (the codec still
             checks the range of LONG, in bulk), or None.
         sure: the Python class whose instances are always valid, or None.
-        of_admitted: of instances of the exact class, whoever makes them has looked at all that is in them.
+        of_admitted: what is in instances of the exact class was checked before they were made.
         immutable: every valid value is deeply immutable.
         copied_whole: a copy shares nothing with the value that can be changed.
         firm: it takes nothing that can be changed, to convert it neither.
