@@ -6,8 +6,10 @@ small_epochs, epoch_cost, restore, first_record, rescale, recover, recover_rocks
 pyflink_restore, memory, latency, pyflink_latency, barrier, rocksdb, rocksdb_large, loop_rocksdb_large,
 pyflink_rocksdb, and the jobs of workloads.py and payments.py: by their names on Spark, with ``loop_`` before them as plain
 loops, with ``pyflink_`` in PyFlink, and with ``cpu_`` in one process, where the CPU time of the subtasks counts. Sizes: see
-sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_WORK`` names another work folder than ``.bench``. The exit status is
-1 when a measurement failed; a missed target is for people to judge.
+sizes.py, ``BENCH_SCALE=0.1`` for a quick look. ``BENCH_ROUNDS=5`` runs all of them five times in turns, one round after the
+other: each figure is taken of every round by itself, and the table has their medians and what they spread over.
+``BENCH_WORK`` names another work folder than ``.bench``. The exit status is 1 when a measurement failed; a missed target is
+for people to judge.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from page import PageBench
 from payments import PaymentsBench
 from peers import Peers
 from recovering import RecoveryBench
-from report import evaluate, print_table
+from report import Results, evaluate, print_table
 from rocksdb_bench import RocksDBBench
 from sizes import sizes_from_environment
 from workloads import WORKLOADS
@@ -123,6 +125,10 @@ def main() -> int:
         parts[f"cpu_{name}"] = functools.partial(engine.workload_cpu, name)
         parts[f"pyflink_{name}"] = functools.partial(peers.pyflink_workload, name)
     wanted = sys.argv[1:] or list(parts)
+    count = int(os.environ.get("BENCH_ROUNDS", "1"))
+    if count < 1:
+        print(f"BENCH_ROUNDS is {count}; give 1 or more", file=sys.stderr)
+        return 2
     unknown = sorted(set(wanted) - set(parts))
     if unknown:
         print(f"unknown part {', '.join(unknown)}; there are {', '.join(parts)}", file=sys.stderr)
@@ -136,31 +142,36 @@ def main() -> int:
             f"[red]Not in C: {name}[/], for {why}. Build it: python -m pip install --no-deps -e .",
             highlight=False,
         )
-    results: dict[str, dict[str, Any]] = {}
+    rounds: list[Results] = []
     failures: dict[str, str] = {}
-    for name in wanted:
-        started = time.monotonic()
-        with console.status(f"{name} ..."):
-            try:
-                result = parts[name]()
-            except Exception as error:  # one measurement that fails must not lose the others
-                failures[name] = f"{type(error).__name__}: {error}"
-                result = None
-        outcome = "failed" if name in failures else "not at hand" if result is None else "done"
-        console.print(f"{name}: {outcome} after {time.monotonic() - started:.0f} s", highlight=False)
-        if result is not None:
-            results[name] = result
-    lines = evaluate(results)
-    document = {
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
-        "not_in_c": without_c,
-        "sizes": asdict(sizes),
-        "results": results,
-        "figures": lines,
-        "failures": failures,
-    }
-    (work / "results.json").write_text(json.dumps(document, indent=2))
+    for turn in range(1, count + 1):
+        results: Results = {}
+        rounds.append(results)
+        for name in wanted:
+            of_round = name if count == 1 else f"{name}, round {turn} of {count}"
+            started = time.monotonic()
+            with console.status(f"{of_round} ..."):
+                try:
+                    result = parts[name]()
+                except Exception as error:  # one measurement that fails must not lose the others
+                    failures[of_round] = f"{type(error).__name__}: {error}"
+                    result = None
+            outcome = "failed" if of_round in failures else "not at hand" if result is None else "done"
+            console.print(f"{of_round}: {outcome} after {time.monotonic() - started:.0f} s", highlight=False)
+            if result is not None:
+                results[name] = result
+        # After each round: who stops the rest has the rounds that ended.
+        lines = evaluate(rounds)
+        document = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "machine": {"cores": os.cpu_count(), "system": platform.platform(), "load": os.getloadavg()},
+            "not_in_c": without_c,
+            "sizes": asdict(sizes),
+            "rounds": rounds,
+            "figures": lines,
+            "failures": failures,
+        }
+        (work / "results.json").write_text(json.dumps(document, indent=2))
     print_table(lines, console)
     for name, message in failures.items():
         console.print(f"[red]{name} failed[/]: {message}", highlight=False)

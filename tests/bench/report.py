@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -521,38 +522,59 @@ GOALS = (
 )
 
 
-def evaluate(results: Results) -> list[dict[str, Any]]:
-    """Every goal whose measurements are there: what, value, unit, target and whether it is met."""
+def evaluate(rounds: Sequence[Results]) -> list[dict[str, Any]]:
+    """Every goal whose measurements are there: the median of the rounds, what they spread over, the target and whether it is met.
+
+    A ratio is one of figures of the same round, so that what the machine did meanwhile touches both.
+    """
     lines = []
     for goal in GOALS:
-        try:
-            value = goal.figure(results)
-        except (KeyError, ZeroDivisionError):
+        values = [value for results in rounds if (value := _figure(goal, results)) is not None]
+        if not values:
             continue
+        median = statistics.median(values)
         sign = ">=" if goal.at_least else "<="
         lines.append(
             {
                 "what": goal.what,
-                "value": value,
+                "value": median,
+                "least": min(values),
+                "most": max(values),
+                "rounds": len(values),
                 "unit": goal.unit,
                 "target": None if goal.limit is None else f"{sign} {_number(goal.limit)}",
-                "met": goal.met(value),
+                "met": goal.met(median),
             }
         )
     return lines
 
 
+def _figure(goal: Goal, results: Results) -> float | None:
+    """A goal's figure of one round; None without the measurements it needs."""
+    try:
+        return goal.figure(results)
+    except (KeyError, ZeroDivisionError):
+        return None
+
+
 def print_table(lines: list[dict[str, Any]], console: Console) -> None:
     """The one table."""
-    table = Table(title="changelog-engine against its peers, one machine, one run")
+    rounds = max((line["rounds"] for line in lines), default=1)
+    of_rounds = "one run" if rounds == 1 else f"medians of {rounds} rounds"
+    table = Table(title=f"changelog-engine against its peers, one machine, {of_rounds}")
     table.add_column("figure")
     table.add_column("measured", justify="right")
+    if rounds > 1:
+        table.add_column("least to most", justify="right")
     table.add_column("unit")
     table.add_column("target", justify="right")
     table.add_column("")
     for line in lines:
         verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[line["met"]]
-        table.add_row(line["what"], _number(line["value"]), line["unit"], line["target"] or "", verdict)
+        spread = [f"{_number(line['least'])} to {_number(line['most'])}"] if rounds > 1 else []
+        table.add_row(
+            line["what"], _number(line["value"]), *spread, line["unit"], line["target"] or "", verdict
+        )
     console.print(table)
 
 
