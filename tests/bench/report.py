@@ -523,7 +523,7 @@ GOALS = (
 
 
 def evaluate(rounds: Sequence[Results]) -> list[dict[str, Any]]:
-    """Every goal whose measurements are there: the median of the rounds, what they spread over, the target and whether it is met.
+    """Every goal whose measurements are there: median and spread of the rounds, the target and whether it is met.
 
     A ratio is one of figures of the same round, so that what the machine did meanwhile touches both.
     """
