@@ -18,7 +18,7 @@ from changelog_engine.errors import RestoreError, StorageError
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.ownership import DriverLock, begin_attempt
+from changelog_engine.ledger.ownership import DriverLock, begin_attempt, check_fence
 from changelog_engine.ledger.protection import protected_snapshots
 from changelog_engine.ledger.restore_plan import complete_snapshots, plan_restore
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint
@@ -205,6 +205,7 @@ class JobJournal:
         """Remove the job's folder with all its checkpoints: DELETE_ON_CANCELLATION.
 
         Raises:
+            FencedError: another driver took the job over, so that they are no longer this one's; nothing was deleted.
             StorageError: the store does not answer; nothing was deleted.
         """
         if not self._upkeep.close():  # it would write into what was deleted
@@ -212,6 +213,9 @@ class JobJournal:
                 f"the checkpoints in {self.folder.storage.root} were to be deleted, as asked for cancelled jobs, and the "
                 "store does not answer: nothing was deleted. Delete the folder when it does"
             )
+        seen = self._delta.version
+        self._delta.refresh()
+        check_fence(self._delta, seen, "", "the deletion of its checkpoints")
         log.info("deleting the checkpoints of %s, as asked for cancelled jobs", self.folder.storage.root)
         self.folder.storage.delete_tree()
 

@@ -42,10 +42,16 @@ from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.savepoints.folder import free_place
-from changelog_engine.savepoints.unfinished_forks import begin_fork, finish_fork, give_up_fork, make_room
+from changelog_engine.savepoints.unfinished_forks import (
+    begin_fork,
+    finish_fork,
+    give_up_fork,
+    leave_fork,
+    make_room,
+)
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_actions import AddFile
-from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.protocol import Storage
 
 
@@ -117,6 +123,9 @@ def fork_job(
         with protecting(parent, checkpoint.id, point.snapshot, "fork"):
             made = _Forking(parent, checkpoint, target).run(clock, amend)
         finish_fork(base, target.storage, slug)
+    except CommitConflictError:  # a job has begun there: what is there is its own
+        leave_fork(base, target.storage)
+        raise
     except BaseException:
         give_up_fork(base, target.storage)
         raise

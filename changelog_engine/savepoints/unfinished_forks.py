@@ -3,7 +3,9 @@
 On a local disk a fork is made in a hidden folder beside its place, on object stores at its place. A note names the process:
 beside the hidden folder, or in the folder at its place. It comes before the folder, and goes when the fork is there.
 
-Invariant: nothing is removed that may still be finished, nor anything that has a commit of a job's.
+Invariants:
+    * Nothing is removed that may still be finished, nor anything that has a commit of a job's.
+    * On object stores, of any number of processes one has the place: the one whose note got there, when nothing else was.
 """
 
 from __future__ import annotations
@@ -43,13 +45,30 @@ def begin_fork(base: Storage, slug: str, clock: Callable[[], float]) -> Storage:
     """The folder in which a fork is made.
 
     Raises:
-        StorageError: it can't be written.
+        StorageError: somebody else was faster there, or it can't be written.
     """
-    folder = base.child(f"{_HIDDEN}{uuid.uuid4().hex}" if base.local is not None else slug)
-    base.write_durable(_note_of(base, folder), json.dumps(process_note(clock)).encode())
+    own = uuid.uuid4().hex
+    folder = base.child(f"{_HIDDEN}{own}" if base.local is not None else slug)
+    place, note = _note_of(base, folder), json.dumps({**process_note(clock), "id": own}).encode()
     if base.local is not None:
+        base.write_durable(place, note)
         folder.make_dirs()
+        return folder
+    if not base.put_if_absent(place, note):
+        raise _taken(folder)
+    if any(
+        entry.name != UNFINISHED_FORK for entry in folder.list()
+    ):  # it was found free, and is not any more
+        leave_fork(base, folder)
+        raise _taken(folder)
     return folder
+
+
+def _taken(folder: Storage) -> StorageError:
+    return StorageError(
+        f"{folder.root} is there already: another process made it just now. Name a new folder for the fork",
+        folder.root,
+    )
 
 
 def finish_fork(base: Storage, folder: Storage, slug: str) -> None:
@@ -60,7 +79,12 @@ def finish_fork(base: Storage, folder: Storage, slug: str) -> None:
     """
     if base.local is not None:
         base.move(_name_of(folder), slug)
-    with contextlib.suppress(StorageError):  # a note that stays is harmless: the commit counts
+    leave_fork(base, folder)
+
+
+def leave_fork(base: Storage, folder: Storage) -> None:
+    """Say that nothing more is made there. A note that stays is harmless where there is a commit, which counts."""
+    with contextlib.suppress(StorageError):
         base.delete(_note_of(base, folder))
 
 

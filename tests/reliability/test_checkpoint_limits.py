@@ -24,7 +24,7 @@ from changelog_engine.changelog import part_writer
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.driver import control
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.errors import EpochFailedError, JobExecutionError
+from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
@@ -282,6 +282,20 @@ def test_case_13_a_new_driver_keeps_those_of_the_earlier_one(tmp_path: Path) -> 
     assert sorted(complete_snapshots(find_job_folder(str(tmp_path), "job"))) == [
         *range(newest - 3, newest + 1)
     ]
+
+
+def test_case_13_a_driver_that_was_replaced_deletes_nothing(tmp_path: Path) -> None:
+    """On object stores nothing keeps a second driver out: whoever is cancelled may not own the job any more."""
+    for begun in (True, False):
+        first = JobJournal.open(str(tmp_path), "job")
+        start = first.start_point("latest")
+        if begun:
+            first.begin_attempt(start)
+        first.close()  # the lock of a local disk; see above
+        TestJob(tmp_path, Script(sizes=(20,))).run(graph())
+        with pytest.raises(FencedError, match=r"another driver .* took the job in .* over"):
+            first.discard()
+        assert find_job_folder(str(tmp_path), "job").open_changelog().files().num_rows
 
 
 def test_case_13_deletion_on_cancellation_leaves_other_jobs_alone(tmp_path: Path) -> None:

@@ -22,13 +22,22 @@ from support.live import logged_state
 from support.script import DriverKilled, Fault, Script
 
 from api.common.typeinfo import Types
+from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.cli import main
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import StorageError
 from changelog_engine.ledger import process_notes
-from changelog_engine.ledger.job_folder import UNFINISHED_FORK, open_job_folder
+from changelog_engine.ledger.job_folder import (
+    CHANGELOG,
+    UNFINISHED_FORK,
+    is_unfinished_fork,
+    open_job_folder,
+    table_properties,
+)
 from changelog_engine.ledger.process_notes import LONGEST_HOURS
+from changelog_engine.savepoints import forks
 from changelog_engine.savepoints.unfinished_forks import begin_fork, make_room, unfinished_forks
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.object_store import ObjectStore
@@ -141,3 +150,49 @@ def test_case_57_of_two_forks_to_one_place_on_an_object_store_one_is_made(far_ba
     assert status == 1
     assert "is there already: process 1 on elsewhere, since " in said
     assert "is making a fork there. If that one was killed, delete the folder" in said
+
+
+def test_case_57_two_forks_that_find_one_place_free_at_once(
+    far_base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that comes second must not take away, by giving up, what the first has made."""
+    planned, others = forks.plan_restore, ["complete", "begun"]
+
+    def overtaken(*arguments: Any) -> Any:
+        """Meanwhile another process makes the same fork."""
+        other = others.pop() if others else ""
+        if other == "begun":
+            begin_fork(open_storage(far_base), "other", wall_s)
+        elif other == "complete":
+            assert fork(far_base)[0] == 0
+        return planned(*arguments)
+
+    monkeypatch.setattr(forks, "plan_restore", overtaken)
+    base = open_storage(far_base)
+    status, said = fork(far_base)
+    assert status == 1
+    assert "is there already: another process made it just now" in said
+    assert is_unfinished_fork(base.child("other")), "the other one goes on"
+    base.delete_tree("other")
+    status, said = fork(far_base)
+    assert status == 1
+    assert "is there already: another process made it just now" in said
+    assert logged_state(far_base, "other") == logged_state(far_base, "job")
+    assert not base.exists(f"other/{UNFINISHED_FORK}")
+    open_job_folder(far_base, "other")
+
+
+def test_case_57_a_job_that_began_where_a_fork_is_made_keeps_its_folder(
+    far_base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(base: Any, slug: str, clock: Any) -> Any:
+        folder = begin_fork(base, slug, clock)
+        DeltaLog.create(folder.child(CHANGELOG), SCHEMA, table_properties("other"))
+        return folder
+
+    monkeypatch.setattr(forks, "begin_fork", overtaken)
+    status, said = fork(far_base)
+    assert status == 1
+    assert "is a Delta table already" in said
+    assert DeltaLog.exists(open_storage(f"{far_base}/other/{CHANGELOG}"))
+    open_job_folder(far_base, "other")

@@ -35,6 +35,8 @@ from api.datastream.state import (
 from changelog_engine.changelog import part_writer, spilled_rows
 from changelog_engine.changelog import snapshot as snapshot_module
 from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.codec import columns as columns_module
+from changelog_engine.codec import values as values_module
 from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
@@ -46,9 +48,9 @@ from changelog_engine.inspection.states import entries_at
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.operators import blocks, exchange, windows_merging, windows_sessions
 from changelog_engine.operators import source as source_module
 from changelog_engine.operators import store as store_module
-from changelog_engine.operators import windows_merging, windows_sessions
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.provenance.explain import Replays
@@ -60,6 +62,7 @@ from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.types import type_from_spec
 from changelog_engine.verification.verify import verify
+from changelog_engine.windowing import namespaces
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -379,6 +382,21 @@ class _Job(RescaledJob):
         super()._observe(stats)
 
 
+# What decides by numbers that a program of a few elements never reaches how columns travel and are written.
+_SMALL = [
+    (blocks, "_FEW", 1),
+    (blocks, "_SAMPLE", 2),
+    (exchange, "_FEW", 1),
+    (columns_module, "_SAMPLE", 2),
+    (columns_module, "SAMPLED", 2),
+    (namespaces, "SAMPLED", 2),
+    (columns_module, "CHUNK_ROWS", 2),
+    (values_module, "_WORTH_A_LOOK", 1),
+    (values_module, "_OBJECTS", 2),
+    (part_writer, "_LEAST_ROWS", 1),
+]
+
+
 @contextlib.contextmanager
 def _budgets(way: Way) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
@@ -402,6 +420,8 @@ def _budgets(way: Way) -> Iterator[None]:
             put(windows_sessions, "_MOST_KEYS", 1)
             put(windows_sessions, "_MOST_CHANGED", 1)
             put(windows_merging, "_MAX_READ", 1)
+            for module, name, value in _SMALL:
+                put(module, name, value)
         yield
 
 
