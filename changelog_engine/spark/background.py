@@ -1,9 +1,6 @@
 """Tasks beside the epochs: each is a Spark job of one partition, run by a Python worker of low priority.
 
-A session that a job with a schedule of materializations starts with a local master has one slot more than was asked for
-(``spark_context``), and one background task at a time runs in it. In a session of the user's there is room where slots are
-left that no epoch takes (``room_beside``), on other masters in executors of their own (``own_executors``), or in one that
-has more slots than subtasks (``spare_location``).
+Where there is room for them ``spare_room`` says.
 
 Invariants:
     * No more tasks run at once than there are slots that epochs do not need, over all jobs of an application.
@@ -21,8 +18,7 @@ import pickle
 import signal
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -33,19 +29,12 @@ from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
 from changelog_engine.errors import EpochFailedError, StorageError
-from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.spark.daemon import BACKGROUND, PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
+from changelog_engine.spark.job_group import name_stages
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.own_executors import OwnExecutors
-from changelog_engine.spark.placement import Placement
-from changelog_engine.spark.session import (
-    BACKGROUND_SLOTS,
-    engine_path,
-    local_cores,
-    local_slots,
-    spark_context,
-)
+from changelog_engine.spark.session import engine_path, local_cores, spark_context
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
@@ -262,8 +251,7 @@ class BackgroundTasks:
         context = self._context
         jvm: Any = context._jvm
         context.setJobGroup(self._group, self._name, interruptOnCancel=True)
-        for name in ("callSite.short", "callSite.long"):
-            context.setLocalProperty(name, self._name)
+        name_stages(context, self._name)
         element = jvm.scala.Tuple2(bytearray(data), jvm.PythonUtils.toSeq(self.locations))
         source = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([element]), byte_array_tag(context))
         environment = jvm.java.util.HashMap()
@@ -373,63 +361,6 @@ def _pickled(error: Exception) -> bytes:
         pickle.loads(data)
         return data
     return pickle.dumps(_Failed(StorageError(f"{type(error).__name__}: {error}")))
-
-
-def room_beside(context: SparkContext, plan: JobPlan, ahead: Collection[int] = ()) -> bool:
-    """Whether a local master has a slot that no epoch of a job takes.
-
-    The session was started with one more, or has more than any stages that run at the same time have subtasks.
-
-    Args:
-        ahead: see ``side_by_side``.
-    """
-    slots = local_slots(context)
-    if slots is None:
-        return False
-    if context.getConf().contains(BACKGROUND_SLOTS):
-        return True
-    return slots > max(sum(stage.parallelism for stage in stages) for stages in side_by_side(plan, ahead))
-
-
-def spare_location(placement: Placement, plan: JobPlan) -> str | None:
-    """The location of the executor with the most slots that no subtask of a job takes; None where there is none.
-
-    Args:
-        placement: of the job's subtasks.
-    """
-    there = placement.there() if placement.executors else []
-    if not there:
-        return None
-    taken = dict.fromkeys((executor.location for executor in there), 0)
-    for stages in side_by_side(plan):
-        subtasks = Counter(
-            placement.location(subtask, stage.parallelism)
-            for stage in stages
-            for subtask in range(stage.parallelism)
-        )
-        taken = {location: max(count, subtasks[location]) for location, count in taken.items()}
-    spare = {executor.location: executor.slots - taken[executor.location] for executor in there}
-    best = max(spare, key=spare.__getitem__)
-    return best if spare[best] > 0 else None
-
-
-def side_by_side(plan: JobPlan, ahead: Collection[int] = ()) -> Iterator[list[Stage]]:
-    """For each stage, itself and all that may run at the same time: those that neither need its output nor give it any.
-
-    Args:
-        ahead: stages that run an epoch while those that need their output run the one before.
-    """
-    before: dict[int, set[int]] = {}
-    for stage in plan.stages:
-        inputs = {edge.from_stage for edge in stage.inputs}
-        before[stage.id] = inputs.union(*(before[upstream] for upstream in inputs))
-    for stage in plan.stages:
-        yield [
-            other
-            for other in plan.stages
-            if (other.id not in before[stage.id] or other.id in ahead)
-            and (stage.id not in before[other.id] or stage.id in ahead)
-        ]
 
 
 def tasks_on(master: str, name: str) -> BackgroundTasks:

@@ -33,6 +33,7 @@ from changelog_engine.config import local_path
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
 from changelog_engine.graph.files import JobFiles, Requirements
 from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.spark.masters import is_local
 from changelog_engine.spark.session import active_context
 
 log = logging.getLogger("changelog_engine")
@@ -165,9 +166,7 @@ def _on_workers(context: SparkContext, staged: StagedFiles) -> str | None:
     python = staged.python
     if python is None or os.path.isabs(python) or os.sep not in python:
         return python
-    master = context.master
-    local = master.startswith("local") and not master.startswith("local-cluster")
-    root = SparkFiles.getRootDirectory() if local else "."
+    root = SparkFiles.getRootDirectory() if is_local(context.master) else "."
     return os.path.join(root, staged.name, "work", python)
 
 

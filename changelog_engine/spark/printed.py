@@ -29,6 +29,8 @@ from collections.abc import Callable
 
 from pyspark import SparkContext
 
+from changelog_engine.spark.masters import is_local
+
 log = logging.getLogger("changelog_engine")
 
 _PIPE = "printed"
@@ -114,8 +116,8 @@ _outputs_lock = threading.Lock()
 
 def printed_output(context: SparkContext) -> PrintedOutput | None:
     """Where the workers of a SparkContext print; None where their output stays with them."""
-    master, folder = context.master, context._temp_dir
-    if not master.startswith("local") or master.startswith("local-cluster") or not folder:
+    folder = context._temp_dir
+    if not is_local(context.master) or not folder:
         return None
     with _outputs_lock:
         known = _outputs.get(folder)

@@ -23,20 +23,9 @@ from pyspark import SparkContext
 
 from changelog_engine.driver.protocols import Orders
 from changelog_engine.spark.jvm import LOST
+from changelog_engine.spark.stage_rdds import Shuffled
 
 _PATIENCE_S = 30  # until Spark has cancelled a job
-
-
-class Shuffled(NamedTuple):
-    """What the subtasks of a stage send, in one partition space.
-
-    Args:
-        blocks: Scala's RDD of it.
-        dependency: Scala's shuffle dependency; submitted by itself, it runs the stage.
-    """
-
-    blocks: Any
-    dependency: Any
 
 
 class Begun(NamedTuple):

@@ -22,6 +22,7 @@ from changelog_engine.api.datastream.connectors.number_seq import NumberSequence
 from changelog_engine.driver.checkpointer import Checkpointer
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.spark.epoch_job import SparkEpochRunner
+from changelog_engine.spark.stage_rdds import StageRdds
 from keyed_count import leave_own_folder, report
 from processes import cpu_s_of, session_members
 
@@ -127,7 +128,7 @@ def run(stages: int, subtasks: int, epochs: int, settings: dict[str, str]) -> di
     watch.count(GatewayClient, "send_command", "calls_to_the_jvm")
     watch.wrap(SparkEpochRunner, "run", "spark")
     watch.wrap(SparkEpochRunner, "_build", "build")
-    watch.wrap(SparkEpochRunner, "_forget", "forget")
+    watch.wrap(StageRdds, "forget", "forget")
     watch.wrap(Checkpointer, "checkpoint", "commit")
     end_epoch = JobMonitor.end_epoch
 

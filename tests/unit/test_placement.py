@@ -20,8 +20,9 @@ from support.graphs import keyed_job
 from api.common import Types
 from changelog_engine.errors import ConfigurationError, EpochFailedError, StorageError
 from changelog_engine.graph.plan import plan_job
-from changelog_engine.spark import epoch_job, own_executors
-from changelog_engine.spark.background import BackgroundTasks, _locked, side_by_side, spare_location
+from changelog_engine.spark import early_workers, epoch_job, epoch_watch, own_executors
+from changelog_engine.spark.background import BackgroundTasks, _locked
+from changelog_engine.spark.epoch_watch import EpochWatch
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
 from changelog_engine.spark.session import (
     BACKGROUND_SLOTS,
@@ -30,6 +31,8 @@ from changelog_engine.spark.session import (
     local_cores,
     spark_context,
 )
+from changelog_engine.spark.spare_room import side_by_side, spare_location
+from changelog_engine.spark.stage_rdds import streams_are_plain
 
 EXECUTORS = "spark.executor.instances"
 LEAST = "spark.dynamicAllocation.minExecutors"
@@ -270,32 +273,41 @@ def test_no_executor_at_all_is_an_error_and_waiting_can_be_cancelled() -> None:
 
 
 def test_an_epoch_whose_executor_is_lost_is_cancelled_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epoch_job, "_LOOK_S", 0.001)
+    monkeypatch.setattr(epoch_watch, "_LOOK_S", 0.001)
     gone = ["executor_10.0.0.1_1"]
-    lost = [[], [], gone, gone]
-    runner = epoch_job.SparkEpochRunner.__new__(epoch_job.SparkEpochRunner)
-    runner._cancel_lock, runner._cancelled = threading.Lock(), None
-    runner.context, runner.run_id = mock.Mock(), "run"
-    runner._placement = mock.Mock(lost=lambda: lost.pop(0))
-    ended, cancelled = threading.Event(), []
+    looks = iter([[], [], gone, gone])
+    twice, cancelled = threading.Event(), []
 
-    def cancel(group: str) -> None:
-        cancelled.append(group)
+    def cancel() -> None:
+        cancelled.append(1)
         if len(cancelled) == 2:  # Spark had not heard of the epoch's job before
-            ended.set()
+            twice.set()
 
-    runner.context.cancelJobGroup = cancel
-    runner._watch(ended, 1000)
-    assert runner._cancelled == "executors were lost: executor_10.0.0.1_1"
-    assert cancelled == ["run", "run"]
-    ended, runner._cancelled, runner._placement = threading.Event(), None, None
+    watch = EpochWatch(cancel, lambda: next(looks, gone))
+    with watch.over(1000):
+        assert twice.wait(60)
+    assert watch.reason == "executors were lost: executor_10.0.0.1_1"
+    twice.clear()
     cancelled.clear()
-    runner._watch(ended, 0.001)
-    assert runner._cancelled == "the epoch took longer than 0 s"
-    runner._cancelled, ended = None, threading.Event()
-    runner._placement = mock.Mock(lost=lambda: ended.set() or ["executor_10.0.0.1_1"])
-    runner._watch(ended, 1000)
-    assert runner._cancelled is None, "the epoch had ended: the next one is not cancelled for it"
+    watch = EpochWatch(cancel, None)
+    with watch.over(0.001):
+        assert twice.wait(60)
+    assert watch.reason == "the epoch took longer than 0 s"
+    looked, ended = threading.Event(), threading.Event()
+
+    def lost() -> list[str]:
+        looked.set()
+        assert ended.wait(60)
+        return gone
+
+    watch = EpochWatch(mock.Mock(), lost)
+    before = set(threading.enumerate())
+    with watch.over(1000):
+        (watcher,) = set(threading.enumerate()) - before
+        assert looked.wait(60)
+    ended.set()
+    watcher.join(60)
+    assert watch.reason is None, "the epoch had ended: the next one is not cancelled for it"
 
 
 @pytest.mark.parametrize("cause", ["an executor is lost", "the job ended"])
@@ -303,15 +315,15 @@ def test_processes_for_a_rescale_are_not_waited_for_in_vain(
     cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their tasks would wait half a minute for the executor that is gone, and the rescale with them."""
-    monkeypatch.setattr(epoch_job, "_LOOK_S", 0.001)
-    runner = epoch_job.SparkEpochRunner.__new__(epoch_job.SparkEpochRunner)
-    runner.context, runner.run_id = mock.Mock(), "run"
+    monkeypatch.setattr(early_workers, "_LOOK_S", 0.001)
+    context = mock.Mock()
     looks, ended = iter([{"1", "2"}] * 3 + [{"2"}] * 9), threading.Event()
-    runner._placement = mock.Mock(alive=lambda: {"1", "2", "3"} if cause == "the job ended" else next(looks))
+    placement = mock.Mock(alive=lambda: {"1", "2", "3"} if cause == "the job ended" else next(looks))
     over = iter([False, False, cause == "the job ended"] + [False] * 9)
-    runner.context.cancelJobGroup.side_effect = lambda group: ended.set()
-    runner._watch_preparation(ended, lambda: next(over), {"1", "2"})
-    runner.context.cancelJobGroup.assert_called_once_with("run rescale")
+    context.cancelJobGroup.side_effect = lambda group: ended.set()
+    workers = early_workers.EarlyWorkers(context, "run", mock.Mock(), placement, mock.Mock())
+    workers._watch(ended, lambda: next(over), {"1", "2"})
+    context.cancelJobGroup.assert_called_once_with("run rescale")
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://host:7077"])
@@ -371,7 +383,7 @@ def test_a_snapshot_whose_executor_goes_for_good_is_given_up(monkeypatch: pytest
 )
 def test_blocks_go_without_kryo_where_streams_are_left_as_they_are(conf: dict[str, str], plain: bool) -> None:
     """Java's serializer cannot read two streams that somebody made one of."""
-    assert epoch_job.streams_are_plain(conf.get) is plain
+    assert streams_are_plain(conf.get) is plain
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ from changelog_engine.ledger.requests import (
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.inputs import Inputs, merged_inputs
 from changelog_engine.operators.stateless import merged_times
-from changelog_engine.spark.epoch_job import SparkEpochRunner
+from changelog_engine.spark.early_workers import EarlyWorkers
 from changelog_engine.spark.placement import Placement
 from changelog_engine.storage.local_disk import LocalDisk
 from materializer.fold import state_at
@@ -144,11 +144,12 @@ def test_what_the_program_fixed_stays() -> None:
 
 def test_executors_that_are_not_there_yet_start_nothing() -> None:
     """A request may come while a job waits for its cluster."""
-    waiting = mock.MagicMock(plan=plan_of())
-    waiting._placement = placement = Placement(mock.MagicMock(master="yarn"), [2], lambda: None)
-    waiting._warm_up = lambda stage, subtasks, _: placement.location(subtasks.start, stage.parallelism)
-    SparkEpochRunner.prepare(waiting, rescaled(plan_of(), 4), lambda: False)
-    waiting._start_workers.assert_not_called()
+    context, rdds = mock.MagicMock(master="yarn"), mock.Mock()
+    placement = Placement(context, [2], lambda: None)
+    workers = EarlyWorkers(context, "run", mock.Mock(), placement, mock.Mock())
+    workers.start_more(plan_of(), rescaled(plan_of(), 4), rdds, lambda: False)
+    rdds.warm_up.assert_not_called()
+    context.setJobGroup.assert_not_called()
 
 
 def test_time_goes_on_where_it_was() -> None:
