@@ -68,6 +68,10 @@ class SourceFigures(NamedTuple):
     behind: int | None
     watermark: int | None
 
+    def after(self, before: SourceFigures | None) -> SourceFigures:
+        """With what was counted before."""
+        return self if before is None else self._replace(records=before.records + self.records)
+
 
 class StageFigures(NamedTuple):
     """A stage.
@@ -83,6 +87,10 @@ class StageFigures(NamedTuple):
     busy_ms: float
     share: float
     watermark: int | None
+
+    def after(self, before: StageFigures | None) -> StageFigures:
+        """With what was counted before."""
+        return self if before is None else self._replace(busy_ms=before.busy_ms + self.busy_ms)
 
 
 class CheckpointFigures(NamedTuple):
@@ -266,38 +274,23 @@ class JobMonitor:
         """
         if self._plan is None:
             return
-        before = self.latest
+        plan, before = self._plan, self.latest
+        names = {plan.uids[node.id]: node.label for node in plan.graph.nodes}
         work = _work(reports)
         times_ms = _summed(work.values())
         times_ms["wait"] = max(0.0, waited_ms - sum(times_ms.values()))
-        self._since.take(reports, times_ms)
-        records_in = sum(source.records for report in reports for source in report.read.values())
-        uids = {stage.id: stage.uid for stage in self._plan.stages}
-        names = {self._plan.uids[node.id]: node.label for node in self._plan.graph.nodes}
-        total_ms = sum(sum(parts.values()) for parts in work.values())
-        stages = {}
-        for stage in self._plan.stages:
-            busy_ms = sum(work.get(stage.id, {}).values())
-            known = before.stages.get(stage.uid)
-            stages[stage.uid] = StageFigures(
-                tuple(names[self._plan.uids[node]] for node in stage.nodes),
-                busy_ms + (0.0 if known is None else known.busy_ms),
-                busy_ms / total_ms if total_ms else 0.0,
-                _lowest(r.watermark for r in reports if r.stage == stage.id and r.watermark is not None),
-            )
-        self.splits = {
-            uid: sum(len(report.sources.get(uid, ())) for report in reports) for uid in _sources(reports)
-        }
-        sizes = _sizes(reports)
+        busy_ms = {stage.uid: sum(work[stage.id].values()) for stage in plan.stages if stage.id in work}
+        sources = _sources(reports, names)
         restored = [report.restored_ms for report in reports if report.restored_ms is not None]
-        self._since.work({uids[stage]: sum(parts.values()) for stage, parts in work.items()})
+        self._since.take(reports, times_ms, busy_ms)
+        self.splits = {uid: sum(len(report.sources.get(uid, ())) for report in reports) for uid in sources}
         self.latest = replace(
             before,
             status="RUNNING",
             status_ms=before.status_ms if before.status == "RUNNING" else monotonic_ms(),
             at_ms=monotonic_ms(),
             epoch=epoch,
-            records_in=before.records_in + records_in,
+            records_in=before.records_in + sum(source.records for source in sources.values()),
             records_out=before.records_out + sum(report.records_out for report in reports),
             uncovered=self._since.records_in,
             mutations=None
@@ -305,17 +298,12 @@ class JobMonitor:
             else _added(before.mutations, (report.logged for report in reports)),
             times_ms=_summed((before.times_ms, times_ms)),
             restored_ms=max(restored, default=before.restored_ms),
-            sources={
-                uid: SourceFigures(
-                    names[uid],
-                    records + (before.sources[uid].records if uid in before.sources else 0),
-                    behind,
-                    watermark,
-                )
-                for uid, (records, behind, watermark) in _sources(reports).items()
+            sources={uid: source.after(before.sources.get(uid)) for uid, source in sources.items()},
+            stages={
+                uid: stage.after(before.stages.get(uid))
+                for uid, stage in _stages(plan, names, busy_ms, reports).items()
             },
-            stages=stages,
-            sizes=sizes or before.sizes,
+            sizes=_sizes(reports) or before.sizes,
             metrics=tuple(figure for report in reports for figure in report.metrics),
         )
 
@@ -394,8 +382,15 @@ class _Since:
         self.sources: dict[str, int] = {}
         self.busy_ms: dict[str, float] = {}
 
-    def take(self, reports: list[EpochReport], times_ms: Mapping[str, float]) -> None:
-        """One epoch more."""
+    def take(
+        self, reports: list[EpochReport], times_ms: Mapping[str, float], busy_ms: Mapping[str, float]
+    ) -> None:
+        """One epoch more.
+
+        Args:
+            times_ms: its parts.
+            busy_ms: how long the stages were busy in it, by uid.
+        """
         self.epochs += 1
         for report in reports:
             self.records_out += report.records_out
@@ -405,10 +400,7 @@ class _Since:
         self.mutations = _added(self.mutations, (report.logged for report in reports))
         for part, ms in times_ms.items():
             self.times_ms[part] += ms
-
-    def work(self, stages: Mapping[str, float]) -> None:
-        """How long the stages were busy in it."""
-        for uid, ms in stages.items():
+        for uid, ms in busy_ms.items():
             self.busy_ms[uid] = self.busy_ms.get(uid, 0.0) + ms
 
 
@@ -446,22 +438,37 @@ def _lowest(watermarks: Iterable[int]) -> int | None:
     return None if lowest == MIN_WATERMARK else lowest
 
 
-def _sources(reports: list[EpochReport]) -> dict[str, tuple[int, int | None, int | None]]:
-    """Records, elements that wait, and watermark of each source over its subtasks."""
+def _sources(reports: list[EpochReport], names: Mapping[str, str]) -> dict[str, SourceFigures]:
+    """Each source over its subtasks, in an epoch."""
     found: dict[str, list[SourceReport]] = {}
     for report in reports:
         for uid, source in report.read.items():
             found.setdefault(uid, []).append(source)
-    summed = {}
-    for uid, each in found.items():
-        behind = [source.behind for source in each]
-        known = [count for count in behind if count is not None]
-        summed[uid] = (
+    return {
+        uid: SourceFigures(
+            names[uid],
             sum(source.records for source in each),
-            sum(known) if len(known) == len(behind) else None,
+            _sum_of_known(source.behind for source in each),
             _lowest(source.watermark for source in each if source.watermark is not None),
         )
-    return summed
+        for uid, each in found.items()
+    }
+
+
+def _stages(
+    plan: JobPlan, names: Mapping[str, str], busy_ms: Mapping[str, float], reports: list[EpochReport]
+) -> dict[str, StageFigures]:
+    """Each stage over its subtasks, in an epoch."""
+    total_ms = sum(busy_ms.values())
+    return {
+        stage.uid: StageFigures(
+            tuple(names[plan.uids[node]] for node in stage.nodes),
+            busy_ms.get(stage.uid, 0.0),
+            busy_ms.get(stage.uid, 0.0) / total_ms if total_ms else 0.0,
+            _lowest(r.watermark for r in reports if r.stage == stage.id and r.watermark is not None),
+        )
+        for stage in plan.stages
+    }
 
 
 def _sizes(reports: list[EpochReport]) -> dict[str, dict[str, TableSize]]:
@@ -475,6 +482,14 @@ def _sizes(reports: list[EpochReport]) -> dict[str, dict[str, TableSize]]:
 
 
 def _both(one: TableSize, other: TableSize) -> TableSize:
-    entries = None if one.entries is None or other.entries is None else one.entries + other.entries
-    size = None if one.bytes is None or other.bytes is None else one.bytes + other.bytes
-    return TableSize(entries, size)
+    return TableSize(_sum_of_known((one.entries, other.entries)), _sum_of_known((one.bytes, other.bytes)))
+
+
+def _sum_of_known(counts: Iterable[int | None]) -> int | None:
+    """None as soon as one of them is not known."""
+    total = 0
+    for count in counts:
+        if count is None:
+            return None
+        total += count
+    return total
