@@ -107,6 +107,14 @@ class JobPlan:
         nodes = self.graph.by_id()
         return [nodes[each] for each in stage.nodes]
 
+    def upstream(self, stage: int) -> frozenset[int]:
+        """The stages that lead to a stage."""
+        found = {stage}
+        for each in reversed(self.stages[: stage + 1]):
+            if each.id in found:
+                found.update(edge.from_stage for edge in each.inputs)
+        return frozenset(found - {stage})
+
     def channels(self, stage: Stage) -> int:
         """How many upstream subtasks feed each subtask of the stage."""
         parallelism = self.parallelism_of

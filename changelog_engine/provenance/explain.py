@@ -8,51 +8,42 @@ Invariants:
 
 from __future__ import annotations
 
-import ast
 import contextlib
 import tempfile
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-import pyarrow as pa
-import pyarrow.compute as pc
+from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import ids_after
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.config.numbers import whole_number
-from changelog_engine.errors import (
-    ChangelogEngineError,
-    ConfigurationError,
-    NotSupportedError,
-    RestoreError,
-    UserFunctionError,
-)
-from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, keyed_operators
-from changelog_engine.graph.key_groups import key_groups
+from changelog_engine.errors import ConfigurationError, NotSupportedError, RestoreError, UserFunctionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.in_process.capture import capture_job
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.job_path import open_job
-from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
-from changelog_engine.ledger.reading import read_suffix
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.provenance.answers import Answers
 from changelog_engine.provenance.result import Explanation
 from changelog_engine.provenance.stages import TracingRegistry
-from changelog_engine.provenance.trace import RecordAt, Step, Tracker, Via
+from changelog_engine.provenance.touched import Touched
+from changelog_engine.provenance.trace import Tracker
+from changelog_engine.provenance.wanted_keys import (
+    ComparedRows,
+    KeyRows,
+    WantedKey,
+    shown_key,
+    wanted_keys,
+)
 from changelog_engine.replay.compare import StateTypes, differences, types_of
 from changelog_engine.replay.job import notes_of
 from changelog_engine.replay.recorded import RecordedRange
 from changelog_engine.replay.run import ReplayRun, plan_of
 from changelog_engine.storage.delta_log import DeltaLog
-
-_WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last change; then all
 
 
 def explain(
@@ -207,15 +198,15 @@ class Replays:
     def key(
         self, key: Any, operator: str | None = None, state: str | None = None, depth: int = 1
     ) -> Explanation:
-        wanted = _candidates(self._end, key, operator)
-        rows = _Rows(self._folder, self._end)
+        wanted = wanted_keys(self._end, key, operator)
+        rows = KeyRows(self._folder, self._end)
         end = self._end
         if self._at is None:
             end = _checkpoint(self._folder, rows.last_change(wanted, state))
         history = self._history(self._start, end)
         found = rows.of(wanted, history)
         targets = {each.operator: each for each in wanted if each in found}
-        about = f"key {_shown(key)}" + (f" of {operator!r}" if operator else "")
+        about = f"key {shown_key(key)}" + (f" of {operator!r}" if operator else "")
         result = self._result(history, about + (f", state {state!r}" if state else ""))
         if not targets:
             ids = [row.id for row in history.checkpoints]
@@ -223,7 +214,7 @@ class Replays:
             result.notes.append(f"the log has no mutation of this key in {between}")
             return result
         keys = self._stages_of(targets)
-        before = {stage: _before(self._plan, stage) for stage in keys}
+        before = {stage: self._plan.upstream(stage) for stage in keys}
         # What other stages need of a stage is all its keys.
         narrow = {
             stage: identity
@@ -251,7 +242,7 @@ class Replays:
         needed: frozenset[int] = frozenset()
         for stage in self._plan.stages:
             if any(self._plan.uids[node] in uids for node in stage.nodes):
-                needed |= {stage.id} | _before(self._plan, stage.id)
+                needed |= {stage.id} | self._plan.upstream(stage.id)
         history = self._history(self._start, self._end)
         result = self._result(history, f"output of {sink!r}")
         tracker = Tracker(
@@ -273,14 +264,14 @@ class Replays:
                 end = _checkpoint(self._folder, read_with)
         history = self._history(start, end)
         result = self._result(
-            history, f"what the record at {_shown(position)} of source {source!r} had a part in"
+            history, f"what the record at {shown_key(position)} of source {source!r} had a part in"
         )
         tracker = Tracker({}, reads=through_state, wants_output=lambda uid, value: True, keeps_all=True)
         needed = frozenset(stage.id for stage in self._plan.stages)
         with self._replayed(history, tracker, needed, result) as equal:
             if not equal:
                 return result
-            touched = _Touched(sources, position, split)
+            touched = Touched(sources, position, split)
             answers = Answers(_codecs(self._plan), result.start, 1)
             events = [
                 event for event in tracker.events if event.mutation is not None and touched.mutation(event)
@@ -305,7 +296,7 @@ class Replays:
         start = None if history.start is None else history.start.id
         return Explanation(self._graph.name, start, history.end.id, about)
 
-    def _stages_of(self, targets: dict[str, _Wanted]) -> dict[int, Any]:
+    def _stages_of(self, targets: dict[str, WantedKey]) -> dict[int, Any]:
         """The identity of the key in each stage that has it."""
         there = _uids(self._plan, range(len(self._plan.stages)))
         missing = sorted(set(targets) - there)
@@ -328,7 +319,7 @@ class Replays:
         tracker: Tracker,
         needed: frozenset[int],
         result: Explanation,
-        targets: Mapping[str, _Wanted] = MappingProxyType({}),
+        targets: Mapping[str, WantedKey] = MappingProxyType({}),
     ) -> Iterator[bool]:
         """Replay a range and compare it; what differs first is put into the result.
 
@@ -355,14 +346,16 @@ class Replays:
             run = _TracedRun(self._graph, self._settings, point, history.start, history.end, scratch, runner)
             run.needed = needed
             narrowed = _uids(run.plan, tracker.keys)
-            narrow = {uid: wanted for uid, wanted in targets.items() if uid in narrowed}
-            whole = _uids(run.plan, needed) - narrowed
-            recorded = _recorded(history, whole, narrow)
+            compared = ComparedRows(
+                _uids(run.plan, needed) - narrowed,
+                {uid: wanted for uid, wanted in targets.items() if uid in narrowed},
+            )
+            recorded = compared.recorded(history)
             with contextlib.closing(run):
                 try:
                     for checkpoint in history.checkpoints:
                         tracker.checkpoint = checkpoint.id
-                        replayed = [_matching(table, whole, narrow) for table in run.run(checkpoint)]
+                        replayed = [compared.among(table) for table in run.run(checkpoint)]
                         differing = differences(
                             recorded[checkpoint.id],
                             replayed,
@@ -376,88 +369,6 @@ class Replays:
                 except UserFunctionError as error:
                     result.difference = f"the code failed, and did not when it was recorded:\n{error}"
                 yield result.equal
-
-
-class _Wanted(NamedTuple):
-    """A key of one operator.
-
-    Args:
-        operator: uid.
-        text: as the log has it.
-    """
-
-    operator: str
-    identity: Any
-    text: str
-    group: int
-
-
-class _Rows:
-    """The log's rows of wanted keys.
-
-    Args:
-        end: the last checkpoint that matters.
-    """
-
-    def __init__(self, folder: JobFolder, end: Checkpoint) -> None:
-        self._folder = folder
-        self._end = end
-
-    def last_change(self, wanted: list[_Wanted], state: str | None) -> int:
-        """The newest checkpoint that changed one of the keys."""
-        ledger = Ledger(self._folder.open_changelog())
-        begin = ledger.oldest(self._end).checkpoint  # what was before is not there any more
-        ids = list(ids_after(self._end.lineage, begin or 0))
-        looked = 0
-        for size in (*_WINDOWS, len(ids)):
-            if looked >= len(ids):
-                break
-            after = begin if size >= len(ids) else ids[-size - 1]
-            looked = size
-            found = [
-                pc.max(table["checkpoint_id"]).as_py()
-                for each in wanted
-                for table in self._tables(each, self._end, after, state)
-                if table.num_rows
-            ]
-            if found:
-                return int(max(found))
-        where = "" if state is None else f" in state {state!r}"
-        since = "" if begin is None else f" after checkpoint {begin}, with whose snapshot it begins, and"
-        raise RestoreError(
-            f"the log has no mutation of the key {wanted[0].text}{where}{since} up to checkpoint {self._end.id}; "
-            "changelog-engine state PATH --key shows keys there are"
-        )
-
-    def of(self, wanted: list[_Wanted], history: RecordedRange) -> set[_Wanted]:
-        """Which of the keys have mutations in a range."""
-        after = None if history.start is None else history.start.id
-        return {
-            each
-            for each in wanted
-            if any(table.num_rows for table in self._tables(each, history.end, after, None))
-        }
-
-    def _tables(
-        self, wanted: _Wanted, end: Checkpoint, after: int | None, state: str | None
-    ) -> Iterable[pa.Table]:
-        tables = read_suffix(
-            plan_restore(self._folder, end),
-            after,
-            range(wanted.group, wanted.group + 1),
-            frozenset((wanted.operator,)),
-        )
-        for table in tables:
-            found = _of_key(table, wanted)
-            yield found if state is None else found.filter(pc.equal(found["state"].cast(pa.string()), state))
-
-
-def _of_key(table: pa.Table, wanted: _Wanted) -> pa.Table:
-    mine = pc.and_(
-        pc.equal(table["operator"].cast(pa.string()), wanted.operator),
-        pc.equal(table["key"].cast(pa.string()), wanted.text),
-    )
-    return table.filter(mine)
 
 
 class _TracedRun(ReplayRun):
@@ -479,108 +390,9 @@ class _TracedRun(ReplayRun):
         return super()._run_epoch(checkpoint, ends, barrier)
 
 
-def _recorded(
-    history: RecordedRange, whole: frozenset[str], narrow: dict[str, _Wanted]
-) -> dict[int, list[pa.Table]]:
-    """The log's rows by checkpoint: all of some operators, and those of wanted keys."""
-    found: dict[int, list[pa.Table]] = {row.id: [] for row in history.checkpoints}
-    stateful = {each["uid"] for each in keyed_operators(history.end.operators)}
-    if whole & stateful:
-        for number, tables in history.mutations(operators=whole & stateful).items():
-            found[number] += tables
-    for wanted in narrow.values():
-        of_group = history.mutations(range(wanted.group, wanted.group + 1), frozenset((wanted.operator,)))
-        for number, tables in of_group.items():
-            found[number] += [_of_key(table, wanted) for table in tables]
-    return found
-
-
 def _uids(plan: JobPlan, stages: Container[int]) -> frozenset[str]:
     """The uids of the operators in some stages."""
     return frozenset(plan.uids[node] for stage in plan.stages if stage.id in stages for node in stage.nodes)
-
-
-def _matching(table: pa.Table, whole: frozenset[str], narrow: dict[str, _Wanted]) -> pa.Table:
-    operators = table["operator"].cast(pa.string())
-    keys = table["key"].cast(pa.string())
-    mask = pc.is_in(operators, pa.array(sorted(whole), pa.string()))
-    for wanted in narrow.values():
-        mine = pc.and_(pc.equal(operators, wanted.operator), pc.equal(keys, wanted.text))
-        mask = pc.or_(mask, mine)
-    return table.filter(mask)
-
-
-class _Touched:
-    """Follows a record forwards.
-
-    Args:
-        sources: uids of the source.
-        split: None for any.
-    """
-
-    def __init__(self, sources: set[str], position: Any, split: str | None) -> None:
-        self._sources = sources
-        self._position = position
-        self._split = split
-        self._ranges: dict[int, dict[int, bool]] = {}
-        self._events: set[int] = set()
-        self.seen = False
-
-    def mutation(self, event: Any) -> bool:
-        """Whether the record had a part in a mutation; asked of all of them in their order."""
-        step = event.step
-        part = (step is not None and self._called(step)) or any(
-            id(each) in self._events for each in event.reads
-        )
-        if part:
-            self._events.add(id(event))
-        return part
-
-    def origin(self, origin: Any) -> bool:
-        """Whether an element comes from the record."""
-        while isinstance(origin, Via):
-            origin = origin.origin
-        if isinstance(origin, RecordAt):
-            return self._is_it(origin)
-        if isinstance(origin, Step):
-            return self._called(origin) or any(id(each) in self._events for each in origin.reads or ())
-        return False
-
-    def _called(self, step: Step) -> bool:
-        """Whether a call was made because of the record: for an element that comes from it, or a timer."""
-        chain = []
-        while step.touched is None:
-            chain.append(step)
-            if step.timer is None or step.origin is None:
-                step.touched = "yes" if self.origin(step.origin) else "no"
-                break
-            step = step.origin
-            if any(id(each) in self._events for each in step.reads or ()):
-                step = Step("", None, None, None)
-                step.touched = "yes"
-        for each in chain:
-            each.touched = step.touched
-        return step.touched == "yes"
-
-    def _is_it(self, record: RecordAt) -> bool:
-        read, index = record.read, record.place
-        if read.source not in self._sources or (self._split is not None and read.split != self._split):
-            return False
-        if index is None:
-            return False
-        begin, end = read.begin, read.end
-        if type(begin) is int and type(end) is int and type(self._position) is int:
-            if not begin <= self._position < end:
-                return False
-            if end - begin == len(read):
-                found = begin + index == self._position
-                self.seen = self.seen or found
-                return found
-        known = self._ranges.setdefault(id(read), {})
-        if index not in known:
-            known[index] = read.record(index)[0] == self._position
-        self.seen = self.seen or known[index]
-        return known[index]
 
 
 def _folder(graph: JobGraph, settings: JobSettings, path: str | None) -> JobFolder:
@@ -604,8 +416,8 @@ def _read_between(
     """The checkpoint before the one with which a position was read, 0 for the start; and that one."""
     if type(position) is not int:
         raise ConfigurationError(
-            f"the position {_shown(position)} is not a number, so it is not known where it lies: give the checkpoint before "
-            "the record was read (--from)"
+            f"the position {shown_key(position)} is not a number, so it is not known where it lies: give the checkpoint "
+            "before the record was read (--from)"
         )
     lineage = Lineage(folder.open_changelog())
     ids = [n for n in ids_after(end.lineage) if n in lineage.checkpoints]
@@ -636,45 +448,6 @@ def _read_between(
     return (ids[low - 1] if low else 0), ids[low]
 
 
-def _candidates(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[_Wanted]:
-    """What the key may be, of each operator with state."""
-    known = keyed_operators(checkpoint.operators)
-    if operator is not None:
-        known = [each for each in known if each["uid"] == operator]
-    if not known:
-        there = ", ".join(repr(each["uid"]) for each in keyed_operators(checkpoint.operators))
-        raise RestoreError(f"no operator with state has the uid {operator!r}; there are {there or 'none'}")
-    found = []
-    for each in known:
-        codec = _codec_of(each)
-        for value in _readings(key):
-            try:
-                identity = codec.identities([value], "key")[0]
-                text = codec.texts([identity])[0].as_py()
-            except (ChangelogEngineError, TypeError, ValueError):
-                continue
-            group = int(key_groups([identity], each["max_parallelism"])[0])
-            found.append(_Wanted(each["uid"], identity, text, group))
-    if not found:
-        kinds = ", ".join(f"{each['uid']!r}: {(each.get('key_type') or {}).get('type')}" for each in known)
-        raise RestoreError(f"{_shown(key)} is not a key of any operator; their keys are ({kinds})")
-    return list(dict.fromkeys(found))
-
-
-def _readings(key: Any) -> list[Any]:
-    """The key itself, and what it says as text."""
-    if not isinstance(key, str):
-        return [key]
-    try:
-        return [key, ast.literal_eval(key)]
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return [key]
-
-
-def _codec_of(operator: DescribedOperator) -> KeyCodec:
-    return key_codec_for(key_type_of(operator))
-
-
 def _codecs(plan: JobPlan) -> dict[str, KeyCodec]:
     """Operator to the codec of its keys; checkpoints tell the keys' type of operators with state only."""
     return {plan.uids[node]: key_codec_for(stage.key_type) for stage in plan.stages for node in stage.nodes}
@@ -690,21 +463,5 @@ def _named(plan: JobPlan, name: str, kind: NodeKind) -> set[str]:
     return found
 
 
-def _before(plan: JobPlan, stage: int) -> frozenset[int]:
-    """The stages that lead to a stage."""
-    found: set[int] = set()
-    waiting = [stage]
-    while waiting:
-        for edge in plan.stages[waiting.pop()].inputs:
-            if edge.from_stage not in found:
-                found.add(edge.from_stage)
-                waiting.append(edge.from_stage)
-    return frozenset(found)
-
-
 def _plain_key(key: Any) -> Any:
     return key[0] if type(key) is tuple else key
-
-
-def _shown(key: Any) -> str:
-    return key if isinstance(key, str) else repr(key)

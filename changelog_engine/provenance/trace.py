@@ -132,7 +132,6 @@ class Step:
         element: what the function got.
         timer: (domain, timestamp) of a timer.
         reads: the mutations and held entries that were read so far, in order.
-        touched: of a search for what a record touched.
     """
 
     operator: str
@@ -141,7 +140,6 @@ class Step:
     element: Any
     timer: tuple[str, int] | None = None
     reads: dict[Any, None] | None = None
-    touched: str | None = None
 
 
 class Held(NamedTuple):

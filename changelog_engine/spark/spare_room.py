@@ -153,10 +153,7 @@ def side_by_side(plan: JobPlan, ahead: Collection[int] = ()) -> Iterator[list[St
     Args:
         ahead: stages that run an epoch while those that need their output run the one before.
     """
-    before: dict[int, set[int]] = {}
-    for stage in plan.stages:
-        inputs = {edge.from_stage for edge in stage.inputs}
-        before[stage.id] = inputs.union(*(before[upstream] for upstream in inputs))
+    before = {stage.id: plan.upstream(stage.id) for stage in plan.stages}
     for stage in plan.stages:
         yield [
             other

@@ -1,0 +1,185 @@
+"""The keys that somebody asks about, and what the log has of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.segments import ids_after
+from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, keyed_operators
+from changelog_engine.graph.key_groups import key_groups
+from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.replay.recorded import RecordedRange
+
+_WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last change; then all
+
+
+class WantedKey(NamedTuple):
+    """A key of one operator.
+
+    Args:
+        operator: uid.
+        text: as the log has it.
+    """
+
+    operator: str
+    identity: Any
+    text: str
+    group: int
+
+
+class ComparedRows(NamedTuple):
+    """The rows of the log that a replay must have alike.
+
+    Args:
+        whole: operators all of whose rows are meant.
+        narrow: wanted keys of other operators, by operator.
+    """
+
+    whole: frozenset[str]
+    narrow: dict[str, WantedKey]
+
+    def recorded(self, history: RecordedRange) -> dict[int, list[pa.Table]]:
+        """Those of the log, by checkpoint."""
+        found: dict[int, list[pa.Table]] = {row.id: [] for row in history.checkpoints}
+        whole = self.whole & {each["uid"] for each in keyed_operators(history.end.operators)}
+        if whole:
+            for number, tables in history.mutations(operators=whole).items():
+                found[number] += tables
+        for wanted in self.narrow.values():
+            groups = range(wanted.group, wanted.group + 1)
+            for number, tables in history.mutations(groups, frozenset((wanted.operator,))).items():
+                found[number] += [_of_key(table, wanted) for table in tables]
+        return found
+
+    def among(self, table: pa.Table) -> pa.Table:
+        """Those of a table."""
+        mask = pc.is_in(table["operator"].cast(pa.string()), pa.array(sorted(self.whole), pa.string()))
+        for wanted in self.narrow.values():
+            mask = pc.or_(mask, _is_of_key(table, wanted))
+        return table.filter(mask)
+
+
+def _of_key(table: pa.Table, wanted: WantedKey) -> pa.Table:
+    return table.filter(_is_of_key(table, wanted))
+
+
+def _is_of_key(table: pa.Table, wanted: WantedKey) -> pa.ChunkedArray:
+    return pc.and_(
+        pc.equal(table["operator"].cast(pa.string()), wanted.operator),
+        pc.equal(table["key"].cast(pa.string()), wanted.text),
+    )
+
+
+class KeyRows:
+    """The log's rows of wanted keys.
+
+    Args:
+        end: the last checkpoint that matters.
+    """
+
+    def __init__(self, folder: JobFolder, end: Checkpoint) -> None:
+        self._folder = folder
+        self._end = end
+
+    def last_change(self, wanted: list[WantedKey], state: str | None) -> int:
+        """The newest checkpoint that changed one of the keys."""
+        ledger = Ledger(self._folder.open_changelog())
+        begin = ledger.oldest(self._end).checkpoint  # what was before is not there any more
+        ids = list(ids_after(self._end.lineage, begin or 0))
+        looked = 0
+        for size in (*_WINDOWS, len(ids)):
+            if looked >= len(ids):
+                break
+            after = begin if size >= len(ids) else ids[-size - 1]
+            looked = size
+            found = [
+                pc.max(table["checkpoint_id"]).as_py()
+                for each in wanted
+                for table in self._tables(each, self._end, after, state)
+                if table.num_rows
+            ]
+            if found:
+                return int(max(found))
+        where = "" if state is None else f" in state {state!r}"
+        since = "" if begin is None else f" after checkpoint {begin}, with whose snapshot it begins, and"
+        raise RestoreError(
+            f"the log has no mutation of the key {wanted[0].text}{where}{since} up to checkpoint {self._end.id}; "
+            "changelog-engine state PATH --key shows keys there are"
+        )
+
+    def of(self, wanted: list[WantedKey], history: RecordedRange) -> set[WantedKey]:
+        """Which of the keys have mutations in a range."""
+        after = None if history.start is None else history.start.id
+        return {
+            each
+            for each in wanted
+            if any(table.num_rows for table in self._tables(each, history.end, after, None))
+        }
+
+    def _tables(
+        self, wanted: WantedKey, end: Checkpoint, after: int | None, state: str | None
+    ) -> Iterable[pa.Table]:
+        tables = read_suffix(
+            plan_restore(self._folder, end),
+            after,
+            range(wanted.group, wanted.group + 1),
+            frozenset((wanted.operator,)),
+        )
+        for table in tables:
+            found = _of_key(table, wanted)
+            yield found if state is None else found.filter(pc.equal(found["state"].cast(pa.string()), state))
+
+
+def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[WantedKey]:
+    """What the key may be, of each operator with state."""
+    known = keyed_operators(checkpoint.operators)
+    if operator is not None:
+        known = [each for each in known if each["uid"] == operator]
+    if not known:
+        there = ", ".join(repr(each["uid"]) for each in keyed_operators(checkpoint.operators))
+        raise RestoreError(f"no operator with state has the uid {operator!r}; there are {there or 'none'}")
+    found = []
+    for each in known:
+        codec = _codec_of(each)
+        for value in _readings(key):
+            try:
+                identity = codec.identities([value], "key")[0]
+                text = codec.texts([identity])[0].as_py()
+            except (ChangelogEngineError, TypeError, ValueError):
+                continue
+            group = int(key_groups([identity], each["max_parallelism"])[0])
+            found.append(WantedKey(each["uid"], identity, text, group))
+    if not found:
+        kinds = ", ".join(f"{each['uid']!r}: {(each.get('key_type') or {}).get('type')}" for each in known)
+        raise RestoreError(f"{shown_key(key)} is not a key of any operator; their keys are ({kinds})")
+    return list(dict.fromkeys(found))
+
+
+def _readings(key: Any) -> list[Any]:
+    """The key itself, and what it says as text."""
+    if not isinstance(key, str):
+        return [key]
+    try:
+        return [key, ast.literal_eval(key)]
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return [key]
+
+
+def _codec_of(operator: DescribedOperator) -> KeyCodec:
+    return key_codec_for(key_type_of(operator))
+
+
+def shown_key(key: Any) -> str:
+    """A key, or a position, in words."""
+    return key if isinstance(key, str) else repr(key)
