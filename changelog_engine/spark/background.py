@@ -29,7 +29,7 @@ from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
 from changelog_engine.errors import EpochFailedError, StorageError
-from changelog_engine.spark.daemon import BACKGROUND, PIN_VARIABLE
+from changelog_engine.spark.daemon_messages import BACKGROUND, PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.job_group import name_stages
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended

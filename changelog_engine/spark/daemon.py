@@ -6,9 +6,6 @@ When the worker has run the task, the daemon waits for the next one on that conn
 what has become durable, and it tells all its workers. Tasks beside the epochs have no state: any worker of theirs takes
 them.
 
-Of a broadcast variable Spark tells a connection once where its file lies, and once that it is gone. So the daemon hands on
-to all workers what one of them was told, and what was told once is known to a worker before each task.
-
 Spark holds one lock for all daemons from a daemon's start until it has told a process id. PySpark's daemon imports
 PySpark before that. This one imports nothing before it answers. What all workers need, one of a job's daemons imports
 when it is to start its first, and the workers of all stages are forks of it (``fork_server.py``). A daemon that finds
@@ -28,47 +25,44 @@ Invariants:
 from __future__ import annotations
 
 import gc
-import json
 import os
 import select
 import signal
 import socket
-import struct
 import sys
 import traceback
 import uuid
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from importlib.machinery import PathFinder
-from importlib.util import module_from_spec
-from types import ModuleType
 from typing import NoReturn
 
-from changelog_engine.api_names import API
 from changelog_engine.spark import fork_server
+from changelog_engine.spark.daemon_messages import (
+    BACKGROUND,
+    DURABLE,
+    HOLDS_STATE,
+    INT,
+    LONGEST_MESSAGE,
+    NEWS,
+    NEWS_BEGIN,
+    PIN_VARIABLE,
+    TASK,
+)
+from changelog_engine.spark.forked_worker import serve
+from changelog_engine.spark.worker_imports import import_all
 
-PIN_VARIABLE = "CHANGELOG_ENGINE_SUBTASK"
-BACKGROUND = "background/"
-"""What the variable begins with for tasks beside the epochs."""
-_INT = struct.Struct("!i")
 _BACKLOG = 1024
-_LONGEST_WAIT_S = 3_600  # nobody comes back to a subtask that moved, or to one of a job that failed
 _SECRET_WAIT_S = 10
 _LONGEST_SECRET = 4_096
-_ZIP = os.path.join(os.sep, "pyspark", "python", "lib", "pyspark.zip")
 _LONGEST_NAME = 15  # the kernel's bound
 if sys.platform == "linux":
     _CLOSED = select.POLLRDHUP  # the end of a local connection is told unasked
     _LINK = socket.SOCK_SEQPACKET
 else:
     _CLOSED, _LINK = 0, socket.SOCK_STREAM
-_LONGEST_MESSAGE = 65_536
-_TASK, _DURABLE, _HOLDS_STATE, _HOLDS_NOTHING = b"task", b"durable", b"state", b"nothing"
-_NEWS = -(2**31)  # where a task begins with its partition
-_NEWS_BEGIN = struct.Struct("!ii")
 
 
 class _Worker:
@@ -154,10 +148,10 @@ class Daemon:
 
     def _read_kills(self) -> None:
         """Spark tells the process of each task that it gives up, which is always this one, then closes its connection."""
-        told = os.read(0, 256 * _INT.size)
+        told = os.read(0, 256 * INT.size)
         if not told:
             self._shut_down(0)
-        self._to_kill += len(told) // _INT.size
+        self._to_kill += len(told) // INT.size
 
     def _accept(self) -> None:
         try:
@@ -165,7 +159,7 @@ class Daemon:
         except BlockingIOError:
             return
         try:
-            connection.sendall(_INT.pack(os.getpid()))
+            connection.sendall(INT.pack(os.getpid()))
             if not _by_path():
                 _check_secret(connection)
         except OSError:
@@ -180,19 +174,19 @@ class Daemon:
     def _dispatch(self, connection: socket.socket) -> None:
         """A task has come on an idle connection, or its end."""
         try:
-            begins = connection.recv(_INT.size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            begins = connection.recv(INT.size, socket.MSG_PEEK | socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
         except OSError:
             begins = b""
-        if begins and len(begins) < _INT.size:
+        if begins and len(begins) < INT.size:
             return
-        subtask = _INT.unpack(begins)[0] if begins else 0
-        if subtask == _NEWS:
+        subtask = INT.unpack(begins)[0] if begins else 0
+        if subtask == NEWS:
             self._pass_on(connection)
             return
         if subtask < 0:
-            connection.recv(_INT.size)
+            connection.recv(INT.size)
             for number in range(-subtask):
                 self._worker_of(number)
             return
@@ -212,7 +206,7 @@ class Daemon:
     def _pass_on(self, connection: socket.socket) -> None:
         """Tell all workers what is durable; one that runs a task hears it behind that."""
         try:
-            _, size = _NEWS_BEGIN.unpack(fork_server.exactly(connection, _NEWS_BEGIN.size))
+            _, size = NEWS_BEGIN.unpack(fork_server.exactly(connection, NEWS_BEGIN.size))
             told = fork_server.exactly(connection, size)
         except OSError:  # its end comes next
             return
@@ -220,7 +214,7 @@ class Daemon:
             return
         for worker in self._workers.values():
             with suppress(OSError):  # it ended, or has not heard anything for long: its next task tells it
-                worker.link.send(_DURABLE + b"\n" + told, socket.MSG_DONTWAIT)
+                worker.link.send(DURABLE + b"\n" + told, socket.MSG_DONTWAIT)
 
     def _give(self, worker: _Worker, connection: socket.socket) -> None:
         """Give a worker a connection with a task, now or when it has run those before."""
@@ -229,7 +223,7 @@ class Daemon:
             return
         worker.connection = connection
         with suppress(OSError):  # it ended; its link says so
-            news = b"\n".join([_TASK, *self._broadcasts[worker.told :]])
+            news = b"\n".join([TASK, *self._broadcasts[worker.told :]])
             socket.send_fds(worker.link, [news], [connection.fileno()])
             worker.told = len(self._broadcasts)
         self._watch(connection.fileno(), 4, lambda: self._hung_up(worker, connection), _CLOSED)
@@ -281,7 +275,7 @@ class Daemon:
         gc.disable()  # nearly all of what imports make stays, and would be looked at again and again: a tenth of their time
         try:
             with suppress(Exception):  # the worker will fail in the same way, and Spark hears of it
-                _import_all()
+                import_all()
         finally:
             if collects:
                 gc.enable()
@@ -344,7 +338,7 @@ class Daemon:
     def _hear(self, subtask: int, worker: _Worker) -> None:
         """A worker has run its task, or has ended."""
         try:
-            said = worker.link.recv(_LONGEST_MESSAGE, socket.MSG_DONTWAIT)
+            said = worker.link.recv(LONGEST_MESSAGE, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return
         except OSError:
@@ -356,7 +350,7 @@ class Daemon:
             return
         connection = self._take_connection(worker)
         state, *broadcasts = said.split(b"\n")
-        worker.holds_state = state == _HOLDS_STATE
+        worker.holds_state = state == HOLDS_STATE
         self._broadcasts += [each for each in broadcasts if each not in self._broadcasts]
         if connection is not None:
             self._wait_for_task(connection)
@@ -467,165 +461,6 @@ def _kill(worker: _Worker) -> None:
         signal.pidfd_send_signal(worker.process, signal.SIGKILL)
 
 
-def order_of_workers(count: int) -> bytes:
-    """What tells a daemon to start the workers of so many subtasks: a partition that no task has.
-
-    Args:
-        count: at least one.
-    """
-    return _INT.pack(-count)
-
-
-def news_of(durable: tuple[str, int, int]) -> bytes:
-    """What tells a daemon's workers that a checkpoint is durable, between two tasks.
-
-    Args:
-        durable: run, attempt and epoch; see operators.messages.
-    """
-    told = json.dumps(durable).encode()
-    return _NEWS_BEGIN.pack(_NEWS, len(told)) + told
-
-
-def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
-    """In a worker: run one task after the other.
-
-    Args:
-        link: to the daemon, which sends a connection for each.
-        broadcasts: variables that the daemon knows already, each as number and path: in time more than a message holds.
-    """
-    pyspark = _import_all()
-    told = dict(_named(each) for each in broadcasts)
-    with pyspark.enable_faulthandler():
-        while True:
-            link.settimeout(_LONGEST_WAIT_S)
-            try:
-                message, descriptors, _, _ = socket.recv_fds(link, _LONGEST_MESSAGE, 1)
-            except TimeoutError:
-                return
-            if not message:  # the daemon ended, or needs this worker no more
-                return
-            kind, *lines = message.split(b"\n")
-            if kind == _DURABLE:
-                _commit(lines[0])
-                continue
-            fork_server.keep_from_programs(descriptors)
-            told.update(_named(each) for each in lines)
-            _know(told)
-            with socket.socket(fileno=descriptors[0]) as connection:
-                if not _run_task(connection):
-                    return
-            news = _broadcasts(told)
-            told.update(news)
-            state = _HOLDS_STATE if _holds_state() else _HOLDS_NOTHING
-            with suppress(OSError):  # the daemon has ended
-                link.send(b"\n".join([state, *[b" ".join(item) for item in news.items()]]))
-            gc.collect()
-
-
-def _import_all() -> ModuleType:
-    """Import what every worker needs; returns PySpark's daemon."""
-    import_compiled(sys.path)
-    pyspark = import_module("pyspark.daemon")
-    with suppress(Exception):  # the task says it again
-        import changelog_engine.spark.task
-        import changelog_engine.spark.worker  # noqa: F401 - the first task may be a while in coming
-
-        import_module(f"{API}.datastream")  # a user's functions need it
-        from changelog_engine.spark.files import FILES_VARIABLE
-
-        if FILES_VARIABLE not in os.environ:  # the job's files may have a pandas of their own
-            import_module("pyarrow").array([0])  # imports pandas, where there is one
-    return pyspark
-
-
-def import_compiled(path: list[str]) -> None:
-    """Import PySpark from where it is installed, if that is where its zip file lies: the same code, but compiled.
-
-    Spark puts ``pyspark.zip`` ahead of all packages. A zip file keeps no compiled modules, so each worker compiled them.
-    And PySpark has Python look for new files in each worker's first task: up to 3.11, that reads the list of files in each
-    archive on the path anew. So this one, which holds nothing else, is taken off the path, and Spark's jar behind it.
-
-    Args:
-        path: where Python looks for modules.
-    """
-    sites = [_site_of(each) for each in path]
-    site = next((found for found in sites if found in path), None)
-    if site is None or "pyspark" in sys.modules:
-        return
-    spec = PathFinder.find_spec("pyspark", [site])
-    if spec is None or spec.loader is None:
-        return
-    sys.modules["pyspark"] = module = module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules["pyspark"]
-        raise
-    for entry in [each for each in path if _site_of(each) == site or _is_sparks_jar(each)]:
-        path.remove(entry)
-        for inside in [each for each in sys.path_importer_cache if each.startswith(entry)]:
-            del sys.path_importer_cache[inside]
-
-
-def _site_of(entry: str) -> str | None:
-    """Where the package ``pyspark`` lies that a zip file is a part of, as pip installs both; None for any other entry."""
-    site = entry.removesuffix(_ZIP)
-    installed = os.path.isfile(os.path.join(site, "pyspark", "__init__.py"))
-    return site if site != entry and installed else None
-
-
-def _is_sparks_jar(entry: str) -> bool:
-    """Whether it is the jar that Spark puts on the path of all Python processes: it has had no Python modules for long."""
-    name = os.path.basename(entry)
-    return name.startswith("spark-core_") and name.endswith(".jar")
-
-
-def _named(broadcast: bytes) -> tuple[bytes, bytes]:
-    """A broadcast variable's number and path."""
-    number, path = broadcast.split(b" ", 1)
-    return number, path
-
-
-def _know(told: dict[bytes, bytes]) -> None:
-    """Have PySpark know these broadcast variables, by number and path."""
-    broadcast = import_module("pyspark.core.broadcast")
-    for number, path in told.items():
-        if int(number) not in broadcast._broadcastRegistry:
-            broadcast._broadcastRegistry[int(number)] = broadcast.Broadcast(path=os.fsdecode(path))
-
-
-def _broadcasts(told: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """Of the broadcast variables that PySpark knows, by number and path, those that weren't told of."""
-    known = import_module("pyspark.core.broadcast")._broadcastRegistry
-    return {
-        b"%d" % number: os.fsencode(variable._path)
-        for number, variable in known.items()
-        if b"%d" % number not in told and variable._path is not None
-    }
-
-
-def _run_task(connection: socket.socket) -> bool:
-    """Run the task of a connection; whether it left the process as it should be."""
-    status = import_module("pyspark.daemon").worker(connection, True)
-    if status or not os.environ.get("SPARK_REUSE_WORKER"):
-        with suppress(OSError):
-            while connection.recv(1024):  # Spark closes it when it has read the answer
-                pass
-        return False
-    return True
-
-
-def _commit(told: bytes) -> None:
-    """Have sinks commit what is durable now; what fails there is told by the next task."""
-    if _holds_state():
-        sys.modules["changelog_engine.spark.worker"].commit(told)
-
-
-def _holds_state() -> bool:
-    worker = sys.modules.get("changelog_engine.spark.worker")
-    return worker is not None and bool(worker.REGISTRY.held)
-
-
 def _name_process(name: str) -> None:
     """For people who look at the machine's processes."""
     with suppress(OSError), open("/proc/self/comm", "w") as file:
@@ -639,11 +474,11 @@ def _check_secret(connection: socket.socket) -> None:
         OSError: it isn't Spark, or says nothing.
     """
     connection.settimeout(_SECRET_WAIT_S)
-    length = _INT.unpack(fork_server.exactly(connection, _INT.size))[0]
+    length = INT.unpack(fork_server.exactly(connection, INT.size))[0]
     given = fork_server.exactly(connection, length) if 0 <= length <= _LONGEST_SECRET else b""
     known = given == os.environ["PYTHON_WORKER_FACTORY_SECRET"].encode()
     answer = b"ok" if known else b"err"
-    connection.sendall(_INT.pack(len(answer)) + answer)
+    connection.sendall(INT.pack(len(answer)) + answer)
     if not known:
         raise ConnectionError("a connection with a wrong secret")
     connection.settimeout(None)
@@ -685,9 +520,9 @@ def _tell_address(listening: socket.socket) -> None:
     address = listening.getsockname()
     if listening.family == socket.AF_UNIX:
         path = address.encode()
-        os.write(1, _INT.pack(len(path)) + path)
+        os.write(1, INT.pack(len(path)) + path)
     else:
-        os.write(1, _INT.pack(address[1]))
+        os.write(1, INT.pack(address[1]))
 
 
 def main() -> None:

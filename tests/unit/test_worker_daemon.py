@@ -25,7 +25,7 @@ from pyspark import SparkConf
 from servers.process import wait_for
 
 from changelog_engine.operators.messages import Durable
-from changelog_engine.spark import daemon, fork_server, garbage, pinned, task
+from changelog_engine.spark import daemon_messages, fork_server, forked_worker, garbage, pinned, task
 from changelog_engine.spark.files import FILES_VARIABLE, WorkerFiles
 
 INT = struct.Struct("!i")
@@ -38,7 +38,7 @@ SECRET = b"secret"
 # fork of itself, tell whether garbage is looked for and in how many objects it isn't.
 PROGRAM = """
 import os, signal, socket, struct, sys
-from changelog_engine.spark import daemon, fork_server
+from changelog_engine.spark import daemon, fork_server, forked_worker
 
 fork_server._ANSWER_S = float(os.environ.get("ANSWER_S", "300"))
 
@@ -95,7 +95,7 @@ def run(connection):
 held, told = [], []
 if "MESSAGES_MERGE" in os.environ:
     daemon._LINK = socket.SOCK_STREAM
-daemon._run_task, daemon._holds_state, daemon._commit = run, lambda: bool(held), told.append
+forked_worker._run_task, forked_worker._holds_state, forked_worker._commit = run, lambda: bool(held), told.append
 daemon.main()
 """
 
@@ -109,7 +109,7 @@ class Spark:
         self.by_path = by_path
         self.folder = folder
         variables = {
-            daemon.PIN_VARIABLE: pin,
+            daemon_messages.PIN_VARIABLE: pin,
             "PYTHON_UNIX_DOMAIN_ENABLED": str(by_path),
             "PYTHON_WORKER_FACTORY_SOCK_DIR": str(folder),
             "PYTHON_WORKER_FACTORY_SECRET": SECRET.decode(),
@@ -345,7 +345,7 @@ def test_a_new_worker_knows_what_many_jobs_before_were_told(spark: Spark) -> Non
 
 def test_tasks_beside_the_epochs_take_any_worker() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        spark = Spark(Path(folder), True, f"{daemon.BACKGROUND}5")
+        spark = Spark(Path(folder), True, f"{daemon_messages.BACKGROUND}5")
         one, two = spark.connect(), spark.connect()
         first, second = begin(one, 0), begin(two, 0)
         assert first != second
@@ -359,7 +359,7 @@ def test_tasks_beside_the_epochs_take_any_worker() -> None:
 
 def test_case_60_workers_are_started_ahead(spark: Spark) -> None:
     connection = spark.connect()
-    connection.sendall(daemon.order_of_workers(2))
+    connection.sendall(daemon_messages.order_of_workers(2))
     run(connection, 1)
     assert len(spark.workers()) == 2  # the other one may not have its name yet
     connection.close()
@@ -375,7 +375,7 @@ def test_all_workers_hear_what_is_durable_between_two_tasks(spark: Spark) -> Non
     one, two = spark.connect(), spark.connect()
     run(one, 0)
     begin(one, 1)  # hears it behind this task
-    two.sendall(daemon.news_of(("run", 1, 7)))
+    two.sendall(daemon_messages.news_of(("run", 1, 7)))
     begin(two, 0)
     assert news(one) == 0
     assert news(two) == 1
@@ -393,7 +393,7 @@ def test_nothing_is_told_between_tasks_where_two_messages_could_come_as_one(tmp_
     one, two = spark.connect(), spark.connect()
     process = begin(one, 0)
     for epoch in (7, 8):
-        two.sendall(daemon.news_of(("run", 1, epoch)))
+        two.sendall(daemon_messages.news_of(("run", 1, epoch)))
     run(two, 1)  # behind both
     end(one)
     assert begin(one, 0) == process
@@ -645,9 +645,7 @@ def test_a_daemon_may_have_any_name() -> None:
 def test_another_pyspark_than_that_of_the_zip_file_is_left_alone(tmp_path: Path) -> None:
     package = tmp_path / "site" / "pyspark"
     place = package / "python" / "lib" / "pyspark.zip"
-    found = (
-        "import sys; from changelog_engine.spark.daemon import import_compiled; import_compiled(sys.path); "
-    )
+    found = "import sys; from changelog_engine.spark.worker_imports import import_compiled; import_compiled(sys.path); "
     jar = tmp_path / "spark-core_2.13-4.2.0.jar"
     found += f"import pyspark; print(pyspark.where, {{{str(place)!r}, {str(jar)!r}}} <= set(sys.path))"
     place.parent.mkdir(parents=True)
@@ -697,8 +695,8 @@ def test_processes_that_do_not_start_are_told_of(
 
 def test_case_60_a_worker_that_nobody_comes_back_to_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    monkeypatch.setattr(daemon, "_LONGEST_WAIT_S", 0.01)
-    daemon.serve(theirs)
+    monkeypatch.setattr(forked_worker, "_LONGEST_WAIT_S", 0.01)
+    forked_worker.serve(theirs)
     for each in (ours, theirs):
         each.close()
 
