@@ -29,7 +29,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.restore_plan import complete_snapshots
-from changelog_engine.storage import delta_log
+from changelog_engine.storage import delta_checkpoints, delta_log
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.verify import verify
@@ -142,7 +142,7 @@ def run_simulated(job: KeptJob, elements: list[Any]) -> None:
     with (
         mock.patch.object(JobJournal, "commit", commit),
         mock.patch.object(truncation, "_PAUSE_S", 0),
-        mock.patch.object(delta_log, "KEPT_S", 0),
+        mock.patch.object(delta_checkpoints, "KEPT_S", 0),
         mock.patch.object(
             delta_log.DeltaLog, "maintain", partialmethod(delta_log.DeltaLog.maintain, every=20)
         ),

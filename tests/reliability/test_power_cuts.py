@@ -51,7 +51,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
-from changelog_engine.storage import delta_log
+from changelog_engine.storage import delta_checkpoints, delta_log
 from changelog_engine.storage.memory_disk import Call, MemoryDisk, lay
 from changelog_engine.verification.verify import verify
 from materializer import truncation
@@ -95,7 +95,7 @@ def _short_logs() -> Iterator[None]:
 def short_logs() -> Iterator[None]:
     with (
         mock.patch.object(delta_log.DeltaLog, "maintain", partialmethod(_MAINTAIN, every=4)),
-        mock.patch.object(delta_log, "KEPT_S", 0.0),
+        mock.patch.object(delta_checkpoints, "KEPT_S", 0.0),
         mock.patch.object(truncation, "_PAUSE_S", 0),
     ):
         yield

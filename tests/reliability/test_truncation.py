@@ -46,7 +46,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.restore_plan import complete_snapshots
-from changelog_engine.storage import delta_log
+from changelog_engine.storage import delta_checkpoints
 from changelog_engine.storage.delta_log import DeltaLog, commit_path
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.verification.verify import verify
@@ -352,7 +352,7 @@ def test_case_29_a_damaged_snapshot_has_the_log_before_it_stay(tmp_path: Path) -
 
 def clean_up(log: DeltaLog) -> None:
     """Have all commits go but the newest ones."""
-    with mock.patch.object(delta_log, "KEPT_S", 0):
+    with mock.patch.object(delta_checkpoints, "KEPT_S", 0):
         for _ in range(2):
             log.commit([], [], {})
             assert log.maintain(1)

@@ -24,7 +24,7 @@ from changelog_engine.changelog.row_files import merged_rows_file, merged_rows_t
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.storage import delta_log
+from changelog_engine.storage import delta_checkpoints
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
@@ -209,7 +209,7 @@ def test_the_delta_log_is_kept_short(tmp_path: Path) -> None:
         log.maintain(every=10)
         lengths.append(len(log.storage.list("_delta_log")))
     assert lengths[-1] > 60  # commits of the last ten minutes
-    with mock.patch.object(delta_log, "KEPT_S", 0):
+    with mock.patch.object(delta_checkpoints, "KEPT_S", 0):
         lengths.clear()
         for number in range(61, 101):
             driver.checkpoint({"a": number})
@@ -228,7 +228,7 @@ def test_a_writer_that_stood_still_for_long_is_refused(tmp_path: Path) -> None:
     """The name of its commit is free again, because the log was cut meanwhile: a zombie must not take that for a success."""
     driver = Driver.start(tmp_path)
     asleep, log = driver.folder.open_changelog(), driver.folder.open_changelog()
-    with mock.patch.object(delta_log, "KEPT_S", 0):
+    with mock.patch.object(delta_checkpoints, "KEPT_S", 0):
         for number in range(25):
             driver.checkpoint({"a": number})
             log.refresh()

@@ -19,7 +19,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.driver.log_upkeep import LogUpkeep
 from changelog_engine.errors import ConnectorError, CorruptChangelogError, LostCommitError, StorageError
-from changelog_engine.storage import delta_log, delta_tables, new_table
+from changelog_engine.storage import delta_checkpoints, delta_content, delta_tables, new_table
 from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
@@ -339,7 +339,8 @@ def test_where_delta_rs_panics_there_is_an_error_of_this_engine(
 ) -> None:
     log, other = make(tmp_path), UserTable(str(tmp_path))
     layout = other.layout()
-    monkeypatch.setattr(delta_log, "DeltaTable", Panics)
+    for module in (delta_content, delta_checkpoints):
+        monkeypatch.setattr(module, "DeltaTable", Panics)
     for call in (log.properties, log.table_id, log.files, lambda: log.maintain(every=0)):
         with pytest.raises(StorageError, match="delta-rs failed in its own code: Tokio"):
             call()
