@@ -24,12 +24,13 @@ from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.row_filter import in_groups
+from changelog_engine.changelog.snapshot_row import ENTRIES, TIMERS, Piece
 from changelog_engine.ledger import snapshots
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
-from materializer.pieces import ENTRIES, TIMERS, Piece, cut
+from materializer.pieces import cut
 
 _COLUMNS = (
     "operator", "state", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "event_time",

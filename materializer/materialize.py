@@ -116,7 +116,7 @@ def _commit(
     parts = [part for _, part in written]
     adds = verify_parts(folder.snapshots, parts)
     pieces = [*kept, *(piece for piece, _ in written)]
-    store.commit(plan.checkpoint, parts, adds, {"files": pieces, "cells": plan.cells})
+    store.commit(plan.checkpoint, parts, adds, pieces, plan.cells)
     return Materialization(
         checkpoint=plan.checkpoint.id,
         previous=plan.previous,

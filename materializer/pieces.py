@@ -1,69 +1,22 @@
-"""The pieces of a snapshot: which file holds which operator, kind of rows and key groups.
-
-A snapshot's marker lists them, older snapshots' pieces included: what the log has not touched since is referred to again.
-
-Invariants:
-    * The pieces of a snapshot are disjoint, and together hold every live row.
-    * All timers of a subtask's key groups lie in one piece: timers of one time fire in the order of registration, over
-      all keys of a subtask. Other entries keep their order within a key only, so they may be cut finer.
-"""
+"""How the key groups of a snapshot are cut into pieces."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable
 
 from changelog_engine.changelog.part_selection import PartFile
-
-ENTRIES = "entries"
-TIMERS = "timers"
-ANY = "any"  # a part of a full snapshot: entries and timers
+from changelog_engine.changelog.snapshot_row import ANY, Piece, SnapshotRow
 
 
-class Piece(NamedTuple):
-    """One file of a snapshot.
+def pieces_of(row: SnapshotRow, files: Iterable[PartFile]) -> list[Piece]:
+    """The pieces of a snapshot.
 
     Args:
-        path: in the snapshots table.
-        operator: uid, or None for any.
-        kind: ENTRIES, TIMERS or ANY.
-        first, last: key groups it stands for, inclusive; there may be no row of some of them.
+        files: of the snapshot, for one whose row names none.
     """
-
-    path: str
-    operator: str | None
-    kind: str
-    first: int
-    last: int
-
-    def stands_for(self, operator: str, kind: str, groups: range) -> bool:
-        """Whether it holds exactly this."""
-        return (self.operator, self.kind, self.first, self.last + 1) == (
-            operator,
-            kind,
-            groups.start,
-            groups.stop,
-        )
-
-    def may_hold(self, operator: str, kind: str, groups: range) -> bool:
-        """Whether it can hold a row of this."""
-        return (
-            self.operator in (None, operator)
-            and self.kind in (ANY, kind)
-            and self.first < groups.stop
-            and self.last >= groups.start
-        )
-
-
-def pieces_of(document: Mapping[str, Any], files: Iterable[PartFile]) -> list[Piece]:
-    """The pieces that a snapshot's marker names.
-
-    Args:
-        files: of the snapshot, for full snapshots, whose marker names none.
-    """
-    if "files" in document:
-        return [Piece(*entry) for entry in document["files"]]
+    if row.pieces is not None:
+        return list(row.pieces)
     return [
         Piece(
             file.path,

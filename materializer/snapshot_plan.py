@@ -12,6 +12,7 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import operators_of
 from changelog_engine.changelog.segments import after
+from changelog_engine.changelog.snapshot_row import Piece
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
@@ -20,7 +21,7 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.snapshots import warn_unusable
 from materializer.fold_task import FoldTask
-from materializer.pieces import Piece, pieces_of
+from materializer.pieces import pieces_of
 
 PIECE_BYTES = 16 * 1024 * 1024
 _MOST_CELLS = 1024
@@ -73,7 +74,7 @@ def plan_snapshot(
     if previous == checkpoint.id:
         return None
     point = RestorePoint(folder.changelog.root, checkpoint.id, checkpoint.lineage, previous)
-    document = {} if found.snapshot is None else found.snapshot.document
+    cut_before = {} if found.snapshot is None else found.snapshot.row.cells
     suffix = found.suffix.files
     tasks = []
     cells = {}
@@ -82,7 +83,7 @@ def plan_snapshot(
         parallelism, groups = shapes.get(operator, (1, len(_ALL_KEY_GROUPS)))
         size = sum(file.size for _, file in base if file.first_operator == operator)
         size += sum(file.size for file in suffix if file.first_operator == operator)
-        cells[operator] = _cells(size // (parallelism * piece_bytes), document.get("cells", {}).get(operator))
+        cells[operator] = _cells(size // (parallelism * piece_bytes), cut_before.get(operator))
         for subtask in range(parallelism):
             owned = key_group_range(subtask, groups, parallelism)
             needed = tuple(
@@ -128,10 +129,10 @@ def _base(
     snapshot = found.snapshot
     if snapshot is None:
         return found, []
-    if "files" not in snapshot.document:  # the row says no bounds, so the list's must be those of the files
+    if snapshot.row.pieces is None:  # the row says no bounds, so the list's must be those of the files
         check_listed(ledger.snapshots.storage, snapshot.files)
     files = {file.path: file for file in snapshot.files}
-    return found, [(piece, files[piece.path]) for piece in pieces_of(snapshot.document, snapshot.files)]
+    return found, [(piece, files[piece.path]) for piece in pieces_of(snapshot.row, snapshot.files)]
 
 
 def _operators(

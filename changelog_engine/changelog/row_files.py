@@ -25,13 +25,11 @@ from changelog_engine.changelog.log_files import (
     is_log,
     merged_rows_name,
     parse_merged_rows,
-    parse_part,
     parse_row,
     read_row,
     read_unchanged,
     row_bytes,
 )
-from changelog_engine.changelog.model import check_format
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
@@ -314,33 +312,6 @@ def merged_rows_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
     return pa.table(
         [pa.array([row[f.name] for row in rows], f.type) for f in fields], schema=pa.schema(fields)
     )
-
-
-def read_marker(storage: Storage, path: str) -> dict[str, Any]:
-    """The document of a snapshot's row, which says that the snapshot is complete.
-
-    Args:
-        storage: the snapshots table's folder.
-        path: the row's file.
-
-    Raises:
-        CorruptChangelogError: it is missing, isn't what its name says, or isn't a snapshot's row.
-        FormatVersionError: a newer engine wrote it.
-    """
-    name, text = parse_row(path), read_row(storage, path)
-    try:
-        document: dict[str, Any] = json.loads(text)
-        check_format(document["format"], storage.join(path))
-        who = int(document["checkpoint"]), int(document["attempt"])
-        int(document["parts"])
-        for file, _, kind, first, last in document.get("files", ()):
-            if parse_part(file) is None or not isinstance(kind, str) or not 0 <= int(first) <= int(last):
-                raise ValueError(f"it names the piece {file!r}")
-        if name is not None and who != (name.checkpoint, name.attempt):
-            raise ValueError(f"it is of checkpoint {who[0]} of attempt {who[1]}")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptChangelogError(f"is not the row of a snapshot: {error!r}", storage.join(path)) from error
-    return document
 
 
 def _index_of(storage: Storage, path: str, operation: str) -> Index:

@@ -9,7 +9,6 @@ Invariants:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -101,7 +100,7 @@ class Tables:
         for snapshot in self.ledger.snapshots.usable():
             entry = self.lineage.checkpoints.get(snapshot.checkpoint)
             time_ms = 0 if entry is None else self.lineage.checkpoints.time_of(entry)
-            rows.append((snapshot.checkpoint, snapshot.attempt, time_ms, json.dumps(snapshot.document)))
+            rows.append((snapshot.checkpoint, snapshot.attempt, time_ms, snapshot.row.text))
         return sorted(rows)
 
     def log_files(self) -> list[str]:

@@ -11,13 +11,12 @@ Invariants:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from changelog_engine.changelog.log_files import SNAPSHOT
-from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Part
-from changelog_engine.changelog.row_files import read_marker
+from changelog_engine.changelog.model import Checkpoint, Part
+from changelog_engine.changelog.snapshot_row import Piece, SnapshotRow, read_snapshot_row
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.snapshots import snapshot_of, warn_unusable
@@ -39,20 +38,22 @@ class SnapshotStore:
         checkpoint: Checkpoint,
         parts: Sequence[Part],
         adds: list[AddFile],
-        extra: dict[str, Any] | None = None,
+        pieces: Sequence[Piece] | None = None,
+        cells: Mapping[str, int] | None = None,
     ) -> None:
         """Commit a snapshot, in place of an earlier try of the same checkpoint of the same attempt.
 
         Args:
             adds: the same, described for the Delta log.
-            extra: more of the row's fields. With ``files``, a list of [path, ...], these are the snapshot's parts.
+            pieces, cells: of a snapshot that is made from the log; see SnapshotRow.
 
         Raises:
             CorruptChangelogError: a file that it shares with an older snapshot is not in the table.
             StorageError: it could not be committed.
         """
-        shared = {path for path, *_ in (extra or {}).get("files", ())} - {part.path for part in parts}
-        files = [*adds, self._write_marker(checkpoint, parts, len(shared), extra or {})]
+        row = SnapshotRow.of(checkpoint, parts, pieces, cells)
+        shared = row.paths - {part.path for part in parts}
+        files = [*adds, self._write_marker(row, checkpoint.time_ms)]
         marker = files[-1].path
         fresh = {add.path for add in files}
         for _ in range(COMMIT_TRIES):
@@ -81,24 +82,10 @@ class SnapshotStore:
                 raise
         raise overtaken(self.log.storage.root)
 
-    def _write_marker(
-        self, checkpoint: Checkpoint, parts: Sequence[Part], shared: int, extra: dict[str, Any]
-    ) -> AddFile:
+    def _write_marker(self, row: SnapshotRow, time_ms: int) -> AddFile:
         """Write the row that says what the snapshot is made of; nothing refers to it yet."""
-        document = {
-            "format": FORMAT_VERSION,
-            "checkpoint": checkpoint.id,
-            "attempt": checkpoint.attempt,
-            "parts": len(parts) + shared,
-            "rows": sum(part.rows for part in parts),
-            "bytes": sum(part.size for part in parts),
-            **extra,
-        }
-        text = json.dumps(document)
-        marker = write_row(
-            self.log.storage, SNAPSHOT, checkpoint.id, checkpoint.attempt, text, checkpoint.time_ms
-        )
-        self._files[marker.path] = _files_of(marker.path, document)
+        marker = write_row(self.log.storage, SNAPSHOT, row.checkpoint, row.attempt, row.text, time_ms)
+        self._files[marker.path] = _files_of(marker.path, row)
         return marker
 
     def retire(self, keep: set[int]) -> list[str]:
@@ -163,11 +150,11 @@ class SnapshotStore:
 
     def _named_by(self, marker: str) -> set[str]:
         try:
-            document = read_marker(self.log.storage, marker)
+            row = read_snapshot_row(self.log.storage, marker)
         except CorruptChangelogError as error:
             warn_unusable((snapshot_of(marker) or (0, 0))[0], error)
             return set()
-        return _files_of(marker, document)
+        return _files_of(marker, row)
 
     def _paths(self) -> set[str]:
         """What the table lists at the log's version."""
@@ -177,6 +164,6 @@ class SnapshotStore:
         return self._listed
 
 
-def _files_of(marker: str, document: dict[str, Any]) -> set[str]:
+def _files_of(marker: str, row: SnapshotRow) -> set[str]:
     """The files of a snapshot that was made from the log; none of one that was not."""
-    return {marker, *(name for name, *_ in document["files"])} if "files" in document else set()
+    return set() if row.pieces is None else {marker, *row.paths}

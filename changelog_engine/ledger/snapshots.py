@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row
 from changelog_engine.changelog.model import Segment
 from changelog_engine.changelog.part_selection import PartFile, part_files
-from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.changelog.segments import on_lineage
+from changelog_engine.changelog.snapshot_row import SnapshotRow, read_snapshot_row
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.bounds import Bounds
 from changelog_engine.ledger.commits import check_commits
@@ -39,7 +39,7 @@ class Snapshot(NamedTuple):
 
     Args:
         marker: the file of its row.
-        document: the row.
+        row: what it says.
         files: its parts, those that it shares with older ones included.
         bounds: of each part; None where the row doesn't say.
     """
@@ -47,7 +47,7 @@ class Snapshot(NamedTuple):
     checkpoint: int
     attempt: int
     marker: str
-    document: dict[str, Any]
+    row: SnapshotRow
     files: tuple[PartFile, ...]
     bounds: tuple[Bounds | None, ...]
 
@@ -122,27 +122,27 @@ class Snapshots:
 
     def _open(self, who: Who) -> Snapshot:
         marker = self.markers[who]
-        document = read_marker(self.storage, marker)
+        row = read_snapshot_row(self.storage, marker)
         bounds: list[Bounds | None] = []
-        if "files" in document:
+        if row.pieces is not None:
             files = []
-            for path, operator, _, first, last in document["files"]:
-                if path not in self.files:
-                    full = self.storage.join(path)
+            for piece in row.pieces:
+                if piece.path not in self.files:
+                    full = self.storage.join(piece.path)
                     raise CorruptChangelogError("is not in its table any more", full)
-                files.append(self.files[path])
-                bounds.append(Bounds(operator, first, last))
+                files.append(self.files[piece.path])
+                bounds.append(Bounds(piece.operator, piece.first, piece.last))
         else:
             own = (f for f in self.files.values() if f.name and (f.name.checkpoint, f.name.attempt) == who)
             files = sorted(own, key=lambda file: file.name or ())
             bounds = [None] * len(files)
-        if len(files) != document["parts"]:
+        if len(files) != row.parts:
             full = self.storage.join(marker)
             raise CorruptChangelogError(
-                f"is the snapshot of checkpoint {who[0]}, which has {len(files)} parts, not {document['parts']}",
+                f"is the snapshot of checkpoint {who[0]}, which has {len(files)} parts, not {row.parts}",
                 full,
             )
-        return Snapshot(*who, marker, document, tuple(files), tuple(bounds))
+        return Snapshot(*who, marker, row, tuple(files), tuple(bounds))
 
 
 def beside(changelog: Storage) -> Storage:

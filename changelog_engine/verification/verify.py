@@ -30,9 +30,10 @@ from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, Within, part_files
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
-from changelog_engine.changelog.row_files import read_marker, read_merged_rows
+from changelog_engine.changelog.row_files import read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.changelog.segments import extend, segment_of
+from changelog_engine.changelog.snapshot_row import read_snapshot_row
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
@@ -351,22 +352,20 @@ class _Verifier:
             if name is None or name.operation != SNAPSHOT:
                 continue
             self.found.snapshots += 1
-            document = self._try(storage, path, partial(read_marker, storage, path))
-            if document is None:
+            row = self._try(storage, path, partial(read_snapshot_row, storage, path))
+            if row is None:
                 continue
             who = (name.attempt, name.checkpoint)
-            if "files" in document:
-                wanted = [piece[0] for piece in document["files"]]
+            if row.pieces is not None:
+                wanted = [piece.path for piece in row.pieces]
             else:
                 wanted = [
                     p for p, f in files.items() if f.name and (f.name.attempt, f.name.checkpoint) == who
                 ]
             missing = [path for path in wanted if path not in files]
-            if missing or len(wanted) != document.get("parts"):
+            if missing or len(wanted) != row.parts:
                 lacks = (
-                    f"lacks {', '.join(missing)}"
-                    if missing
-                    else f"has {len(wanted)} parts, not {document.get('parts')}"
+                    f"lacks {', '.join(missing)}" if missing else f"has {len(wanted)} parts, not {row.parts}"
                 )
                 self._fault(storage, path, f"the snapshot of checkpoint {name.checkpoint} {lacks}")
             elif all(good[path] for path in wanted):

@@ -13,9 +13,9 @@ from test_commit_helpers import Driver, state_at
 
 from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Segment
-from changelog_engine.changelog.row_files import read_marker
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.changelog.segments import extend
+from changelog_engine.changelog.snapshot_row import read_snapshot_row
 from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
 from changelog_engine.ledger.lineage import Lineage
@@ -243,7 +243,7 @@ def test_fields_of_newer_engines_are_left_out_and_newer_formats_refused(tmp_path
     added = write_row(folder.snapshots, SNAPSHOT, 1, 1, text, 0)
     assert added.path.startswith(name)
     with pytest.raises(FormatVersionError, match=f"{name}.* has changelog format"):
-        read_marker(folder.snapshots, added.path)
+        read_snapshot_row(folder.snapshots, added.path)
 
 
 def test_a_fold_of_a_table_in_a_newer_format_is_refused(tmp_path: Path) -> None:

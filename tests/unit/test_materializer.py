@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.changelog.row_files import Index
+from changelog_engine.changelog.snapshot_row import ENTRIES, Piece
 from changelog_engine.cli.program import main
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.nodes import JobSettings
@@ -26,7 +27,7 @@ from materializer import retention as retention_module
 from materializer import truncation
 from materializer.materialize import materialize
 from materializer.merge import merge_small
-from materializer.pieces import ENTRIES, Piece, cut
+from materializer.pieces import cut
 from materializer.processes import FoldProcesses
 from materializer.remembered import recall, remember
 from materializer.retention import Retention
