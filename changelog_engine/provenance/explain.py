@@ -213,6 +213,11 @@ class Replays:
             between = f"checkpoint {ids[0]}" if len(ids) == 1 else f"checkpoints {ids[0]} to {ids[-1]}"
             result.notes.append(f"the log has no mutation of this key in {between}")
             return result
+        result.notes += [
+            f"{key!r} also means the key {each.text} of {each.operator!r}, whose mutations in this range are not explained"
+            for each in wanted
+            if each in found and targets[each.operator] != each
+        ]
         keys = self._stages_of(targets)
         before = {stage: self._plan.upstream(stage) for stage in keys}
         # What other stages need of a stage is all its keys.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,15 +11,17 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import ids_after
-from changelog_engine.codec.keys import KeyCodec, key_codec_for
+from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, RestoreError
-from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, keyed_operators
-from changelog_engine.graph.key_groups import key_groups
+from changelog_engine.graph.descriptions import key_type_of, keyed_operators
+from changelog_engine.graph.key_groups import key_group
+from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.replay.recorded import RecordedRange
+from changelog_engine.types import TypeInformation
 
 _WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last change; then all
 
@@ -151,33 +153,24 @@ def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[
         raise RestoreError(f"no operator with state has the uid {operator!r}; there are {there or 'none'}")
     found = []
     for each in known:
-        codec = _codec_of(each)
-        for value in _readings(key):
-            try:
-                identity = codec.identities([value], "key")[0]
-                text = codec.texts([identity])[0].as_py()
-            except (ChangelogEngineError, TypeError, ValueError):
-                continue
-            group = int(key_groups([identity], each["max_parallelism"])[0])
+        key_type = key_type_of(each)
+        for identity in _identities(key, key_type):
+            text = key_codec_for(key_type).texts([identity])[0].as_py()
+            group = key_group(identity, each["max_parallelism"])
             found.append(WantedKey(each["uid"], identity, text, group))
     if not found:
         kinds = ", ".join(f"{each['uid']!r}: {(each.get('key_type') or {}).get('type')}" for each in known)
         raise RestoreError(f"{shown_key(key)} is not a key of any operator; their keys are ({kinds})")
-    return list(dict.fromkeys(found))
+    return found
 
 
-def _readings(key: Any) -> list[Any]:
-    """The key itself, and what it says as text."""
-    if not isinstance(key, str):
-        return [key]
-    try:
-        return [key, ast.literal_eval(key)]
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return [key]
-
-
-def _codec_of(operator: DescribedOperator) -> KeyCodec:
-    return key_codec_for(key_type_of(operator))
+def _identities(key: Any, key_type: TypeInformation | None) -> list[KeyIdentity]:
+    """What the key may be in a type, as text all that this may mean; nothing where it is not a key of the type."""
+    if isinstance(key, str):
+        return key_identities(key, key_type)
+    with suppress(ChangelogEngineError, TypeError, ValueError):
+        return [key_codec_for(key_type).identity(key)]
+    return []
 
 
 def shown_key(key: Any) -> str:

@@ -430,6 +430,39 @@ def test_all_elements_of_a_list_that_was_read_are_named(tmp_path: Path) -> None:
     assert len(added.read) == 4  # and nothing from before
 
 
+class Seen(KeyedProcessFunction):
+    """How many elements a key had."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        self.count.update((self.count.value() or 0) + 1)
+
+
+@pytest.mark.parametrize(
+    ("keys", "declared", "text", "also"),
+    [
+        ([("a", 1)], Types.TUPLE([Types.STRING(), Types.LONG()]), '["a", 1]', ""),
+        ([("a", 1)], Types.TUPLE([Types.STRING(), Types.LONG()]), "('a', 1)", ""),
+        ([7], None, "7", ""),
+        ([7, "7", "7"], None, "7", "'7' also means the key \"7\" of 'seen'"),
+    ],
+)
+def test_a_key_is_given_as_it_is_shown(
+    tmp_path: Path, keys: list[Any], declared: Any, text: str, also: str
+) -> None:
+    """As to all commands that look at one: a text may mean several keys, and says so."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection(keys).key_by(lambda value: value, declared).process(Seen()).uid("seen").print()
+    graph = env.generate_stream_graph(job_name="job")
+    job = TestJob(tmp_path)
+    job.run(graph)
+    found = Replays(graph, job.settings).key(text)
+    assert [each.value for each in found.mutations] == [1]
+    assert [note[: len(also)] for note in found.notes] == ([also] if also else [])
+
+
 def test_held_entries_are_named() -> None:
     assert str(HeldEntry("op", "state", 1, "a")) == "state['a'] of 'op', as it was before the replayed range"
 
