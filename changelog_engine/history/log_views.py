@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
@@ -14,6 +15,7 @@ from changelog_engine.history.pickles import pickled_type
 from changelog_engine.history.rows_sql import on_lineage_sql
 from changelog_engine.history.sql_types import time_of
 from changelog_engine.history.tables import Tables
+from changelog_engine.history.views import StateViews
 
 _DOCUMENT = (
     "id BIGINT, attempt INT, parent BIGINT, time_ms BIGINT, duration_ms BIGINT, parts BIGINT, rows BIGINT, bytes BIGINT, "
@@ -40,8 +42,7 @@ def queries(
         checkpoint: the one that the views show; rows of its lineage are marked.
         states: what the view ``states`` says.
     """
-    columns = ("operator", "state", "kind", "view", "history_view", "key_type", "value_type")
-    named = ", ".join(f"{column} STRING" for column in columns)
+    named = ", ".join(f"{each.name} STRING" for each in fields(StateViews))
     return {
         "mutations": _mutations(catalog, tables, checkpoint),
         "checkpoints": _checkpoints(catalog, tables, checkpoint),

@@ -39,6 +39,16 @@ class StateViews:
     key_type: str
     value_type: str
 
+    @staticmethod
+    def of(columns: StateColumns, view: str) -> StateViews:
+        """Those of a state.
+
+        Args:
+            view: the name that ``view_names`` gave it.
+        """
+        types = columns.key.name, columns.value_name
+        return StateViews(columns.operator, columns.name, columns.kind, view, view + HISTORY_SUFFIX, *types)
+
 
 @dataclass(frozen=True)
 class TimerViews:
@@ -96,6 +106,5 @@ def state_views(
             columns = StateColumns.of(*described[uid, name])
             queries[view] = state_sql(columns, rows, checkpoint.time_ms, many=many)
             queries[changes] = history_sql(columns, mutations, times)
-            types = columns.key.name, columns.value_name
-            states.append(StateViews(uid, name, columns.kind, view, changes, *types))
+            states.append(StateViews.of(columns, view))
     return states, timers, queries

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -30,6 +31,7 @@ from changelog_engine.history.plain_rows import dated, state_values, timers_valu
 from changelog_engine.history.sql_types import time_of_ms
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.timers_sql import TimerColumns
+from changelog_engine.history.views import StateViews
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
@@ -125,7 +127,7 @@ class Views:
         self._changes: dict[str, Callable[[Changes], None]] = {
             "mutations": lambda it: it.mutations("mutations")
         }
-        self._summary: list[dict[str, str]] = []
+        self._summary: list[StateViews] = []
         for (uid, name), view in view_names(states, keyed).items():
             changes = view + HISTORY_SUFFIX
             if name is None:
@@ -135,17 +137,7 @@ class Views:
                 columns = StateColumns.of(*states[uid, name])
                 self._makers[view] = partial(self._state, columns)
                 self._changes[changes] = partial(_history, view=changes, columns=columns)
-                self._summary.append(
-                    {
-                        "operator": uid,
-                        "state": name,
-                        "kind": columns.kind,
-                        "view": view,
-                        "history_view": changes,
-                        "key_type": columns.key.name,
-                    }
-                    | {"value_type": columns.value_name}
-                )
+                self._summary.append(StateViews.of(columns, view))
         self.of_changes = tuple(self._changes)
         self.names = (*self._makers, *self.of_changes)
 
@@ -184,8 +176,8 @@ class Views:
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
     def _states(self) -> pa.Table:
-        names = ("operator", "state", "kind", "view", "history_view", "key_type", "value_type")
-        return _table([(name, _TEXT, [row[name] for row in self._summary]) for name in names])
+        names = [each.name for each in fields(StateViews)]
+        return _table([(name, _TEXT, [vars(row)[name] for row in self._summary]) for name in names])
 
     def _checkpoints(self) -> pa.Table:
         lineage = self._ledger.lineage
