@@ -57,10 +57,13 @@ class SqlTimeTypeInfo(TypeInformation):
         return value
 
     def _of_numpy(self, value: np.datetime64) -> Any:
-        exact = value.astype("datetime64[us]")
-        if np.isnat(value) or exact != value:
-            raise Misfit(self, value, "not a time" if np.isnat(value) else "finer than a microsecond")
-        moment = exact.item()
+        if np.isnat(value):
+            raise Misfit(self, value, "not a time")
+        moment = moment_of_numpy(value)
+        if moment is None:
+            raise Misfit(self, value, "not of the years 1 to 9999")
+        if np.datetime64(moment) != value:
+            raise Misfit(self, value, "finer than a microsecond")
         if self._class is datetime.datetime:
             return moment
         if self._class is datetime.date and moment.time() == datetime.time():
@@ -83,6 +86,22 @@ class SqlTimeTypeInfo(TypeInformation):
         if isinstance(value, datetime.time):
             return f"{value:%H:%M:%S}"
         return instant_text(value) if isinstance(value, Instant) else str(value)
+
+
+_NEAR_1970 = ("ps", "fs", "as")  # units in which NumPy has a few months only
+
+
+def moment_of_numpy(value: np.datetime64) -> datetime.datetime | None:
+    """A time of NumPy, which is no NaT, without what is finer than a microsecond; None where it is not of the years 1 to 9999.
+
+    NumPy makes an int of such a time, and of one that is further away another time, without a word.
+    """
+    if np.datetime_data(value.dtype)[0] not in _NEAR_1970:
+        year = 1970 + int(value.astype("datetime64[Y]").astype(np.int64))
+        if not datetime.MINYEAR <= year <= datetime.MAXYEAR:
+            return None
+    moment: datetime.datetime = value.astype("datetime64[us]").item()
+    return moment
 
 
 SQL_DATE = SqlTimeTypeInfo("SQL_DATE", datetime.date)

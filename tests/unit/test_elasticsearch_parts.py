@@ -107,6 +107,7 @@ def test_numpys_values_lose_nothing(value: object, sent: object) -> None:
         (np.datetime64("NaT", "ns"), "JSON has no NaT"),
         (np.array(["2024-01-31", "NaT"], "datetime64[s]"), "JSON has no NaT"),
         (np.datetime64("12024-01-31"), "not of the years 1 to 9999"),
+        (np.datetime64(586_574, "Y"), "not of the years 1 to 9999"),
         (np.datetime64("1970-01-01T00:00:00.000000000001"), "finer than a nanosecond"),
     ],
     ids=repr,

@@ -6,7 +6,6 @@ Invariant: what is sent says what the element says, or an error names the elemen
 from __future__ import annotations
 
 import base64
-import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from decimal import Decimal
@@ -19,6 +18,7 @@ import orjson
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
 from changelog_engine.types.row import Row, field_names_of
+from changelog_engine.types.temporal import moment_of_numpy
 from changelog_engine.types.typeinfo import shown
 
 _SHOWN_CHARS = 300
@@ -191,8 +191,8 @@ def _moment(value: Any) -> str:
     """An ISO time of a np.datetime64; of nanoseconds where it has some."""
     if np.isnat(value):
         raise TypeError("JSON has no NaT; put None there")
-    moment = value.astype("datetime64[us]").item()
-    if not isinstance(moment, datetime.datetime):
+    moment = moment_of_numpy(value)
+    if moment is None:
         raise TypeError(f"{value} is not of the years 1 to 9999")
     if np.datetime64(moment) == value:
         return moment.isoformat()
