@@ -10,7 +10,6 @@ Invariants:
 from __future__ import annotations
 
 import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
@@ -39,6 +38,7 @@ from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.nearest import named
 from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.local_folder import temporary_folder
 
 _TIME = pa.timestamp("us")
 _MEMORY = "1GB"  # what DuckDB takes; more goes to a temporary folder
@@ -73,7 +73,7 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
     ledger, checkpoint = open_point(path, at)
     views = Views(ledger, checkpoint)
     said = {word.lower() for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
-    with tempfile.TemporaryDirectory(prefix="changelog-sql-") as folder:
+    with temporary_folder("sql") as folder:
         settings: dict[str, str | bool | int | float | list[str]] = {
             "enable_external_access": "false",
             "autoinstall_known_extensions": "false",

@@ -180,7 +180,8 @@ def driver_of(folder: JobFolder, clock: Callable[[], float] = wall_s) -> Driver:
     """Who runs a job. Nothing is locked or changed."""
     noted = folder.storage.read_document(LOCK_FILE)
     host, pid, since = _identity_in(noted)
-    signed_ms = signed if type(signed := noted.get(SIGNED)) is int else None
+    signed = noted.get(SIGNED)
+    signed_ms = signed if type(signed) is int and abs(signed) < 2**63 else None
     local, here = folder.storage.local, host == socket.gethostname()
     running = None if local is None else is_locked(f"{local}/{LOCK_FILE}", pid)
     if not running and (local is None or (host is not None and not here)):

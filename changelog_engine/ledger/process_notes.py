@@ -14,6 +14,7 @@ from changelog_engine.clock import wall_s
 from changelog_engine.readable import iso
 
 LONGEST_HOURS = 24
+_LATEST_S = 1 << 37  # of the year 6325: clocks say nothing later, whatever a damaged note does
 
 
 def process_note(clock: Callable[[], float] = wall_s) -> dict[str, Any]:
@@ -23,8 +24,8 @@ def process_note(clock: Callable[[], float] = wall_s) -> dict[str, Any]:
 
 def has_ended(note: Mapping[str, Any], now: float) -> bool:
     """Whether the process that made a note has ended, as far as can be told."""
-    since, pid = note.get("time"), note.get("pid")
-    if isinstance(since, int | float) and is_over(since, now):
+    since, pid = _time_in(note), note.get("pid")
+    if since is not None and is_over(since, now):
         return True
     return note.get("host") == socket.gethostname() and isinstance(pid, int) and pid > 0 and not _lives(pid)
 
@@ -36,9 +37,15 @@ def is_over(since: float, now: float) -> bool:
 
 def who_noted(note: Mapping[str, Any]) -> str:
     """Such as "process 71 on host-b, since 2026-11-27 09:00:00 UTC"."""
-    since = note.get("time")
-    at = f", since {iso(since * 1000, 'seconds')} UTC" if isinstance(since, int | float) else ""
+    since = _time_in(note)
+    at = "" if since is None else f", since {iso(since * 1000, 'seconds')} UTC"
     return f"process {note.get('pid', '?')} on {note.get('host', '?')}{at}"
+
+
+def _time_in(note: Mapping[str, Any]) -> float | None:
+    """When a process made its note, in seconds since 1970; None where it does not say so."""
+    since = note.get("time")
+    return since if isinstance(since, int | float) and abs(since) < _LATEST_S else None
 
 
 def _lives(pid: int) -> bool:

@@ -9,7 +9,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -43,6 +42,7 @@ from changelog_engine.replay.compare import StateTypes, differences, types_of
 from changelog_engine.replay.job import notes_of
 from changelog_engine.replay.recorded import RecordedRange
 from changelog_engine.replay.run import ReplayRun, plan_of
+from changelog_engine.state.local_folder import temporary_folder
 from changelog_engine.storage.delta_log import DeltaLog
 
 
@@ -346,7 +346,7 @@ class Replays:
         def runner(job: Any, clock: Any) -> InProcessRunner:
             return InProcessRunner(job, clock, stages=needed, registry=TracingRegistry(tracker, clock))
 
-        with tempfile.TemporaryDirectory(prefix="changelog-engine-explain-") as scratch:
+        with temporary_folder("explain") as scratch:
             point = history.point(history.start)
             run = _TracedRun(self._graph, self._settings, point, history.start, history.end, scratch, runner)
             run.needed = needed

@@ -8,7 +8,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,6 +30,7 @@ from changelog_engine.ledger.reading import read_parts
 from changelog_engine.replay.compare import Difference, StateTypes, differences, types_of
 from changelog_engine.replay.recorded import RecordedPiece, RecordedRange
 from changelog_engine.replay.run import ReplayRun
+from changelog_engine.state.local_folder import temporary_folder
 from changelog_engine.storage.delta_log import DeltaLog
 
 _SHUFFLING = (Partitioner.REBALANCE, Partitioner.RESCALE, Partitioner.SHUFFLE)
@@ -220,7 +220,7 @@ def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = No
     try:
         for piece in pieces:
             with (
-                tempfile.TemporaryDirectory(prefix="changelog-engine-replay-") as scratch,
+                temporary_folder("replay") as scratch,
                 contextlib.closing(
                     ReplayRun(
                         graph,

@@ -1,4 +1,4 @@
-"""Folders for what a worker process keeps on its local disk, and the removal of those whose process is gone.
+"""Folders for what a process keeps on its local disk, and the removal of those whose process is gone.
 
 Invariants:
     * A folder belongs to the process that holds the lock of its ``.lock`` file; the kernel lets go of the lock when the
@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
+from collections.abc import Iterator
 
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
@@ -50,6 +51,23 @@ class LocalFolder:
     def remove(self) -> None:
         """Remove the folder and let go of its lock."""
         self._removal()
+
+
+@contextlib.contextmanager
+def temporary_folder(name: str) -> Iterator[str]:
+    """The path of a folder for as long as something is done; the next one takes away what a process that was killed left.
+
+    Args:
+        name: of the folder, for people.
+
+    Raises:
+        ConfigurationError, StorageError: as LocalFolder.
+    """
+    folder = LocalFolder(None, name)
+    try:
+        yield folder.path
+    finally:
+        folder.remove()
 
 
 def remove_leftovers(parent: str) -> list[str]:

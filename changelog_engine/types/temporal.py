@@ -92,9 +92,12 @@ _NEAR_1970 = ("ps", "fs", "as")  # units in which NumPy has a few months only
 
 
 def moment_of_numpy(value: np.datetime64) -> datetime.datetime | None:
-    """A time of NumPy, which is no NaT, without what is finer than a microsecond; None where it is not of the years 1 to 9999.
+    """A time of NumPy without what is finer than a microsecond; None where it is not of the years 1 to 9999.
 
     NumPy makes an int of such a time, and of one that is further away another time, without a word.
+
+    Args:
+        value: no NaT.
     """
     if np.datetime_data(value.dtype)[0] not in _NEAR_1970:
         year = 1970 + int(value.astype("datetime64[Y]").astype(np.int64))

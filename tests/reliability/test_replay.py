@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import random
+import signal
+import subprocess
+import sys
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -437,3 +442,27 @@ def test_sessions_that_grow_in_turns_are_explained(tmp_path: Path) -> None:
 class ByNumber(TimestampAssigner):
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         return value[1]
+
+
+# Does in a process of its own what replays, explanations and SQL do, and is killed meanwhile.
+KILLED = """
+import os, pathlib, signal
+from changelog_engine.state.local_folder import temporary_folder
+with temporary_folder("replay") as folder:
+    pathlib.Path(folder, "part").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_replay_left_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = recorded(tmp_path / "base")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    died = subprocess.run([sys.executable, "-c", KILLED], env={**os.environ, "TMPDIR": str(temporary)})
+    assert died.returncode == -signal.SIGKILL
+    assert [path.name for path in temporary.rglob("part")] == ["part"]
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    assert replay(job, graph(), None).equal
+    assert [path for path in temporary.rglob("*") if path.is_file()] == []

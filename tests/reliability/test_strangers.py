@@ -294,10 +294,14 @@ def test_case_65_a_sweep_deletes_nothing_outside(job: Path) -> None:
 
 DOCUMENTS = (b"", b"[]", b"null", b"[" * 100_000, b"\xff\xfe")
 PIDS = (b'{"host": "HOST", "pid": 99999999999999999999}', b'{"host": "HOST", "pid": -1, "snapshot": "x"}')
+TIMES = (
+    b'{"host": "elsewhere", "pid": 1, "time": Infinity, "signed_ms": 1e300}',
+    b'{"host": "elsewhere", "pid": 1, "time": 1%s, "signed_ms": 1%s}' % (b"0" * 400, b"0" * 400),
+)
 
 
 @pytest.mark.parametrize(
-    "document", [*DOCUMENTS, *PIDS], ids=lambda document: document[:20].decode(errors="replace")
+    "document", [*DOCUMENTS, *PIDS, *TIMES], ids=lambda document: document[:20].decode(errors="replace")
 )
 def test_case_65_notes_of_strangers_stop_nothing(job: Path, document: bytes) -> None:
     """What stands in the small files beside the tables is a hint."""
@@ -308,6 +312,10 @@ def test_case_65_notes_of_strangers_stop_nothing(job: Path, document: bytes) -> 
     for table in ("changelog", "snapshots"):
         (job / table / "_unlisted.json").write_bytes(document)
     (job / "driver.lock").write_bytes(document)
+    (job.parent / ".tmp-fork-a.json").write_bytes(document)
+    (job.parent / ".tmp-fork-a").mkdir()
+    for command in (("jobs", job.parent), ("status", job), ("fork", job, job.parent / "other")):
+        _command(*command)
     assert protected_checkpoints(_folder(job)) <= {2}
     truncate(_folder(job), AT_ONCE)
     _go_on(job)

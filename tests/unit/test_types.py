@@ -92,7 +92,10 @@ ENTRY = Entries([])
         (Types.SQL_TIMESTAMP(), np.datetime64("NaT", "ns")),
         (Types.SQL_TIMESTAMP(), np.datetime64(1, "ns")),
         (Types.SQL_TIMESTAMP(), np.datetime64("10000-01-01")),
-        (Types.SQL_TIMESTAMP(), np.datetime64(586_574, "Y")),  # in microseconds it is out of range, and of 2019
+        (
+            Types.SQL_TIMESTAMP(),
+            np.datetime64(586_574, "Y"),
+        ),  # in microseconds it is out of range, and of 2019
         (Types.SQL_TIMESTAMP(), np.datetime64(1_764_255_600_000_000, "s")),
         (Types.SQL_DATE(), np.datetime64(2**63 - 1, "D")),
         (Types.SQL_TIMESTAMP(), pd.Timestamp(1, unit="ns")),
