@@ -28,10 +28,11 @@ from changelog_engine.operators.context import ElementContext, KeyedTimerService
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
+from changelog_engine.operators.part_stream import StoreConfig
 from changelog_engine.operators.sink import CommittingSinkOperator, SinkOperator
 from changelog_engine.operators.source import SourceHead, SourceStart
 from changelog_engine.operators.stage import StageRuntime
-from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.two_inputs import KeyedTwoInputs, TwoInputs
 from changelog_engine.operators.windows_build import build_window_operator
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS

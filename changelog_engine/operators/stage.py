@@ -236,7 +236,7 @@ class StageRuntime:
         for source in self.sources:
             read_ms += source.read_s * 1000
             source.read_s = 0.0
-        encode_ms, write_ms = (0.0, 0.0) if self.store is None else self.store.take_times()
+        encode_ms, write_ms = (0.0, 0.0) if self.store is None else self.store.parts.take_times()
         process_ms = max(0.0, work_ms - read_ms - encode_ms - write_ms)
         return {"read": read_ms, "process": process_ms, "encode": encode_ms, "write": write_ms}
 
@@ -302,7 +302,7 @@ class StageRuntime:
             if self._batch is None or identities is None:
                 self._process_step(heads, identities, own, times)
                 if behind is not None and identities is not None and self.store is not None:
-                    self.store.flush_ahead(behind + count - step.stop)
+                    self.store.parts.flush_ahead(behind + count - step.stop)
                 continue
             for head, given in zip(heads, own, strict=True):
                 self._batch.add(head, identities, given, times)
@@ -323,7 +323,7 @@ class StageRuntime:
             elif self.store is None:
                 length = _STEP
             else:
-                length = self.store.step(_STEP, None if behind is None else behind + count - start)
+                length = self.store.parts.step(_STEP, None if behind is None else behind + count - start)
             yield slice(start, min(start + length, count))
             start += length
 
@@ -342,7 +342,7 @@ class StageRuntime:
         for head, values in zip(heads, own, strict=True):
             head.process_keyed(identities, values, times)
         self.store.expiring.after_records(len(identities))
-        self.store.flush_when_full()
+        self.store.parts.flush_when_full()
         for keyed in self._keyed:
             due = keyed.next_processing_timer()
             if due is not None and due <= (now := self.clock()):
@@ -374,10 +374,10 @@ class StageRuntime:
         parts: list[Part] = []
         if self.store is not None:
             parts = self.store.end_epoch(order)
-            encode_ms, write_ms = self.store.take_times()
+            encode_ms, write_ms = self.store.parts.take_times()
             times["encode"] += encode_ms
             times["write"] += write_ms
-            report.logged = self.store.take_counts()
+            report.logged = self.store.parts.take_counts()
             self._logged.update(report.logged)
             report.mutations = sum(sum(states.values()) for states in report.logged.values())
             if order.kind.barrier or not order.checkpoint_id:
@@ -421,7 +421,7 @@ class StageRuntime:
     def _snapshot(self) -> SmallState:
         state: SmallState = {}
         if self.store is not None:
-            state[LOG] = self.store.position()
+            state[LOG] = self.store.parts.position()
         if self.inputs.watermarks:
             state[INPUTS] = self.inputs.snapshot()
         for node, operator in self.operators.items():

@@ -1,16 +1,13 @@
 """The keyed state of one subtask and how it becomes durable: the changelog, or a full snapshot at each checkpoint.
 
 Invariants:
-    * With the changelog, every mutation since the last checkpoint is in the buffer, in an open part, or in a part that was
-      handed to the driver; never in two of them.
-    * Sequence numbers of a subtask's rows are contiguous within an attempt.
+    * With the changelog, every mutation since the last checkpoint is in the buffer or its parts (``part_stream``).
     * The state held equals the fold of the lineage's rows up to the last checkpoint plus those mutations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
@@ -18,14 +15,11 @@ from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.conversion import clear_all, fill_versions
 from changelog_engine.changelog.fold import Pending, fill_state, group_by_state, timers_of
 from changelog_engine.changelog.model import Part, RestorePoint
-from changelog_engine.changelog.pack_queue import PackQueue
-from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.row_filter import OfState, RowFilter
 from changelog_engine.changelog.rows import LogColumns
-from changelog_engine.changelog.small_state import LOG
 from changelog_engine.changelog.snapshot import StateSizes, snapshot_columns
 from changelog_engine.changelog.spilled_rows import spilled
-from changelog_engine.clock import WallClock, monotonic_ms, wall_ms
+from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
@@ -34,6 +28,7 @@ from changelog_engine.ledger.reading import Tell, give_parts, read_parts
 from changelog_engine.operators.failures import backend_failure, table_failure, unfinished_change
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.operators.part_stream import PartStream, StoreConfig
 from changelog_engine.operators.state_types import describe, restored_versions, spec_of
 from changelog_engine.state.backend import KeptBackend, StateBackend, StateTable
 from changelog_engine.state.cursor import Cursor, NamespaceScope, key_words
@@ -44,56 +39,12 @@ from changelog_engine.state.sizes import TableSize, size_of_dict
 from changelog_engine.state.timer_table import Timer, TimerTable
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates
-from changelog_engine.storage.opening import open_storage
-from changelog_engine.types import TypeInformation
 
 _T = TypeVar("_T")
-
-FLUSH_ROWS = 131_072
-FLUSH_BYTES = 8 << 20  # of columns, by what those encoded before had
-_FIRST_ROWS = 1_024  # while it is not known how large mutations are
-_CLOSED_AHEAD = 2  # a part that has this share of a whole one is made durable ahead of a barrier, too
-_SNAPSHOT_PARTS = 8  # times as large as those of a log: what a barrier finds of these does not depend on it
-_LAST_SHARE = 8  # of what is encoded at once, the part that may wait for a barrier: what comes before it is encoded ahead
 
 
 def _count(number: Any) -> int | None:
     return None if number is None else int(number)  # it becomes JSON
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreConfig:
-    """Whose state a store keeps, and how it is logged.
-
-    Args:
-        folder: the table's folder where parts go; None when nothing is logged (checkpointing is off).
-        changelog: log mutations (True), or write full snapshots (False).
-        stage, subtask: who writes.
-        key_groups: the range this subtask owns.
-        key_type: declared type of the keys.
-        timed: the stream has timestamps.
-        max_parallelism: number of key groups.
-        part_max_bytes: a part of the log that grows past it is closed ahead of the checkpoint; parts of full snapshots are
-            eight times as large.
-        operators: uids of the stage's operators; rows of others are not read.
-        packs: parts are written together with those of other subtasks of the machine.
-        local_recovery: the state may be left to the next attempt of this process.
-        max_state_bytes: bound of one state in a full snapshot; None for none.
-    """
-
-    folder: str | None
-    changelog: bool
-    stage: int
-    subtask: int
-    key_groups: range
-    key_type: TypeInformation | None
-    timed: bool
-    max_parallelism: int
-    part_max_bytes: int
-    operators: frozenset[str]
-    max_state_bytes: int | None = None
-    local_recovery: bool = False
-    packs: bool = False
 
 
 class KeyedStore:
@@ -110,7 +61,7 @@ class KeyedStore:
     ) -> None:
         self.config = config
         self.key_type = config.key_type
-        self.changelog = config.changelog and config.folder is not None
+        self.changelog = config.logs
         self.expiring = TtlStates(clock)
         self.backend: StateBackend = backend or HeapBackend()
         self.cursor = Cursor()
@@ -123,17 +74,6 @@ class KeyedStore:
         self.namespaces: dict[tuple[str, str], NamespaceCodec] = {}
         self._pending: Pending = {}
         self._described: dict[tuple[str, str], DescribedState] = {}
-        self._sequence = 0
-        self._part_number = 0
-        self._counts: dict[tuple[str, str], int] = {}
-        self._encode_ms = 0.0
-        self._write_ms = 0.0
-        self._flush_rows = min(FLUSH_ROWS, _FIRST_ROWS) if self.changelog else FLUSH_ROWS
-        self._part_bytes = config.part_max_bytes * (1 if self.changelog else _SNAPSHOT_PARTS)
-        self._attempt = 0
-        self._checkpoint_id = 0
-        self._writer: PartWriter | None = None
-        self._closed: list[Part] = []
         self._declared: dict[tuple[str, str], StateSpec] = {}
         self._unfinished: set[tuple[str, str]] = set()  # states whose declaration has failed
         self._cursors = [self.cursor]
@@ -142,8 +82,7 @@ class KeyedStore:
         self._kept_timers: dict[tuple[str, str], list[Timer]] = {}
         keeps = self.changelog and config.local_recovery and isinstance(self.backend, KeptBackend)
         self._recent = RecentChanges() if keeps else None
-        folder = config.folder if config.packs and self.changelog else None
-        self._packs = None if folder is None else PackQueue(open_storage(folder))
+        self.parts = PartStream(config, self.buffer, None if self._recent is None else self._recent.taken)
         self._left = False  # whether the tables are the next attempt's
 
     def _key_words(self, identity: KeyIdentity) -> str:
@@ -326,67 +265,19 @@ class KeyedStore:
     def begin(self, order: EpochOrder) -> None:
         """The attempt's first epoch in this process comes next."""
         self._drop_removed()
-        self._attempt = order.attempt
-        lineage = order.restore.lineage if order.restore is not None else ()
-        # A new process within the attempt: go on counting.
-        if lineage and lineage[-1].attempt == order.attempt:
-            self._sequence, self._part_number = order.operator_state.get(LOG, (0, 0))
+        self.parts.begin(order)
         if self._recent is not None:
             self._recent.begin(order)
             for name, timers in self.timer_tables.items():
                 if isinstance(timers, dict):
                     self._recent.declared(name, len(timers))
 
-    def position(self) -> tuple[int, int]:
-        """Next sequence number and the last part's number, for the checkpoint."""
-        return self._sequence, self._part_number
-
     def begin_epoch(self, order: EpochOrder) -> None:
         """What is written from now on belongs to the order's next checkpoint."""
-        self._checkpoint_id = order.checkpoint_id
         if self._recent is not None:
             self._recent.next_epoch(order)
         self._call_backend(self.backend.begin_epoch)
-        if self._packs is not None and order.kind.barrier:
-            self._packs.announce(
-                order.checkpoint_id, order.attempt, self.config.stage, self.config.subtask, order.run
-            )
-
-    def step(self, most: int, left: int | None) -> int:
-        """How many elements to process before `flush_when_full` and `flush_ahead`.
-
-        Args:
-            most: so many, or fewer where mutations are large.
-            left: how many there are before a barrier; None where none comes.
-        """
-        length, last = min(most, self._flush_rows), self._last()
-        return length if left is None or left > length or left <= last else left - last
-
-    def _last(self) -> int:
-        """So many elements before a barrier are left to it."""
-        return max(1, self._flush_rows // _LAST_SHARE)
-
-    def flush_when_full(self) -> None:
-        """Encode waiting mutations when there are many, so that the barrier finds few."""
-        if self.changelog and self.buffer.rows() >= self._flush_rows:
-            self._flush()
-
-    def flush_ahead(self, left: int) -> None:
-        """Encode and compress what waits when few elements are left, so that the barrier waits for what these change alone.
-
-        Args:
-            left: how many come before the barrier.
-        """
-        if not self.changelog or not 0 < left <= self._last():
-            return
-        if self.buffer.rows() >= self._last():
-            self._flush()
-        if self._writer is not None:
-            began_ms = monotonic_ms()
-            self._writer.end_row_group()
-            self._write_ms += monotonic_ms() - began_ms
-            if self._packs is None and self._writer.size >= self._part_bytes // _CLOSED_AHEAD:
-                self._close_part()
+        self.parts.begin_epoch(order)
 
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""
@@ -401,36 +292,19 @@ class KeyedStore:
             self.buffer.drain()
             return []
         if self.changelog:
-            if order.kind.barrier or self.buffer.rows() >= self._flush_rows:
-                self._flush()
-            if order.kind.barrier:
-                self._close_part(self._packs)
-                if self._recent is not None:
-                    self._recent.barrier(order, self._lengths())
+            self.parts.end_epoch(order.kind.barrier)
+            if order.kind.barrier and self._recent is not None:
+                self._recent.barrier(order, self._lengths())
         elif order.kind.barrier:
-            sizes = StateSizes(self.config.max_state_bytes)
-            began_ms, written_ms = monotonic_ms(), self._write_ms
-            for live in self.live_columns():
-                sizes.add(live)
-                self._write(live)
-            self._encode_ms += monotonic_ms() - began_ms - (self._write_ms - written_ms)
-            self._close_part()
-        closed, self._closed = self._closed, []
-        return closed
+            self.parts.write_all(self._bounded(self.live_columns()))
+        return self.parts.take_closed()
 
-    def take_counts(self) -> dict[str, dict[str, int]]:
-        """Mutations written since the last call, by operator and state; none without the changelog."""
-        counts, self._counts = self._counts, {}
-        found: dict[str, dict[str, int]] = {}
-        for (operator, state), count in counts.items():
-            found.setdefault(operator, {})[state] = count
-        return found
-
-    def take_times(self) -> tuple[float, float]:
-        """Milliseconds since the last call: spent encoding what changed, and writing it."""
-        times = self._encode_ms, self._write_ms
-        self._encode_ms = self._write_ms = 0.0
-        return times
+    def _bounded(self, live: Iterable[LogColumns]) -> Iterator[LogColumns]:
+        """The columns of a full snapshot, as long as no state is too large for one."""
+        sizes = StateSizes(self.config.max_state_bytes)
+        for each in live:
+            sizes.add(each)
+            yield each
 
     def sizes(self) -> dict[str, dict[str, TableSize]]:
         """About how large the tables are, by operator and state; those of which nothing is known are left out."""
@@ -463,8 +337,7 @@ class KeyedStore:
         self._handles.close()
         if not self._left:
             self._call_backend(self.backend.close)
-        if self._packs is not None:
-            self._packs.close()
+        self.parts.close()
         self._pending.clear()
 
     def _call_backend(self, method: Callable[[], _T]) -> _T:
@@ -473,20 +346,6 @@ class KeyedStore:
             return method()
         except Exception as error:
             raise backend_failure(self.backend, method.__name__, error) from error
-
-    def _flush(self) -> None:
-        began_ms = monotonic_ms()
-        drain = self.buffer.drain
-        drained = drain() if self._recent is None else self._recent.taken(drain)
-        self._encode_ms += monotonic_ms() - began_ms
-        flushed_rows = flushed_bytes = 0
-        for each in drained:
-            flushed_bytes += self._write(each)
-            flushed_rows += each.rows
-            self._counts[each.name] = self._counts.get(each.name, 0) + each.rows
-        if flushed_rows:
-            fitting = FLUSH_BYTES * flushed_rows // max(1, flushed_bytes)
-            self._flush_rows = min(FLUSH_ROWS, max(1, fitting))
 
     def live_columns(self) -> Iterator[LogColumns]:
         """Every live entry as columns of the changelog; see snapshot_columns."""
@@ -506,38 +365,3 @@ class KeyedStore:
                 columns.pop(name)
             if table.num_rows:
                 yield LogColumns(table.num_rows, {**columns, "operator": operator, "state": state})
-
-    def _write(self, given: LogColumns) -> int:
-        """Append to the open part; how many bytes the columns have in memory."""
-        began_ms = monotonic_ms()
-        if self._writer is None:
-            assert self.config.folder is not None
-            self._part_number += 1
-            self._writer = PartWriter(
-                self.config.folder,
-                checkpoint_id=self._checkpoint_id,
-                attempt=self._attempt,
-                stage=self.config.stage,
-                subtask=self.config.subtask,
-                number=self._part_number,
-                first_sequence=self._sequence,
-                key_groups=self.config.key_groups,
-            )
-        size = self._writer.write(*given)
-        self._sequence += given.rows
-        self._write_ms += monotonic_ms() - began_ms
-        if self._writer.size >= self._part_bytes:
-            self._close_part()
-        return size
-
-    def _close_part(self, packs: PackQueue | None = None) -> None:
-        if self._writer is None:
-            if packs is not None:
-                packs.leave()
-        else:
-            began_ms = monotonic_ms()
-            self._closed.append(
-                self._writer.finish() if packs is None else packs.write(self._writer.sealed())
-            )
-            self._writer = None
-            self._write_ms += monotonic_ms() - began_ms

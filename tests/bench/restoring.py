@@ -23,7 +23,8 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.operators.kept_state import KeptState
 from changelog_engine.operators.messages import EpochKind, EpochOrder
-from changelog_engine.operators.store import KeyedStore, StoreConfig
+from changelog_engine.operators.part_stream import StoreConfig
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.backends import open_backend
 from changelog_engine.types import Types
 from keyed_count import report
@@ -122,7 +123,7 @@ def recovered(base: str, changed: int) -> dict[str, Any]:
         store.begin_epoch(order)
         for store.cursor.key in [key for key, _ in islice(table.items(), changed)]:
             handle.update(-1)
-            store.flush_when_full()
+            store.parts.flush_when_full()
         kept = store.leave()
         store.close()
     return result

@@ -44,7 +44,7 @@ from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import fill_state, group_by_state, timers_of
 from changelog_engine.errors import EpochFailedError
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.operators import store as store_module
+from changelog_engine.operators import part_stream
 from changelog_engine.operators.kept_state import KeptState
 from changelog_engine.state.rocksdb_maps import SpreadMap
 
@@ -267,7 +267,7 @@ def test_kept_state_is_what_storage_has(data: st.DataObject) -> None:
         prepared(data) as settings,
         live.watched(),
         kept.watched(),
-        mock.patch.object(store_module, "FLUSH_ROWS", flush_rows),
+        mock.patch.object(part_stream, "FLUSH_ROWS", flush_rows),
     ):
         tolerable = data.draw(st.sampled_from([0, 0, 3]), "tolerable failures")
         settings |= {"part_max_bytes": part_bytes, "tolerable_failures": tolerable}

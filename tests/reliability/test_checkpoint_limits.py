@@ -28,7 +28,7 @@ from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionE
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
-from changelog_engine.operators import store as store_module
+from changelog_engine.operators import part_stream
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.savepoints import requests
 from changelog_engine.storage.local_disk import LocalDisk
@@ -95,7 +95,7 @@ def test_case_6_slow_storage_holds_the_source_back_and_a_stop_comes_through(tmp_
 
     with (
         slow.mounted(),
-        mock.patch.object(store_module, "FLUSH_ROWS", 1),
+        mock.patch.object(part_stream, "FLUSH_ROWS", 1),
         mock.patch.object(Count, "process_element", process_element),
     ):
         thread, failures = in_thread(lambda: job.run_driver(graph()))
@@ -130,7 +130,7 @@ def test_case_6_mutations_do_not_pile_up_until_the_barrier(tmp_path: Path) -> No
     script = Script(sizes=(500,), barriers=(*[False] * 9, True))
     job = TestJob(tmp_path, script, part_max_bytes=512)
     with (
-        mock.patch.object(store_module, "FLUSH_ROWS", 100),
+        mock.patch.object(part_stream, "FLUSH_ROWS", 100),
         mock.patch.object(part_writer, "ROW_GROUP_ROWS", 100),
         mock.patch.object(LocalDisk, "write_durable", write_durable),
     ):

@@ -24,7 +24,7 @@ from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.errors import DiskFullError, NoCurrentKeyError
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
-from changelog_engine.operators import kept_state, store
+from changelog_engine.operators import kept_state, part_stream
 from changelog_engine.operators.kept_state import CheckpointMark, RecentChanges
 from changelog_engine.operators.messages import EpochKind, EpochOrder
 from changelog_engine.operators.store import KeyedStore
@@ -230,7 +230,7 @@ def test_where_most_keys_changed_all_is_restored(tmp_path):
 
 def test_more_changed_keys_than_are_kept_are_restored(tmp_path):
     few_bytes = mock.patch.object(kept_state, "ChangedKeys", partial(ChangedKeys, most_bytes=8))
-    with few_bytes, mock.patch.object(store, "FLUSH_ROWS", 2):
+    with few_bytes, mock.patch.object(part_stream, "FLUSH_ROWS", 2):
         assert run(tmp_path, {55: ValueError("no")}) == [0]
 
 

@@ -30,7 +30,9 @@ from changelog_engine.errors import JobExecutionError, StorageError
 from changelog_engine.ledger import committer as commit_module
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.operators import store as store_module
+from changelog_engine.operators import part_stream
+from changelog_engine.operators.part_stream import PartStream
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.memory_disk import Call, MemoryDisk
@@ -75,7 +77,7 @@ def committed_parts(job: TestJob) -> list[Any]:
 
 @contextlib.contextmanager
 def small_buffers(rows: int) -> Iterator[None]:
-    with mock.patch.object(store_module, "FLUSH_ROWS", rows):
+    with mock.patch.object(part_stream, "FLUSH_ROWS", rows):
         yield
 
 
@@ -105,16 +107,16 @@ def test_case_1_large_values_are_encoded_ahead_by_their_bytes(tmp_path: Path) ->
     """Once it is known how large mutations are, the barrier finds few of them, however many elements there are."""
     job = TestJob(tmp_path, Script(sizes=(15, 15), barriers=(True, True)))
     waiting: list[int] = []
-    flush = store_module.KeyedStore._flush
+    flush = PartStream._flush
 
-    def noted(store: Any) -> None:
-        waiting.append(store.buffer.rows())
-        flush(store)
+    def noted(parts: PartStream) -> None:
+        waiting.append(parts._buffer.rows())
+        flush(parts)
 
     with (
-        mock.patch.object(store_module, "FLUSH_BYTES", 100),
-        mock.patch.object(store_module, "_FIRST_ROWS", 6),
-        mock.patch.object(store_module.KeyedStore, "_flush", noted),
+        mock.patch.object(part_stream, "FLUSH_BYTES", 100),
+        mock.patch.object(part_stream, "_FIRST_ROWS", 6),
+        mock.patch.object(PartStream, "_flush", noted),
     ):
         job.run(graph())
     assert waiting[0] == 6
@@ -128,14 +130,14 @@ def test_case_1_what_waits_is_encoded_and_compressed_before_the_last_elements(tm
     elements = [(number % 1_000, number) for number in range(60_000)]
     job = TestJob(tmp_path, Script(sizes=(60_000,)))
     waiting: list[tuple[int, int]] = []
-    end_epoch = store_module.KeyedStore.end_epoch
+    end_epoch = KeyedStore.end_epoch
 
     def noted(store: Any, order: Any) -> Any:
-        writer = store._writer
+        writer = store.parts._writer
         waiting.append((store.buffer.rows(), 0 if writer is None else writer._waiting_rows))
         return end_epoch(store, order)
 
-    with mock.patch.object(store_module.KeyedStore, "end_epoch", noted):
+    with mock.patch.object(KeyedStore, "end_epoch", noted):
         job.run(graph(elements))
     assert 0 < max(waiting)[0] <= 16_384
     assert max(ahead for _, ahead in waiting) == 0
@@ -147,15 +149,15 @@ def test_case_1_of_large_values_the_barrier_finds_a_megabyte(tmp_path: Path) -> 
     elements = [(number % 1_000, number) for number in range(12_000)]
     job = TestJob(tmp_path, Script(sizes=(6_000,)))
     waiting: list[tuple[int, int, int]] = []
-    end_epoch = store_module.KeyedStore.end_epoch
+    end_epoch = KeyedStore.end_epoch
 
     def noted(store: Any, order: Any) -> Any:
-        writer = store._writer
+        writer = store.parts._writer
         open_part = (0, 0) if writer is None else (writer._waiting_bytes, writer.size)
         waiting.append((store.buffer.rows(), *open_part))
         return end_epoch(store, order)
 
-    with mock.patch.object(store_module.KeyedStore, "end_epoch", noted):
+    with mock.patch.object(KeyedStore, "end_epoch", noted):
         job.run(keyed_job(elements, KeepLarge(), key_type=Types.LONG()))
     rows, compressed, size = waiting[1]  # the first epoch does not know yet how large they are
     assert 0 < rows * 2_000 <= 1 << 20
@@ -172,13 +174,13 @@ def test_case_1_only_a_log_shortens_steps(tmp_path: Path, changelog: bool) -> No
     """Until it is known how large mutations are; where none are logged, nothing has to be known."""
     job = TestJob(tmp_path, Script(sizes=(15,)), changelog=changelog)
     steps: list[int] = []
-    step = store_module.KeyedStore.step
+    step = PartStream.step
 
-    def noted(store: Any, most: int, left: int | None) -> int:
-        steps.append(step(store, most, left))
+    def noted(parts: PartStream, most: int, left: int | None) -> int:
+        steps.append(step(parts, most, left))
         return steps[-1]
 
-    with mock.patch.object(store_module.KeyedStore, "step", noted):
+    with mock.patch.object(PartStream, "step", noted):
         job.run(graph())
     assert steps[0] == (1_024 if changelog else 16_384)
     assert set(steps[1:]) == {16_384}

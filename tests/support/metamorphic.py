@@ -48,9 +48,8 @@ from changelog_engine.inspection.states import entries_at
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.operators import blocks, exchange, windows_merging, windows_sessions
+from changelog_engine.operators import blocks, exchange, part_stream, windows_merging, windows_sessions
 from changelog_engine.operators import source as source_module
-from changelog_engine.operators import store as store_module
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.provenance.explain import Replays
@@ -407,7 +406,7 @@ def _budgets(way: Way) -> Iterator[None]:
         if way.packs:
             stack.enter_context(packing())
         if way.flush_rows is not None:
-            put(store_module, "FLUSH_ROWS", way.flush_rows)
+            put(part_stream, "FLUSH_ROWS", way.flush_rows)
         if way.group_rows is not None:
             put(part_writer, "ROW_GROUP_ROWS", way.group_rows)
             put(writer_module, "ROW_GROUP_ROWS", way.group_rows)
