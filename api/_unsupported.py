@@ -10,6 +10,7 @@ import functools
 import importlib
 import pkgutil
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping
 from types import FrameType, ModuleType
 from typing import Any
@@ -25,10 +26,6 @@ from ._reexports import pythons, why_no_module, why_not
 refuse_other_names(__name__)
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
 _JAVAS_OWN = "_j_"  # how PyFlink's attributes begin that hold the Java object behind a Python one
-_INSTEAD_OF_JAVAS = {
-    "_j_stream_execution_environment": "the environment's own methods: configure() for options, and instead of "
-    "socketTextStream() a generator function that reads the socket, in add_source()"
-}
 
 
 class NotSupportedImportError(ChangelogEngineError, ImportError):
@@ -93,8 +90,8 @@ def modules() -> list[ModuleType]:
     return [importlib.import_module(each.name) for each in pkgutil.walk_packages(package.__path__, f"{API}.")]
 
 
-class _Missing(type):
-    """Lets a class answer for static methods that are not there."""
+class _Missing(ABCMeta):
+    """Lets a class answer for static methods that are not there. Below it a program may add ABC, as in PyFlink."""
 
     def __getattr__(cls, name: str) -> Any:
         raise _attribute_error(cls, name)
@@ -120,8 +117,7 @@ def _attribute_error(owner: type, name: str) -> AttributeError:
             why = missing[name] if isinstance(missing, Mapping) else None
             return NotSupportedError(not_supported(f"{owner.__name__}.{name}", why))
     if name.startswith(_JAVAS_OWN):
-        instead = _INSTEAD_OF_JAVAS.get(name, "what the class itself has")
-        why = f"is the Java object behind PyFlink's, and there is none here: use {instead}"
+        why = "is the Java object behind PyFlink's, and there is none here: use what the class itself has"
         return NotSupportedError(not_supported(f"{owner.__name__}.{name}", why))
     message = f"{owner.__name__!r} object has no attribute {name!r}"
     return AttributeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any, Self, TypeVar, cast
 
 from changelog_engine.config import find, parse_bool, parse_float, parse_int
@@ -14,6 +14,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types.java_text import double_text
 
 from .._unsupported import NamesOfPyFlink, module_getattr
+from ._java_objects import JavaConfiguration, python_configuration
 
 _V = TypeVar("_V")
 _HIDDEN = "******"
@@ -39,6 +40,8 @@ class Configuration(NamesOfPyFlink):
 
     Args:
         other: entries to begin with; a Configuration or, beyond PyFlink, a mapping.
+        j_configuration: what ``get_j_env_configuration()`` gave: a view on the options of an environment. Takes the place of
+            ``other``.
 
     Example:
         >>> conf = Configuration()
@@ -52,15 +55,26 @@ class Configuration(NamesOfPyFlink):
         "parse_jars_value": "asks Flink's Java process how it reads its configuration: use parse_list_value()"
     }
 
-    def __init__(self, other: Configuration | Mapping[str, Any] | None = None) -> None:
-        self._entries: dict[str, Any] = {}
-        if isinstance(other, Configuration):
+    def __init__(
+        self,
+        other: Configuration | Mapping[str, Any] | None = None,
+        j_configuration: JavaConfiguration | None = None,
+    ) -> None:
+        self._entries: MutableMapping[str, Any] = {}
+        if j_configuration is not None:
+            self._entries = python_configuration(j_configuration, "Configuration: j_configuration")._entries
+        elif isinstance(other, Configuration):
             self._entries.update(other._entries)
         elif isinstance(other, Mapping):
             for key, value in other.items():
                 self._set(key, value, (str, bool, int, float, bytes))
         elif other is not None:
             raise ArgumentTypeError(f"Configuration takes another Configuration or a dict, got {other!r}")
+
+    @property
+    def _j_configuration(self) -> JavaConfiguration:
+        """What stands for the Java object behind it."""
+        return JavaConfiguration(self)
 
     @classmethod
     def from_dict(cls, map: Mapping[str, str]) -> Configuration:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from changelog_engine.config import (
@@ -91,6 +91,22 @@ class EnvironmentSettings:
         self._code.update(entries)
         if options.STATE_BACKEND.key in entries:
             self._state_backend = None
+
+    def live_entries(self) -> LiveEntries:
+        """All entries of all levels as they are, to be read and set."""
+        return LiveEntries(self)
+
+    def remove(self, key: str) -> None:
+        """Take an entry out that the program set.
+
+        Raises:
+            ConfigurationError: the command line or the file sets it.
+        """
+        self._code.pop(key, None)
+        if self.layers().text(key) is not None:
+            raise ConfigurationError(
+                f"option {key!r} cannot be removed by the program: the command line or the configuration file sets it"
+            )
 
     def layers(self) -> ConfigLayers:
         """All levels as they are now."""
@@ -369,6 +385,32 @@ class EnvironmentSettings:
             reset_backoff_ms=get(options.EXPONENTIAL_RESET),
             jitter=get(options.EXPONENTIAL_JITTER),
         )
+
+
+class LiveEntries(MutableMapping[str, Any]):
+    """The options of an environment, as a mapping: what is set here is checked at once, and holds for the environment.
+
+    Args:
+        settings: of the environment.
+    """
+
+    def __init__(self, settings: EnvironmentSettings) -> None:
+        self._settings = settings
+
+    def __getitem__(self, key: str) -> str:
+        return self._settings.layers().merged()[key]
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._settings.configure(Configuration({key: value}))
+
+    def __delitem__(self, key: str) -> None:
+        self._settings.remove(key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._settings.layers().merged())
+
+    def __len__(self) -> int:
+        return len(self._settings.layers().merged())
 
 
 def default_local_parallelism() -> int:

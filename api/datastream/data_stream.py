@@ -50,7 +50,8 @@ from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from . import _wrappers
 from ._connectors import as_sink, as_sink_function
 from ._fields import Projection, aggregation, projected_type
-from ._graph import Chaining, Transformation
+from ._graph import Chaining, GraphBuilder, Transformation
+from ._java_environment import JavaDataStream
 from .connectors.base import Sink
 from .connectors.delta import as_row_type
 from .functions import (
@@ -125,12 +126,19 @@ class DataStream(NamesOfPyFlink):
 
     def __init__(
         self,
-        environment: StreamExecutionEnvironment,
-        transformation: Transformation,
+        environment: StreamExecutionEnvironment | JavaDataStream,
+        transformation: Transformation | None = None,
         named: Transformation | None = None,
     ) -> None:
+        if isinstance(environment, JavaDataStream):
+            environment, transformation = environment.environment, environment.transformation
+        if transformation is None:
+            raise ArgumentTypeError(
+                "DataStream() takes the stream of env._j_stream_execution_environment.socketTextStream(host, port), got "
+                f"{environment!r}: streams are made by the environment's methods"
+            )
         self._environment = environment
-        self._graph = environment._graph
+        self._graph: GraphBuilder = environment._graph
         self._transformation = transformation
         # What name(), uid() and set_parallelism() mean; the source where watermarks were added to it.
         self._named = named or transformation

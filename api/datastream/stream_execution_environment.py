@@ -31,6 +31,7 @@ from . import _settings
 from ._connectors import as_source, as_source_function, with_options
 from ._execution_plan import execution_plan
 from ._graph import GraphBuilder, Transformation, freeze
+from ._java_environment import JavaEnvironment
 from ._job_names import DEFAULT_JOB_NAME, name_of_job
 from .checkpoint_config import CheckpointConfig
 from .checkpoint_storage import normalized
@@ -66,19 +67,26 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
     """
 
     def __init__(
-        self, configuration: Configuration | None = None, serializer: Serializer | None = None
+        self,
+        configuration: Configuration | JavaEnvironment | None = None,
+        serializer: Serializer | None = None,
     ) -> None:
         """Make one; `get_execution_environment` is the usual way.
 
         Args:
-            configuration: options by Flink's keys.
+            configuration: options by Flink's keys; or ``env._j_stream_execution_environment``, as in PyFlink, for another
+                handle on the same environment.
             serializer: kept as ``serializer``; default a PickleSerializer. Elements are pickled, whatever it is.
         """
         self.serializer = PickleSerializer() if serializer is None else serializer
-        self._settings = _settings.EnvironmentSettings(configuration)
+        self._settings: _settings.EnvironmentSettings
+        self._graph: GraphBuilder
+        if isinstance(configuration, JavaEnvironment):
+            self._settings, self._graph = configuration._python._settings, configuration._python._graph
+        else:
+            self._settings, self._graph = _settings.EnvironmentSettings(configuration), GraphBuilder()
         self._checkpoint_config = CheckpointConfig(self._settings)
         self._execution_config = ExecutionConfig(self._settings)
-        self._graph = GraphBuilder()
 
     @staticmethod
     def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
@@ -91,6 +99,11 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             ConfigurationError: an unknown option, or a value that cannot be used.
         """
         return StreamExecutionEnvironment(configuration)
+
+    @property
+    def _j_stream_execution_environment(self) -> JavaEnvironment:
+        """What stands for the Java object behind it."""
+        return JavaEnvironment(self)
 
     # Sources.
 
@@ -181,6 +194,11 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         """
         source = files.FileSource([file_path], files.TextLines(charset_name))
         return self._begin("Text File Source", source, None)
+
+    def _socket_text_stream(self, hostname: str, port: int, delimiter: str, max_retry: int) -> DataStream:
+        """Java's ``socketTextStream``, which PyFlink has behind ``_j_stream_execution_environment`` only."""
+        source = engine.SocketTextSource(hostname, port, delimiter, max_retry)
+        return self._begin("Socket Stream", source, source.output_type)
 
     def create_input(self, input_format: InputFormat, type_info: TypeInformation | None = None) -> DataStream:
         """A stream of what an input format reads.

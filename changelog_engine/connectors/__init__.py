@@ -26,6 +26,7 @@ from changelog_engine.connectors.protocols import (
     Writer,
 )
 from changelog_engine.connectors.sinks import CollectSink, FunctionSink, PrintSink
+from changelog_engine.connectors.socket_text import SocketTextSource
 
 __all__ = [
     "AnySink",
@@ -48,6 +49,7 @@ __all__ = [
     "Sink",
     "SinkContext",
     "SinkWriter",
+    "SocketTextSource",
     "Source",
     "SourceOfParts",
     "Split",

@@ -99,7 +99,8 @@ def test_names_that_scripts_import_from_there(module: str, names: str) -> None:
     [
         ("from pyflink.common.typeinfo import DateTypeInfo", r"use Types\.SQL_DATE\(\)"),
         ("from pyflink.common.time import get_gateway", "reaches into Flink's Java process"),
-        ("from pyflink.java_gateway import get_gateway", "reaches into Flink's Java process"),
+        ("from pyflink.java_gateway import java_import", "reaches into Flink's Java process"),
+        ("from pyflink.util.java_utils import to_jarray", "reaches into Flink's Java process"),
         ("from pyflink.datastream.utils import Row", "Row are in common"),
         ("from pyflink.datastream.state import List", "from typing import List"),
         ("from pyflink.datastream.data_stream import CachedDataStream", "DeltaSink"),
@@ -125,10 +126,7 @@ def test_what_is_not_here_does_not_exist() -> None:
 
 
 def test_java_objects_behind_pyflinks_do_not_exist() -> None:
-    environment = StreamExecutionEnvironment()
-    with pytest.raises(NotSupportedError, match=r"instead of socketTextStream\(\) a generator function"):
-        _ = environment._j_stream_execution_environment
-    stream = environment.from_collection([1])
+    stream = StreamExecutionEnvironment().from_collection([1])
     with pytest.raises(
         NotSupportedError, match=r"DataStream\._j_data_stream is the Java object behind PyFlink's"
     ):

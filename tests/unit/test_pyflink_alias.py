@@ -89,7 +89,7 @@ def test_the_table_api_says_what_to_use() -> None:
     [
         ("pyflink.ml.linalg", "the model of a Python library in a function"),
         ("pyflink.testing.test_case_utils", "changelog_engine.testing"),
-        ("pyflink.util.java_utils", "env.configure"),
+        ("pyflink.util.exceptions", "env.configure"),
         ("pyflink.dataset", "RuntimeExecutionMode.BATCH"),
         ("pyflink.datastream.watermark_strategy", "did you mean 'pyflink.common.watermark_strategy'"),
         ("pyflink.datastream.windows", "did you mean 'pyflink.datastream.window'"),

@@ -86,11 +86,11 @@ class TestImports:
             from pyflink.datastream import MapFunction, StreamExecutionEnviroment  # error: did you mean 'StreamExecutionEnvironment'?
             from pyflink.datastream import KafkaSource  # error: from pyflink.datastream.connectors import KafkaSource
             from pyflink.common.typeinfo import DateTypeInfo  # error: use Types.SQL_DATE()
-            from pyflink.java_gateway import get_gateway  # error: reaches into Flink's Java process
+            from pyflink.java_gateway import java_import  # error: reaches into Flink's Java process
             from pyflink.datastraem import DataStream  # error: No module named 'pyflink.datastraem'
             import pyflink.ml  # error: use the model of a Python library
             import pyflink.examples  # error: is not part of this version
-            from pyflink.util.java_utils import get_j_env_configuration  # error: env.configure(Configuration())
+            from pyflink.util.java_utils import to_jarray  # error: reaches into Flink's Java process
             from pyflink.datastream.watermark_strategy import WatermarkStrategy  # error: did you mean 'pyflink.common.watermark_strategy'
             import api.common.tmie  # error: No module named 'pyflink.common.tmie'
             from changelog_engine.api.common import Typs  # error: did you mean 'Types'?
@@ -117,8 +117,8 @@ class TestImports:
             from pyflink.common import Configuration
             from pyflink.datastream import StreamExecutionEnvironment
             env = StreamExecutionEnvironment.get_execution_environment()
-            env._j_stream_execution_environment.socketTextStream("localhost", 9999)  # error: instead of socketTextStream() a generator function
-            Configuration()._j_configuration  # error: is the Java object behind PyFlink's
+            env._j_stream_execution_environment.socketTextStream("localhost", 9999)
+            env.from_collection([1])._j_data_stream  # error: is the Java object behind PyFlink's
             """)
 
     def test_star_imports(self, check: Check) -> None:

@@ -1,0 +1,172 @@
+"""What stands here for the few Java objects behind PyFlink's that programs use to set options.
+
+Each takes the Java methods that are written down in it and does with them what the Python object behind it does; every other
+one is an error that names what to use. Nothing is accepted that has no effect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from changelog_engine.errors import ArgumentTypeError, NotSupportedError
+
+from .._unsupported import not_supported
+
+if TYPE_CHECKING:
+    from .configuration import Configuration
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def python_name(java_method: str) -> str:
+    """The name of a method of Java as PyFlink writes it: ``set_parallelism`` for ``setParallelism``."""
+    return _WORD.sub("_", java_method).lower()
+
+
+def no_java_method(java_class: str, method: str, instead: str) -> NotSupportedError:
+    """The error for a method of a Java object that is not here.
+
+    Args:
+        instead: what to use.
+    """
+    why = f"is a method of a Java object, and there is no Java process of Flink's here: use {instead}"
+    return NotSupportedError(not_supported(f"{java_class}.{method}", why))
+
+
+class JavaObject:
+    """Answers for a Java object by the Python object that has the same meaning.
+
+    Args:
+        python: that object.
+    """
+
+    java_class = ""
+    same: frozenset[str] = frozenset()  # Java methods that the Python object has under its own name
+
+    def __init__(self, python: Any) -> None:
+        self._python = python
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        ours = python_name(name)
+        if name in self.same:
+            return self._call(name, getattr(self._python, ours))
+        has_it = callable(getattr(type(self._python), ours, None))
+        owner = type(self._python).__name__
+        instead = f"{owner}.{ours}() of Python" if has_it else f"the methods of {owner} of Python"
+        raise no_java_method(self.java_class, name, instead)
+
+    def _call(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            for each in arguments:
+                if not isinstance(each, (str, bool, int, float)):
+                    raise ArgumentTypeError(
+                        f"{self.java_class}.{name} takes str, bool, int and float here, got {each!r}"
+                    )
+            return self._given(method(*arguments))
+
+        return call
+
+    def _given(self, found: Any) -> Any:
+        """What Java gives for what the Python method gave."""
+        return self if found is self._python else found
+
+    def __dir__(self) -> Iterable[str]:
+        """The Java methods that are here."""
+        return sorted({*super().__dir__(), *self.same})
+
+
+class JavaConfiguration(JavaObject):
+    """Flink's Java Configuration behind one of Python: ``setString``, ``getInteger`` and so on, by keys."""
+
+    java_class = "Configuration"
+    _python: Configuration
+
+    def setString(self, key: str, value: str) -> None:
+        """Set a str."""
+        self._python.set_string(key, value)
+
+    def setInteger(self, key: str, value: int) -> None:
+        """Set a whole number."""
+        self._python.set_integer(key, value)
+
+    setLong = setInteger
+
+    def setBoolean(self, key: str, value: bool) -> None:
+        """Set true or false."""
+        self._python.set_boolean(key, value)
+
+    def setFloat(self, key: str, value: float) -> None:
+        """Set a number."""
+        self._python.set_float(key, value)
+
+    setDouble = setFloat
+
+    def getString(self, key: str, default: str | None) -> str | None:
+        """The value as text; the default where the key is not set."""
+        return self._python.get_string(key, default)  # type: ignore[arg-type]
+
+    def getInteger(self, key: str, default: int) -> int:
+        """The value as a whole number; the default where the key is not set."""
+        return self._python.get_integer(key, default)
+
+    getLong = getInteger
+
+    def getBoolean(self, key: str, default: bool) -> bool:
+        """The value as true or false; the default where the key is not set."""
+        return self._python.get_boolean(key, default)
+
+    def getFloat(self, key: str, default: float) -> float:
+        """The value as a number; the default where the key is not set."""
+        return self._python.get_float(key, default)
+
+    getDouble = getFloat
+
+    def containsKey(self, key: str) -> bool:
+        """Whether the key is set."""
+        return self._python.contains_key(key)
+
+    def removeKey(self, key: str) -> bool:
+        """Take a key out; whether it was there."""
+        return self._python.remove_config(key)
+
+    def keySet(self) -> set[str]:
+        """The keys that are set."""
+        return self._python.key_set()
+
+    def toMap(self) -> dict[str, str]:
+        """All entries as texts; a copy."""
+        return self._python.to_dict()
+
+    def addAll(self, other: JavaConfiguration, prefix: str | None = None) -> None:
+        """Take over all entries of another Java configuration."""
+        self._python.add_all(python_configuration(other, "Configuration.addAll"), prefix)
+
+    def toString(self) -> str:
+        """The entries as Flink shows them; secrets are hidden."""
+        return str(self._python)
+
+    __str__ = __repr__ = toString
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("get", "set", "getValue", "getOptional"):
+            raise no_java_method(
+                self.java_class,
+                name,
+                "getString(key, default) or setString(key, value) with the option's key",
+            )
+        return super().__getattr__(name)
+
+
+def python_configuration(given: Any, what: str) -> Configuration:
+    """The Python configuration behind a Java one.
+
+    Raises:
+        ArgumentTypeError: it is none.
+    """
+    if not isinstance(given, JavaConfiguration):
+        raise ArgumentTypeError(f"{what} needs the Java object of a Configuration, got {given!r}")
+    return given._python
