@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Mapping
+import inspect
+import itertools
+import logging
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
-from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.graph.hooks import hook_of, refuse_async
 from changelog_engine.graph.nodes import WatermarkSpec
+from changelog_engine.types.typeinfo import shown
 
 from .._arguments import instance, whole_number
 from .._unsupported import NamesOfPyFlink, module_getattr
 from .time import Duration
+
+_LOG = logging.getLogger("changelog_engine")
 
 
 class TimestampAssigner(abc.ABC):
@@ -121,11 +127,45 @@ class WatermarkStrategy(NamesOfPyFlink):
         )
         return changed
 
+    def _in_from_source(self) -> WatermarkStrategy:
+        """The strategy as `from_source` uses it: an assigner that yields its timestamps works, which PyFlink never calls there."""
+        extract = hook_of(self._timestamp_assigner, "extract_timestamp")
+        if not inspect.isgeneratorfunction(extract):
+            return self
+        _LOG.warning(
+            "extract_timestamp of %s is a generator function, and PyFlink never calls it in from_source: here the value "
+            "that it yields is taken. Write return instead of yield",
+            type(self._timestamp_assigner).__name__,
+        )
+        changed = copy.copy(self)
+        changed._timestamp_assigner = _Yielded(extract)
+        return changed
+
     def _spec(self) -> WatermarkSpec:
         return WatermarkSpec(self._timestamp_assigner, self._out_of_orderness_ms, self._idle_timeout_ms)
 
     def _does_nothing(self) -> bool:
         return self._timestamp_assigner is None and self._out_of_orderness_ms is None
+
+
+class _Yielded(TimestampAssigner):
+    """Takes the timestamps that a generator function yields, one for each element.
+
+    Args:
+        extract: that function.
+    """
+
+    def __init__(self, extract: Callable[[Any, int], Iterator[int]]) -> None:
+        self._extract = extract
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        found = list(itertools.islice(self._extract(value, record_timestamp), 2))
+        if len(found) != 1:
+            raise TypeMismatchError(
+                f"extract_timestamp is a generator function and yielded {'nothing' if not found else 'several values'} for "
+                f"the element {shown(value)}; it must return one timestamp"
+            )
+        return found[0]
 
 
 def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:

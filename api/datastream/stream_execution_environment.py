@@ -151,7 +151,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             type_info: type of the elements; leave it out when the source knows its type.
         """
         what = "StreamExecutionEnvironment.from_source"
-        strategy = as_watermark_strategy(watermark_strategy, what)
+        strategy = as_watermark_strategy(watermark_strategy, what)._in_from_source()
         name = _arguments.text(source_name, f"{what}: source_name")
         declared = _arguments.type_info(type_info, f"{what}: type_info")
         stream = self._begin(name, as_source(source, what), declared)

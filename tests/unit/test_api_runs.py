@@ -24,6 +24,7 @@ from api.datastream import (
     ProcessFunction,
     StreamExecutionEnvironment,
 )
+from api.datastream.connectors.number_seq import NumberSequenceSource
 from api.datastream.state import (
     BroadcastState,
     MapStateDescriptor,
@@ -263,6 +264,25 @@ def test_timestamps_are_numbers_of_milliseconds(env, run):
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(yielding)
     with pytest.raises(ChangelogEngineError, match="a generator function: write return instead of yield"):
         run(timed([5]))
+
+
+def test_an_assigner_that_yields_works_in_from_source_which_is_where_pyflink_never_calls_it(env, run, caplog):
+    def timed(extract):
+        yielding = Answer()
+        yielding.extract_timestamp = extract
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(yielding)
+        return env.from_source(NumberSequenceSource(1, 2), strategy, "numbers").process(TimesOf())
+
+    stream = timed(lambda value, time: (yield value * 1000))
+    assert "extract_timestamp of Answer is a generator function" in caplog.text
+    assert run(stream) == [1000, 2000]
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    with pytest.raises(ChangelogEngineError, match="yielded nothing for the element 1; it must return one"):
+        run(timed(lambda value, time: (yield from ())))
+    with pytest.raises(ChangelogEngineError, match="yielded several values for the element 1"):
+        run(timed(lambda value, time: (yield from (1, 2))))
+    with pytest.raises(ChangelogEngineError, match="returned '5'"):
+        run(timed(lambda value, time: (yield "5")))
 
 
 @pytest.mark.parametrize("interval_ms", [200, 0])
