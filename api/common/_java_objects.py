@@ -165,7 +165,7 @@ def python_configuration(given: Any, what: str) -> Configuration:
     """The Python configuration behind a Java one.
 
     Raises:
-        ArgumentTypeError: it is none.
+        ArgumentTypeError: anything else was given.
     """
     if not isinstance(given, JavaConfiguration):
         raise ArgumentTypeError(f"{what} needs the Java object of a Configuration, got {given!r}")
