@@ -36,11 +36,7 @@ def no_java_method(java_class: str, method: str, instead: str) -> NotSupportedEr
 
 
 class JavaObject:
-    """Answers for a Java object by the Python object that has the same meaning.
-
-    Args:
-        python: that object.
-    """
+    """Answers for a Java object by the Python object that has the same meaning."""
 
     java_class = ""
     same: frozenset[str] = frozenset()  # Java methods that the Python object has under its own name

@@ -149,11 +149,7 @@ class WatermarkStrategy(NamesOfPyFlink):
 
 
 class _Yielded(TimestampAssigner):
-    """Takes the timestamps that a generator function yields, one for each element.
-
-    Args:
-        extract: that function.
-    """
+    """Takes the timestamps that a generator function yields, one for each element."""
 
     def __init__(self, extract: Callable[[Any, int], Iterator[int]]) -> None:
         self._extract = extract

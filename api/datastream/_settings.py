@@ -388,11 +388,7 @@ class EnvironmentSettings:
 
 
 class LiveEntries(MutableMapping[str, Any]):
-    """The options of an environment, as a mapping: what is set here is checked at once, and holds for the environment.
-
-    Args:
-        settings: of the environment.
-    """
+    """The options of an environment, as a mapping: what is set here is checked at once, and holds for the environment."""
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings

@@ -20,7 +20,7 @@ def get_j_env_configuration(j_env: JavaEnvironment) -> JavaConfiguration:
         j_env: ``env._j_stream_execution_environment``.
 
     Raises:
-        ArgumentTypeError: it is another object.
+        ArgumentTypeError: anything else was given.
     """
     given: Any = j_env
     if not isinstance(given, JavaEnvironment):
