@@ -128,7 +128,7 @@ class WatermarkStrategy(NamesOfPyFlink):
         return changed
 
     def _in_from_source(self) -> WatermarkStrategy:
-        """The strategy as `from_source` uses it: an assigner that yields its timestamps works, which PyFlink never calls there."""
+        """The strategy as `from_source` uses it: there PyFlink never calls an assigner that yields, and here it works."""
         extract = hook_of(self._timestamp_assigner, "extract_timestamp")
         if not inspect.isgeneratorfunction(extract):
             return self
