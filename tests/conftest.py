@@ -10,7 +10,7 @@ keep their state in that backend, whatever they ask for.
 
 The fixtures of `servers.fixtures` are real servers: Kafka, PostgreSQL, OpenSearch and others.
 `every_backend` is each state backend, with the changelog and without; the custom one is the example of
-docs/state-backends.md.
+docs/state-backends.md. `extensions` are those in C, built once in a run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from xdist.scheduler import LoadFileScheduling
 from changelog_engine.config.program_options import JVM_OPTIONS
 from changelog_engine.spark import class_archive
 
-pytest_plugins = ["servers.fixtures", "support.backends"]
+pytest_plugins = ["servers.fixtures", "support.backends", "support.extensions"]
 
 # Where tests write: into memory if there is room. They make durable what they write, which takes half of their time on a
 # disk, and no test pulls the plug of one. ``TMPDIR`` chooses another place.

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.backends import rocks_backend
-from support.extensions import built
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.errors import TypeMismatchError
@@ -25,16 +24,7 @@ from changelog_engine.state.compiled_handles import compiled
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.rocksdb import RocksDBBackend
 from changelog_engine.state.rocksdb_store import BatchWriter, RocksStore
-from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.types import Types
-
-
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The extension as its source is now."""
-    module = built("changelog_engine.state._handles", tmp_path_factory.mktemp("calls"))
-    module.bind(Cursor, HeapTimers)
-    return module
 
 
 @pytest.fixture(scope="module")

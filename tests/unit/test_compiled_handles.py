@@ -22,7 +22,6 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.extensions import built
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.codec.values import codec_for
@@ -124,14 +123,6 @@ CALLS = {
 
 
 GENERAL, PYTHON, C = "as its class", "compiled", "compiled, in C"
-
-
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The extension as its source is now."""
-    module = built("changelog_engine.state._handles", tmp_path_factory.mktemp("calls"))
-    module.bind(Cursor, HeapTimers)
-    return module
 
 
 class Side:

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.backends import rocks_backend
-from support.extensions import built
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.clock import wall_ms
@@ -24,7 +23,6 @@ from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.handles import LoggingCell
 from changelog_engine.state.heap import HeapBackend
-from changelog_engine.state.timer_table import HeapTimers
 from changelog_engine.state.ttl import TtlCell, TtlStates
 from changelog_engine.types import Row, Types
 
@@ -33,14 +31,6 @@ LONG = Types.LONG()
 PAIRS = Types.TUPLE([Types.LONG(), Types.STRING()])
 TYPES = [LONG, Types.INT(), Types.STRING(), Types.DOUBLE(), Types.BOOLEAN(), PAIRS]
 VALUES = st.sampled_from([None, 0, 1, -5, 2**31, 2**63, 1.5, True, "x", (1, "x"), (1, 2), [1, "x"], Row(1)])
-
-
-@pytest.fixture(scope="module")
-def calls(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
-    """The extension as its source is now."""
-    module = built("changelog_engine.state._handles", tmp_path_factory.mktemp("calls"))
-    module.bind(Cursor, HeapTimers)
-    return module
 
 
 class Side:

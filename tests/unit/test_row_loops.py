@@ -20,7 +20,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.extensions import built
+from support.extensions import loaded
 from support.same import same
 
 from changelog_engine.changelog import logged_keys
@@ -106,9 +106,9 @@ def rows(draw: st.DrawFn) -> Any:
 
 
 @pytest.fixture(scope="module")
-def loops(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+def loops(extensions: Path) -> ModuleType:
     """The extension as its source is now."""
-    module = built("changelog_engine.types._row_loops", tmp_path_factory.mktemp("loops"))
+    module = loaded("changelog_engine.types._row_loops", extensions)
     module.bind(Row, RowKind.INSERT, row._TAKEN | {"self"})
     module.bind_immutable(copies.IMMUTABLE)
     return module
@@ -436,8 +436,17 @@ class _Garbage:
             self.victim.clear()
 
 
+@pytest.fixture(scope="module")
+def little_to_collect() -> None:
+    """What earlier tests left is looked at by no collection of garbage: tests have one at each allocation."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.mark.parametrize("after", range(24))
-def test_a_list_that_is_emptied_while_it_is_read(loops: ModuleType, after: int) -> None:
+def test_a_list_that_is_emptied_while_it_is_read(
+    loops: ModuleType, little_to_collect: None, after: int
+) -> None:
     """What allocates may collect garbage, whose finalizers are Python code: it ended the process."""
     compact = [make_row([*NAMES], [object()] * 3) for _ in range(6)]
     expected = [dict(zip(NAMES, each, strict=True)) for each in compact]
@@ -455,7 +464,7 @@ def test_a_list_that_is_emptied_while_it_is_read(loops: ModuleType, after: int) 
 
 
 @pytest.fixture
-def collecting() -> Iterator[None]:
+def collecting(little_to_collect: None) -> Iterator[None]:
     """Garbage is collected at each allocation."""
     thresholds = gc.get_threshold()
     gc.set_threshold(1, 1, 1)
@@ -464,7 +473,9 @@ def collecting() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("after", range(24))
-def test_a_list_that_is_emptied_while_it_is_copied(loops: ModuleType, after: int) -> None:
+def test_a_list_that_is_emptied_while_it_is_copied(
+    loops: ModuleType, little_to_collect: None, after: int
+) -> None:
     spread = [Row(a=index, b="b", c=0.5) for index in range(6)]
     expected = [Row(a=index, b="b", c=0.5) for index in range(6)]
     gc.disable()
