@@ -12,6 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import socket
@@ -230,11 +231,16 @@ def begin_attempt(
 
 def attempt_of_this_process(identity: int, parent: int | None, time_ms: int) -> Attempt:
     """An attempt that this process makes; it is not written yet."""
+    return Attempt(identity, parent, uuid.uuid4().hex, socket.gethostname(), os.getpid(), time_ms, _engine())
+
+
+@functools.cache
+def _engine() -> str:
+    """This engine's version; the package's description is parsed for it, and each restart begins an attempt."""
     try:
-        engine = version("changelog-engine")
+        return version("changelog-engine")
     except PackageNotFoundError:
-        engine = "unknown"
-    return Attempt(identity, parent, uuid.uuid4().hex, socket.gethostname(), os.getpid(), time_ms, engine)
+        return "unknown"
 
 
 def write_row(
