@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 from support.graphs import keyed_job
 from support.jobs import TestJob
-from support.operations import TIMES, Operations, operations
+from support.operations import Operations, operations
 from support.packed import packing
 from support.profiles import PROFILES
 from support.script import Fault
@@ -95,7 +95,7 @@ def busy(draw: st.DrawFn, profile: str) -> list[Any]:
     """A long stream over two keys, so that one job meets most orders of operations; queries cost more than rows."""
     types = PROFILES[profile]
     keys = draw(st.lists(types.keys, min_size=2, max_size=2))
-    done = st.lists(operations(types, TIMES), min_size=4, max_size=6).map(tuple)
+    done = st.lists(operations(profile), min_size=4, max_size=6).map(tuple)
     return draw(
         st.lists(st.tuples(st.sampled_from(keys), st.integers(0, 60), done), min_size=50, max_size=60)
     )

@@ -6,6 +6,7 @@ An element is (key, timestamp, operations); an operation is (what, arguments...)
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,11 +20,12 @@ from api.datastream.state import (
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
-from support.profiles import PROFILES, Profile
+from support.profiles import PROFILES
 
 Operation = tuple[Any, ...]
 Element = tuple[Any, int, tuple[Operation, ...]]
 TIMES = st.integers(-5, 30)  # how far timers lie from their element
+_STAMPS = st.integers(0, 60)
 CHAIN = 5  # a timer at a multiple of it sets another one when it fires
 CHAIN_STEP = 3
 CANCEL = 7  # a timer at a multiple of it deletes the one a millisecond later
@@ -114,14 +116,21 @@ def _private(value: Any) -> Any:
     return value
 
 
-def operations(profile: Profile, times: st.SearchStrategy[int]) -> st.SearchStrategy[Operation]:
-    """Any operation on any state or timer."""
+@functools.cache  # a strategy is validated and labelled when it is first drawn from
+def operations(profile: str, times: st.SearchStrategy[int] = TIMES) -> st.SearchStrategy[Operation]:
+    """Any operation on any state or timer.
+
+    Args:
+        profile: name in PROFILES.
+        times: how far timers lie from their element's timestamp, ms.
+    """
+    types = PROFILES[profile]
 
     def op(what: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Operation]:
         return st.tuples(st.just(what), *arguments)
 
-    values, elements = profile.values, profile.elements
-    map_keys, map_values = profile.map_keys, profile.map_values
+    values, elements = types.values, types.elements
+    map_keys, map_values = types.map_keys, types.map_values
     pairs = st.lists(st.tuples(map_keys, map_values), max_size=3)
     return st.one_of(
         *(op(f"{state}.update", values) for state in ("value", "value", "other")),
@@ -134,8 +143,8 @@ def operations(profile: Profile, times: st.SearchStrategy[int]) -> st.SearchStra
         op("map.put_all", pairs),
         *(op(f"map.{call}", map_keys) for call in ("get", "remove", "contains")),
         *(op(f"map.{call}") for call in ("items", "keys", "values", "is_empty")),
-        op("reducing.add", profile.reduced),
-        op("aggregating.add", profile.aggregated),
+        op("reducing.add", types.reduced),
+        op("aggregating.add", types.aggregated),
         *(op(f"{state}.get") for state in ("reducing", "aggregating")),
         *(op(f"{state}.clear") for state in ("value", "other", "list", "map", "reducing", "aggregating")),
         op("register", times),
@@ -143,6 +152,16 @@ def operations(profile: Profile, times: st.SearchStrategy[int]) -> st.SearchStra
         op("delete", times),
         op("watermark"),
     )
+
+
+@functools.cache
+def _keys(profile: str) -> st.SearchStrategy[list[Any]]:
+    return st.lists(PROFILES[profile].keys, min_size=1, max_size=4)
+
+
+@functools.cache
+def _operations(profile: str, times: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Operation, ...]]:
+    return st.lists(operations(profile, times), min_size=1, max_size=4).map(tuple)
 
 
 @st.composite
@@ -161,13 +180,8 @@ def inputs(
         times: how far timers lie from their element's timestamp, ms.
         in_order: timestamps never go back.
     """
-    types = PROFILES[profile]
-    keys = draw(st.lists(types.keys, min_size=1, max_size=4))
-    one = st.tuples(
-        st.sampled_from(keys),
-        st.integers(0, 60),
-        st.lists(operations(types, times), min_size=1, max_size=4).map(tuple),
-    )
+    keys = draw(_keys(profile))
+    one = st.tuples(st.sampled_from(keys), _STAMPS, _operations(profile, times))
     drawn = draw(st.lists(one, min_size=1, max_size=max_elements))
     if not in_order:
         return drawn

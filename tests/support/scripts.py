@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from hypothesis import strategies as st
 
 from support.script import Failure, Fault, Script
@@ -18,12 +20,21 @@ def scripts(
     draw: st.DrawFn, faults: tuple[Fault, ...] = EXACT, parallelism: int = 1, most: int = 4
 ) -> Script:
     """Epochs of 1 to 8 records, some with a barrier, and a few failures."""
-    sizes = draw(st.lists(st.integers(1, 8), min_size=1, max_size=4))
-    barriers = draw(st.lists(st.booleans(), min_size=1, max_size=4))
-    stage = st.integers(0, 1)
-    subtask = st.integers(0, parallelism - 1)
-    failures: st.SearchStrategy[Failure] = st.just(Failure(0, Fault.WORKER))
-    if faults:
-        failures = st.builds(Failure, st.integers(1, 10), st.sampled_from(faults), stage, subtask)
-    drawn = draw(st.lists(failures, max_size=most if faults else 0))
+    sizes = draw(_SIZES)
+    barriers = draw(_BARRIERS)
+    drawn = draw(_failures(faults, parallelism, most))
     return Script(tuple(sizes), tuple(barriers), tuple(drawn))
+
+
+_SIZES = st.lists(st.integers(1, 8), min_size=1, max_size=4)
+_BARRIERS = st.lists(st.booleans(), min_size=1, max_size=4)
+
+
+@functools.cache  # a strategy is validated and labelled when it is first drawn from
+def _failures(faults: tuple[Fault, ...], parallelism: int, most: int) -> st.SearchStrategy[list[Failure]]:
+    if not faults:
+        return st.just([])
+    stage, subtask = st.integers(0, 1), st.integers(0, parallelism - 1)
+    return st.lists(
+        st.builds(Failure, st.integers(1, 10), st.sampled_from(faults), stage, subtask), max_size=most
+    )
