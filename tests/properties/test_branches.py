@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import tempfile
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.branches import World
+from support.chance import fewer
 from support.operations import inputs
 from support.profiles import PROFILES
 
 STEPS = ("run", "run", "rewind", "rewind", "materialize", "truncate", "fork", "savepoint")
 
 
-@settings(max_examples=25)
+@fewer(2)
 @given(data=st.data())
 def test_every_state_of_every_branch(data: st.DataObject) -> None:
     profile = data.draw(st.sampled_from(sorted(PROFILES)), "profile")

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.chance import fewer
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.model import by_key
@@ -62,6 +63,7 @@ def run(
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
+@fewer(2)
 @given(data=st.data())
 def test_epochs_parallelism_and_crashes_change_nothing(profile: str, data: st.DataObject) -> None:
     """Watermarks come at the ends of epochs, by design, so here they come with the end of the input: in both runs."""
@@ -77,6 +79,7 @@ def test_epochs_parallelism_and_crashes_change_nothing(profile: str, data: st.Da
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
+@fewer(2)
 @given(data=st.data())
 def test_parallelism_and_crashes_change_nothing_while_watermarks_advance(
     profile: str, data: st.DataObject

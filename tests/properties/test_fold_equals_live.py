@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.backends import backend_settings, small_maps
+from support.chance import fewer
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import LiveStates, logged_state
@@ -40,6 +41,7 @@ class Checked(TestJob):
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
+@fewer(2)
 @given(data=st.data())
 def test_log_equals_live_state_at_each_checkpoint(profile: str, data: st.DataObject) -> None:
     """The changelog may be on in one driver and off in the next; parallelism and backend may change with the driver too."""
@@ -116,6 +118,7 @@ def test_rescale_and_switching_change_no_result(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@fewer(2)
 @given(data=st.data())
 def test_public_fold_tells_the_same(changelog: bool, data: st.DataObject) -> None:
     """materializer.fold.state_at, on keys that a dict tells apart."""

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.chance import fewer
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
 from support.script import Failure, Fault, Script
@@ -162,6 +163,7 @@ FAULTS = st.lists(
 )
 
 
+@fewer(2)
 @given(
     lengths=LENGTHS,
     flags=st.lists(st.tuples(st.booleans(), st.booleans()), min_size=4, max_size=4),

@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import window_jobs
 from support.backends import backend_settings, small_maps
+from support.chance import fewer
 from support.functions import Count
 from support.graphs import GraphBuilder, keyed_job
 from support.jobs import TestJob
@@ -246,6 +247,7 @@ def prepared(data: st.DataObject) -> Iterator[dict[str, Any]]:
         yield {"base": base, **SETTINGS, **backend_settings(backend, base)}
 
 
+@fewer(2)
 @given(data=st.data())
 def test_kept_state_is_what_storage_has(data: st.DataObject) -> None:
     profile = data.draw(st.sampled_from(sorted(PROFILES)), "profile")
@@ -291,6 +293,7 @@ def test_state_of_a_stage_that_runs_ahead_is_kept(data: st.DataObject) -> None:
         Checked(script=script, live=live, read_ahead=True, **settings).run(build.graph())
 
 
+@fewer(2)
 @given(data=st.data())
 def test_state_with_a_time_to_live_is_kept(data: st.DataObject) -> None:
     CLOCK.now = 1_000
@@ -316,6 +319,7 @@ ASSIGNERS = (
 )
 
 
+@fewer(2)
 @given(data=st.data())
 def test_windows_are_kept(data: st.DataObject) -> None:
     assigner = data.draw(st.sampled_from(ASSIGNERS), "assigner")()

@@ -7,9 +7,10 @@ import tempfile
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.backends import BackendCase, small_maps
+from support.chance import fewer
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
@@ -86,7 +87,7 @@ def test_any_run_equals_the_model(profile: str, changelog: bool, data: st.DataOb
 
 
 @given(data=st.data())
-@settings(max_examples=max(5, settings.default.max_examples // 4))
+@fewer(4)
 def test_any_run_equals_the_model_on_every_backend(every_backend: BackendCase, data: st.DataObject) -> None:
     """Each driver that takes over has another parallelism; with watermarks, which begin anew then, the same one."""
     profile = data.draw(st.sampled_from(sorted(PROFILES)), "profile")

@@ -6,9 +6,10 @@ import logging
 import tempfile
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.backends import BackendCase
+from support.chance import fewer
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
@@ -48,7 +49,7 @@ def check_against_model(
 
 
 @given(data=st.data())
-@settings(max_examples=max(5, settings.default.max_examples // 2))
+@fewer(2)
 def test_any_run_equals_the_model(every_backend: BackendCase, data: st.DataObject) -> None:
     parallelism = data.draw(st.integers(1, 2), "parallelism")
     stream = data.draw(elements(), "elements")

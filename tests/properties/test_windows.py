@@ -8,9 +8,10 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.backends import BackendCase
+from support.chance import fewer
 from support.jobs import TestJob
 from support.script import Script
 from support.scripts import EXACT, scripts
@@ -96,7 +97,7 @@ def test_any_run_equals_the_model(sessions: bool, changelog: bool, data: st.Data
 
 
 @given(data=st.data())
-@settings(max_examples=max(5, settings.default.max_examples // 4))
+@fewer(4)
 def test_any_run_equals_the_model_on_every_backend(every_backend: BackendCase, data: st.DataObject) -> None:
     check_against_model(data.draw(st.booleans(), "sessions"), every_backend, data)
 

@@ -22,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv
 from support import window_jobs
+from support.chance import fewer
 from support.functions import Count, by_key, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -124,6 +125,7 @@ def test_a_job_goes_on_from_its_corrections(base: Path) -> None:
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
+@fewer(2)
 @given(data=st.data())
 def test_corrections_equal_a_model(profile: str, data: st.DataObject, tmp_path_factory: Any) -> None:
     """Any states of any types: deletions, and values that other keys have; what is not touched stays."""
