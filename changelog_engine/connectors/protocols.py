@@ -163,6 +163,18 @@ class DiscoveringSource(Source):
             known: split id to (position, finished), of every split so far.
         """
 
+    def start_of(self, split: str, position: Position) -> Position | None:
+        """Where the reading of a split began that `discover` found; a replay of checkpoints in which it came needs that.
+
+        Args:
+            split: its id.
+            position: one that was given out for it.
+
+        Returns:
+            Its position then; None where nobody knows it any more.
+        """
+        return None
+
 
 class SourceOfParts(Source):
     """A source that is several, which are read one after the other.

@@ -20,6 +20,7 @@ from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.small_state import small_name
 from changelog_engine.clock import WallClock
+from changelog_engine.connectors.protocols import DiscoveringSource
 from changelog_engine.driver.compatibility import check_restorable
 from changelog_engine.driver.merged_state import merged_state
 from changelog_engine.driver.progress import SourceProgress
@@ -74,6 +75,12 @@ class ReplayRun:
         self._merged = {} if start is None else merged_state(plan, start)
         self._progress = SourceProgress(plan, {} if start is None else start.sources)
         self._ends: Ends = self._progress.positions
+        self._discovering: dict[str, DiscoveringSource] = {
+            plan.uids[node.id]: node.function
+            for stage in plan.stages
+            for node in plan.nodes_of(stage)
+            if isinstance(node.function, DiscoveringSource)
+        }
         self._scratch = open_storage(scratch)
         self._epoch, self._attempt = 0, recorded.attempt + 1
         self._now = 0 if start is None else start.time_ms
@@ -90,6 +97,7 @@ class ReplayRun:
             UserFunctionError: the job's code raised.
         """
         self._now = checkpoint.time_ms
+        self._begin_discovered(checkpoint)
         targets = list(self._targets(checkpoint))
         for ends in targets:
             last = ends is targets[-1]
@@ -116,6 +124,16 @@ class ReplayRun:
             uid: {split: (at, done) for split, (at, done) in checkpoint.sources[uid].items()} for uid in ends
         }
         yield recorded
+
+    def _begin_discovered(self, checkpoint: Checkpoint) -> None:
+        """Take the splits that came up before the checkpoint, where their source knows how they began.
+
+        They are known earlier than they were, unread until the epoch in which they came.
+        """
+        for uid, source in self._discovering.items():
+            for split, (position, _) in checkpoint.sources.get(uid, {}).items():
+                if split not in self._ends[uid] and (start := source.start_of(split, position)) is not None:
+                    self._progress.advance({uid: {split: (start, False)}})
 
     def _begin_parts(self, checkpoint: Checkpoint, ends: Ends) -> None:
         """Take the splits that came up for the checkpoint: those with which a part of a source began, still unread."""

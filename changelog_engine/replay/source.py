@@ -57,9 +57,15 @@ class ReplaySource(Source):
 class ReplayDiscovering(ReplaySource, DiscoveringSource):
     """A source that discovers splits, and reads ranges; the log says which splits came."""
 
+    source: DiscoveringSource
+
     def discover(self, known: Any) -> list[Split]:
         """A replay reads the splits of the log."""
         return []
+
+    def start_of(self, split: str, position: Position) -> Position | None:
+        """That of the source."""
+        return self.source.start_of(split, position)
 
 
 class ReplayOfParts(ReplaySource, SourceOfParts):

@@ -19,6 +19,8 @@ from support.graphs import GraphBuilder
 from support.jobs import TestJob
 from support.script import DriverKilled, Failure, Fault, Script
 
+from api.datastream import KeyedProcessFunction
+from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors import DiscoveringSource, Source
 from changelog_engine.connectors.files import (
     BasePathBuckets,
@@ -41,6 +43,7 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.replay.job import replay_graph
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.testing.conformance import check_source
 from changelog_engine.types import Row, Types
@@ -462,3 +465,35 @@ def test_a_watched_folder_whatever_dies(tmp_path, seed):
             ended = True
     written = [line for path in out.glob("part-*") for line in path.read_text().splitlines()]
     assert sorted(written) == sorted(line for _, text in texts for line in text.splitlines()), f"seed {seed}"
+
+
+class Last(KeyedProcessFunction):
+    """Keeps the line before."""
+
+    def open(self, runtime_context):
+        self.last = runtime_context.get_state(ValueStateDescriptor("last", Types.STRING()))
+
+    def process_element(self, value, ctx):
+        self.last.update(value)
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+def test_what_came_into_a_watched_folder_is_replayed(tmp_path, parallelism):
+    """Files come between epochs and between checkpoints; a replay begins before any of them."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    texts = [(f"{n}", "".join(f"{n}-{m}\n" for m in range(n % 3))) for n in range(6)]
+    failures = (Failure(4, Fault.WORKER), Failure(7, Fault.COMMIT_FAILS))
+    job = Watching(tmp_path / "log", folder, texts[2:], Script((1, 2), (False, True), failures))
+    for name, text in texts[:2]:
+        job.put(name, text)
+    build = GraphBuilder(parallelism=parallelism, max_parallelism=16)
+    lines = build.source(MonitoringFileSource([str(folder)], interval_ms=0), uid="source")
+    keyed = build.key_by(lines, lambda line: line[-1], Types.STRING())
+    build.collect(build.process(keyed, Last(), uid="last"))
+    job.run(build.graph())
+    assert len(job.commits) > 3
+    for start in (None, *(checkpoint.id for checkpoint in job.commits[:-1])):
+        report = replay_graph(build.graph(), job.settings, start, None)
+        assert report.equal, report.text()
+    assert sum(checkpoint.rows for checkpoint in job.commits) == len([*"".join(text for _, text in texts).split()])

@@ -165,6 +165,10 @@ class MonitoringFileSource(FileSource, DiscoveringSource):
                 log.warning("the input file %s has changed; it is not read again", found.id)
         return [self._split(found) for found in sorted(new, key=lambda found: (found.changed_us, found.id))]
 
+    def start_of(self, split: str, position: Position) -> Position:
+        """The beginning of the file, as it was when it was found."""
+        return [self._format.start, *position[1:]]
+
 
 class _FileReader(SplitReader):
     """Reads one file with the format's reader; keeps the file's size and time in the positions."""
