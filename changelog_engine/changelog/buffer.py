@@ -30,6 +30,7 @@ from changelog_engine.state import mutation_log
 from changelog_engine.state.cursor import key_words
 from changelog_engine.state.mutation_log import MutationLog, misfit
 from changelog_engine.types import TypeInformation
+from changelog_engine.windowing.reserved import state_words
 
 _MAX_MS = (2**63 - 1) // 1000  # that microseconds hold
 _FIRST, _SECOND = itemgetter(0), itemgetter(1)
@@ -281,7 +282,7 @@ class ChangelogBuffer:
 
 def _too_large(log: StateLog) -> str:
     return (
-        f"state {log.state!r} of operator {log.operator!r}, key {log.first_key()!r:.100}: one entry has more text than "
+        f"{state_words(log.state)} of operator {log.operator!r}, key {log.first_key()!r:.100}: one entry has more text than "
         "the log's columns hold, 2 GiB; keep it in smaller pieces, such as the elements of a list or the entries of a map"
     )
 

@@ -39,6 +39,7 @@ from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import StateTable
 from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.types import TypeInformation, type_from_spec
+from changelog_engine.windowing.reserved import state_words
 
 _WHERE = {"key": "key", "window": "namespace", "map key": "map_key"}
 DROPPED: Final = CLEARED  # what a conversion gives for a value that is not to be kept
@@ -239,7 +240,7 @@ def converted(
     except Exception as error:
         place = "".join(f", {word} {text[:100]}" for word, text in where.items() if text is not None)
         raise RestoreError(
-            f"state {spec.name!r} of operator {operator!r}{place}: its value can't be brought from "
+            f"{state_words(spec.name)} of operator {operator!r}{place}: its value can't be brought from "
             f"{version.type.name} to {spec.value_type.name}: {type(error).__name__}: {error}. Mend the function that "
             "was given to set_migration; nothing was changed"
         ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -10,16 +11,18 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.metrics import details_of, measured
 from changelog_engine.cli.options import PATH
 from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
+from changelog_engine.clock import wall_s
 from changelog_engine.inspection.jobs import (
     FailedAttempt,
     JobStatus,
+    SourcePosition,
     Upkeep,
     job_status,
     list_jobs,
 )
-from changelog_engine.inspection.timeline import UNTOLD
+from changelog_engine.inspection.timeline import NOT_RUN, UNTOLD
 from changelog_engine.ledger.lineage import RestoreDecision
-from changelog_engine.ledger.ownership import Driver
+from changelog_engine.ledger.ownership import SIGN_EVERY_S, SILENT_S, Driver
 from changelog_engine.readable import counted, duration, iso, size_text
 from changelog_engine.savepoints.unfinished_forks import unfinished_forks
 from changelog_engine.storage.opening import open_storage
@@ -27,6 +30,7 @@ from changelog_engine.types.typeinfo import cut
 
 _FAILURES = 5
 _RESCALES = 3
+_SPLITS = 20  # of sources
 _MESSAGE = 600  # characters of an error
 _TRACEBACK = 8  # lines of it
 
@@ -68,7 +72,8 @@ def status(path: str) -> Answer:
     found = job_status(path)
     facts = [("job", found.summary.name), ("state", _state(found)), *_facts(found)]
     sheets = [Sheet(("what", "found"), facts)]
-    rows = [(p.source, p.split, str(p.position), "yes" if p.finished else "") for p in found.sources]
+    shown, left_out = _splits(found)
+    rows = [(p.source, p.split, str(p.position), "yes" if p.finished else "") for p in shown]
     sheets.append(Sheet(("source", "split", "position", "finished"), rows))
     marks = [
         (m.operator, "the end" if m.ended else "none yet" if m.time_ms is None else When(m.time_ms), m.idle)
@@ -80,8 +85,22 @@ def status(path: str) -> Answer:
         (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
     ]
     sheets.append(Sheet(("attempt", "failed (UTC)", "with"), failures, right=1))
-    notes = [*found.faults, *found.unreadable, *_what_to_do(found)]
+    notes = [*found.faults, *found.unreadable, *left_out, *_what_to_do(found)]
     return Answer(_document(found), sheets, notes=notes, status=bool(found.faults))
+
+
+def _splits(found: JobStatus) -> tuple[Sequence[SourcePosition], list[str]]:
+    """The splits to show, those that are not read to their end before the newest others, and a line about the rest."""
+    if len(found.sources) <= _SPLITS:
+        return found.sources, []
+    going_on = [each for each in found.sources if not each.finished]
+    finished = [each for each in reversed(found.sources) if each.finished]
+    left = [*going_on, *finished][_SPLITS:]
+    ends = (
+        "all" if all(each.finished for each in left) else f"{sum(each.finished for each in left):,} of them"
+    )
+    rest = f"{counted(len(left), 'split')} more, {ends} finished; --json has each"
+    return [*going_on, *finished][:_SPLITS], [rest]
 
 
 def _name(job: Any) -> str:
@@ -98,6 +117,8 @@ def _state(found: JobStatus) -> str:
     if driver.running is None and (who or found.summary.state in ("ended", UNTOLD)):
         state = found.summary.state.removesuffix(" or running")
         return f"{state}, or running elsewhere{f' (the last driver known here:{who}{_doubt(driver)})' if who else ''}"
+    if found.summary.state == NOT_RUN:
+        return "a fork that was not run yet"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
 
 
@@ -105,8 +126,23 @@ def _doubt(driver: Driver) -> str:
     """That a driver which is there, or may be, does nothing."""
     if driver.stopped:
         return f"; that process is stopped: let it go on (kill -CONT {driver.pid}), or end it"
-    silent_s = driver.silent_s()
-    return "" if silent_s is None else f"; no sign of life for {duration(silent_s * 1000)}"
+    if driver.signed_ms is None:
+        return ""
+    ago_ms = wall_s() * 1000 - driver.signed_ms
+    if driver.gone:
+        return f"; no process here has that number: it was killed, unless it is in a container; {_last_sign(ago_ms)}"
+    if driver.by_sign:
+        return f"; {_last_sign(ago_ms)}"
+    if ago_ms < -SILENT_S * 1000:
+        return (
+            f"; its last sign of life is {duration(-ago_ms)} ahead of the clock here: set the clocks, until then nobody can "
+            "tell whether it runs"
+        )
+    return "" if driver.silent_s() is None else f"; no sign of life for {duration(ago_ms)}"
+
+
+def _last_sign(ago_ms: float) -> str:
+    return f"its last sign of life, of which one comes each {SIGN_EVERY_S:.0f} s, is {duration(max(0, ago_ms))} old"
 
 
 def _what_to_do(found: JobStatus) -> list[str]:

@@ -12,7 +12,7 @@ from changelog_engine.changelog.small_state import INPUTS
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
 from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.graph.rescaling import in_words
-from changelog_engine.inspection.timeline import KILLED, end_of
+from changelog_engine.inspection.timeline import KILLED, NOT_RUN, end_of, is_unused
 from changelog_engine.ledger.attempt_notes import (
     RESCALED,
     AttemptFailure,
@@ -44,8 +44,8 @@ class JobSummary:
         kind: job or savepoint.
         state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise; on an
             object store or another machine it may run, though it gave no sign of life of late), ended (killed or failed:
-            nothing was noted; there, it may run as well), empty (nothing ran in it yet), damaged, unreadable (no right to
-            read it, or somebody else's table).
+            nothing was noted; there, it may run as well), not run yet (a fork), empty (nothing ran in it yet), damaged,
+            unreadable (no right to read it, or somebody else's table).
         attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
         time_ms: when that was.
@@ -300,6 +300,8 @@ def _summary(
         state = "finished"
     elif newest is None and last is None:
         state = "empty"
+    elif is_unused(ledger, last):
+        state = NOT_RUN
     else:
         state = "ended" if last is None else end_of(last, driver.running is None)
         if state == RESCALED:  # and no attempt followed

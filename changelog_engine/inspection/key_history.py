@@ -50,7 +50,7 @@ from changelog_engine.storage.side_by_side import side_by_side
 from changelog_engine.types import TypeInformation, type_from_spec
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
-from changelog_engine.windowing.spec import CONTENTS
+from changelog_engine.windowing.reserved import CONTENTS
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2

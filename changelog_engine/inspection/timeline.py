@@ -43,6 +43,7 @@ IMPORTED, FORKED = "imported", "forked"
 ENDED, RUNNING = "killed or failed", "running"
 FAILED, KILLED, CANCELLED = "failed", "killed", "cancelled"
 UNTOLD = "killed or running"
+NOT_RUN = "not run yet"
 UNREADABLE = "its row can't be read"
 
 
@@ -61,7 +62,7 @@ class AttemptRow:
         end: ``finished``, ``stopped``, ``rescaled`` (likewise), ``running``, ``failed`` (with an error), ``cancelled`` (at
             once, by somebody), ``killed`` (it left no error: as SIGKILL does, or a full disk), ``killed or running`` (the
             newest, which left none, and may run elsewhere: see ``ledger.ownership.Driver``), or ``killed or failed``,
-            where nothing was noted of it.
+            where nothing was noted of it; of a fork, ``forked`` (the other job's, up to the fork) and ``not run yet``.
         first, last: its checkpoints that are there; None for none.
         checkpoints: how many.
         on_line: how many of them are on the newest checkpoint's lineage.
@@ -309,7 +310,8 @@ def _attempts(
 ) -> list[AttemptRow]:
     lineage = ledger.lineage
     found: list[AttemptRow] = []
-    numbers, forked = sorted(lineage.attempts), _forked(ledger.storage)
+    numbers, forked = sorted(lineage.attempts), forked_attempt(ledger.storage)
+    fork = None if forked is None or forked not in lineage.attempts else lineage.attempt(forked).parent
     notes = read_notes(ledger.storage, numbers, known)
     for number in numbers:
         attempt = lineage.attempt(number)
@@ -321,6 +323,10 @@ def _attempts(
             end = FINISHED
         elif last is not None and (last.stopped or last.correction is not None):
             end = STOPPED  # whoever made corrections ran nothing
+        elif last is not None and last.id == fork:
+            end = FORKED
+        elif number == forked and is_unused(ledger, notes.get(number)) and not running:
+            end = NOT_RUN
         else:
             newest = number == numbers[-1]
             end = RUNNING if running and newest else end_of(notes.get(number), newest and running is None)
@@ -377,7 +383,21 @@ def _how(attempt: Attempt, first: Checkpoint | None, earlier: Sequence[AttemptRo
     return CONTINUED if before.end in (FINISHED, STOPPED) else RESTORED
 
 
-def _forked(changelog: Storage) -> int | None:
+def is_unused(ledger: Ledger, last: AttemptNote | None) -> bool:
+    """Whether a job is a fork that nobody ran.
+
+    Args:
+        last: the note of its newest attempt.
+    """
+    newest = ledger.lineage.newest_attempt_id
+    return (
+        last is None
+        and not ledger.lineage.newest_checkpoint(newest)
+        and forked_attempt(ledger.storage) == newest
+    )
+
+
+def forked_attempt(changelog: Storage) -> int | None:
     """The attempt with which a fork was made, where the commit that says so is still there."""
     try:
         lines = changelog.read(f"_delta_log/{1:020d}.json").to_pybytes().splitlines()

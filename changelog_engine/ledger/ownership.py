@@ -32,6 +32,7 @@ from changelog_engine.clock import wall_s
 from changelog_engine.errors import FencedError, RestoreError, StorageError
 from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.process_notes import is_there
 from changelog_engine.ledger.snapshots import newest_attempt_named
 from changelog_engine.readable import iso
 from changelog_engine.storage.delta_actions import AddFile
@@ -155,6 +156,8 @@ class Driver(NamedTuple):
         host, pid, since: what the one that ran last noted; None where there is no note.
         signed_ms: when it gave its last sign of life, by its own clock; None where there is none.
         stopped: it is a process of this machine that is stopped, as by SIGSTOP or Ctrl-Z.
+        by_sign: that it runs is told by its last sign of life alone.
+        gone: likewise, and no process of this machine has its number: it was killed, unless it is in a container.
     """
 
     running: bool | None
@@ -163,6 +166,8 @@ class Driver(NamedTuple):
     since: str | None = None
     signed_ms: int | None = None
     stopped: bool = False
+    by_sign: bool = False
+    gone: bool = False
 
     @property
     def identity(self) -> DriverIdentity:
@@ -184,12 +189,15 @@ def driver_of(folder: JobFolder, clock: Callable[[], float] = wall_s) -> Driver:
     signed = noted.get(SIGNED)
     signed_ms = signed if type(signed) is int and abs(signed) < 2**63 else None
     local, here = folder.storage.local, host == socket.gethostname()
+    by_sign = False
     running = None if local is None else is_locked(f"{local}/{LOCK_FILE}", pid)
     if not running and (local is None or (host is not None and not here)):
         # As far as the clocks agree: one that was killed counts as running until its last sign is that old.
-        signs = signed_ms is not None and abs(clock() - signed_ms / 1000) <= SILENT_S
-        running = True if signs else None
-    return Driver(running, host, pid, since, signed_ms, bool(running) and here and is_stopped(pid))
+        by_sign = signed_ms is not None and abs(clock() - signed_ms / 1000) <= SILENT_S
+        running = True if by_sign else None
+    stopped = bool(running) and here and is_stopped(pid)
+    gone = by_sign and here and pid is not None and not is_there(pid)
+    return Driver(running, host, pid, since, signed_ms, stopped, by_sign, gone)
 
 
 def _identity_in(noted: Mapping[str, object]) -> DriverIdentity:

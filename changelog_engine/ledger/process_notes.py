@@ -27,7 +27,7 @@ def has_ended(note: Mapping[str, Any], now: float) -> bool:
     since, pid = _time_in(note), note.get("pid")
     if since is not None and is_over(since, now):
         return True
-    return note.get("host") == socket.gethostname() and isinstance(pid, int) and pid > 0 and not _lives(pid)
+    return note.get("host") == socket.gethostname() and isinstance(pid, int) and pid > 0 and not is_there(pid)
 
 
 def is_over(since: float, now: float) -> bool:
@@ -48,7 +48,8 @@ def _time_in(note: Mapping[str, Any]) -> float | None:
     return since if isinstance(since, int | float) and abs(since) < _LATEST_S else None
 
 
-def _lives(pid: int) -> bool:
+def is_there(pid: int) -> bool:
+    """Whether this machine has a process of that number; in a container, whether that has."""
     try:
         os.kill(pid, 0)
     except (ProcessLookupError, OverflowError):

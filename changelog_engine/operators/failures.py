@@ -22,6 +22,7 @@ from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, Use
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.cursor import key_words
 from changelog_engine.types.typeinfo import shown
+from changelog_engine.windowing.reserved import state_words
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
 _ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
@@ -133,7 +134,7 @@ def unfinished_change(operator: str, state: str, error: BaseException) -> UserFu
 
 
 def _state_words(state: str) -> str:
-    return f"{TIMER_DOMAINS[state]} timers" if state in TIMER_DOMAINS else f"state {state!r}"
+    return f"{TIMER_DOMAINS[state]} timers" if state in TIMER_DOMAINS else state_words(state)
 
 
 def _add_place(error: ChangelogEngineError, call: str, where: str) -> None:

@@ -23,6 +23,7 @@ from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.ttl import stored_type
 from changelog_engine.types import TupleTypeInfo, TypeInformation, Types, type_from_spec
 from changelog_engine.types.widening import is_wider_integer, widening
+from changelog_engine.windowing.reserved import CONTENTS, state_words
 
 REMEDY = (
     "declare it as it was, give it another name to start it empty, convert its values by the descriptor's "
@@ -32,6 +33,7 @@ _FIXED_REMEDY = (
     "declare it as it was, give it another name to start it empty, or start the whole job empty with "
     "changelog.restore=none"
 )
+_CONTENT_REMEDY = "declare it as it was, or start the whole job empty with changelog.restore=none"
 
 
 def describe(spec: StateSpec) -> DescribedState:
@@ -89,7 +91,7 @@ def restored_versions(
     if had != has:
         words = ("with", "without") if had else ("without", "with")
         raise RestoreError(
-            f"state {spec.name!r} of operator {operator!r} was written {words[0]} a time to live and is declared "
+            f"{state_words(spec.name)} of operator {operator!r} was written {words[0]} a time to live and is declared "
             f"{words[1]} one. Its length can change, but it cannot be switched on or off for state that exists: "
             f"{_FIXED_REMEDY}"
         )
@@ -179,8 +181,10 @@ def _refusal(
     differing: list[str],
     remedy: str,
 ) -> str:
+    if spec.name == CONTENTS:  # no descriptor of the user's declares it
+        remedy = _CONTENT_REMEDY
     return (
-        f"state {spec.name!r} of operator {operator!r} was written with {_words(found, differing)} and is "
+        f"{state_words(spec.name)} of operator {operator!r} was written with {_words(found, differing)} and is "
         f"declared with {_words(declared, differing)}: {remedy}"
     )
 

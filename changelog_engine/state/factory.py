@@ -33,6 +33,7 @@ from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.state.timer_table import HeapTimers, TimerTable
 from changelog_engine.state.timers import NetTimerQueue, TimerQueue
 from changelog_engine.state.ttl import TtlStates, stored_spec
+from changelog_engine.windowing.reserved import state_words
 
 _Name = tuple[str, str]
 
@@ -151,7 +152,7 @@ class HandleFactory:
         self._given.clear()
 
     def _table(self, operator: str, spec: StateSpec) -> StateTable:
-        what = f"a table for state {spec.name!r} of operator {operator!r}"
+        what = f"a table for {state_words(spec.name)} of operator {operator!r}"
         try:
             table = self.backend.table(operator, spec.name, spec.kind)
         except ChangelogEngineError:

@@ -27,6 +27,7 @@ from changelog_engine.state.backend import KeyIdentity, StateTable
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.guarded import FailureGuard
 from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REMOVE, REPLACE, MutationLog, misfit
+from changelog_engine.windowing.reserved import state_words
 
 
 def _keep(value: Any) -> Any:
@@ -86,7 +87,7 @@ class Admission:
         """As admit, and None is refused (lists, maps and reductions hold no None)."""
         if value is None:
             raise TypeMismatchError(
-                f"state {self.spec.name!r} of operator {self.operator!r}{self._where}: None cannot be added; "
+                f"{state_words(self.spec.name)} of operator {self.operator!r}{self._where}: None cannot be added; "
                 "only ValueState takes None, and it means clear()"
             )
         return self.admit(value)
@@ -94,7 +95,7 @@ class Admission:
     def no_accumulator(self, function: Any, call: str) -> TypeMismatchError:
         """What to raise when an aggregate function gave None, which would forget all that was added."""
         return TypeMismatchError(
-            f"state {self.spec.name!r} of operator {self.operator!r}{self._where}: "
+            f"{state_words(self.spec.name)} of operator {self.operator!r}{self._where}: "
             f"{type(function).__name__}.{call}() returned None, and it must return the accumulator, also one that it changed"
         )
 

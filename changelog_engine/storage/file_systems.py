@@ -32,6 +32,13 @@ _S3_KEYS = {  # ours: Flink's names of it, the first one that is set counts
 _WHOLE_PUTS = "allow_delayed_open"
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_S3_REFUSALS = (
+    "ACCESS_DENIED",
+    "INVALID_ACCESS_KEY_ID",
+    "SIGNATURE_DOES_NOT_MATCH",
+    "ACCESS KEY ID",
+)  # or in their words
+_S3_SILENCE = "AWS Error NETWORK_CONNECTION"
 OPTION_PREFIXES = ("s3.",)  # of the configuration's keys that are for file systems
 _process_options: dict[str, str] = {}
 
@@ -93,7 +100,7 @@ class FileSystems:
                 file_system, inner = pafs.FileSystem.from_uri(_with_retry_limit(path))
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             raise ConfigurationError(
-                f"no file system answers to {shown!r}: {self.masked(str(error), path)}"
+                f"no file system answers to {shown!r}: {self.told(str(error), path)}"
             ) from None
         return OpenedPath(file_system, inner.rstrip("/"), shown)
 
@@ -108,7 +115,7 @@ class FileSystems:
             "AWS_REGION": self._s3("region") or _variable(_REGION_VARIABLES),
             "AWS_CONDITIONAL_PUT": "etag",  # of two commits of one version, one wins
         }
-        endpoint = self._s3("endpoint") or _variable(_ENDPOINT_VARIABLES)
+        endpoint = self._endpoint
         if endpoint is not None:
             url = endpoint if "://" in endpoint else f"https://{endpoint}"
             by_host = (self._s3("path_style") or "true").lower() == "false"
@@ -135,6 +142,28 @@ class FileSystems:
         key = options.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_ACCESS_KEY_ID")
         return bool(key) and "AWS_REGION" in options
 
+    def told(self, text: str, *uris: str) -> str:
+        """An error of a store for people: `masked`, and what to do where S3's answer tells that.
+
+        Args:
+            text: what the error says.
+            *uris: as for `masked`.
+        """
+        text = self.masked(text, *uris)
+        if any(refusal in text.upper() for refusal in _S3_REFUSALS):
+            return (
+                f"{text}. The store refuses the key, or got none: set s3.access-key and s3.secret-key, in the program or in "
+                "the file that CHANGELOG_ENGINE_CONF names, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+        if _S3_SILENCE not in text:
+            return text
+        if self._endpoint is None:
+            return (
+                f"{text}. No endpoint is set, so Amazon was asked: a store elsewhere needs s3.endpoint, in the program or "
+                "in the file that CHANGELOG_ENGINE_CONF names, or AWS_ENDPOINT_URL"
+            )
+        return f"{text}. Nothing answers at s3.endpoint or AWS_ENDPOINT_URL, which is {public_uri(self._endpoint)}"
+
     def masked(self, text: str, *uris: str) -> str:
         """A text of somebody else's, such as an error's, without the keys that are configured.
 
@@ -152,6 +181,10 @@ class FileSystems:
                 text = text.replace(secret, "****")
         return text
 
+    @property
+    def _endpoint(self) -> str | None:
+        return self._s3("endpoint") or _variable(_ENDPOINT_VARIABLES)
+
     def _s3(self, name: str) -> str | None:
         return next((self._options[key] for key in _S3_KEYS[name] if self._options.get(key)), None)
 
@@ -165,7 +198,7 @@ class FileSystems:
             "session_token": self._s3("session_token"),
             "region": self._s3("region") or _variable(_REGION_VARIABLES),
         }
-        endpoint = self._s3("endpoint") or _variable(_ENDPOINT_VARIABLES)
+        endpoint = self._endpoint
         if endpoint is not None:
             url = urlsplit(endpoint if "://" in endpoint else f"https://{endpoint}")
             given |= {"scheme": url.scheme, "endpoint_override": url.netloc}

@@ -285,7 +285,8 @@ class ObjectStore(Storage):
         except StorageError as error:
             if type(error) is not StorageError:
                 raise
-            raise StorageError(self._masked(str(error)), self._masked(path)) from None
+            told = self._file_systems.told(str(error), self.root)
+            raise StorageError(told, self._masked(path)) from None
 
     def _masked(self, text: str) -> str:
         return self._file_systems.masked(text, self.root)

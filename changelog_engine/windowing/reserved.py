@@ -8,6 +8,12 @@ from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation
 
 RESERVED = "__"  # how their names begin
+CONTENTS = "__window_contents"
+
+
+def state_words(state: str) -> str:
+    """A state in messages: what windows hold has no name that a user gave it."""
+    return "the windows' content" if state == CONTENTS else f"state {state!r}"
 
 
 class ReservedState(StateDescription):

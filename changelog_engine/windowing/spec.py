@@ -9,9 +9,8 @@ from typing import Any
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.assigner import WindowAssigner
+from changelog_engine.windowing.reserved import CONTENTS
 from changelog_engine.windowing.trigger import Trigger
-
-CONTENTS = "__window_contents"
 
 
 class Firing(enum.Enum):

@@ -18,6 +18,8 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli import main
+from changelog_engine.inspection.jobs import job_status
+from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.writer import create_savepoint
@@ -77,6 +79,10 @@ def test_a_fork_goes_on_from_its_checkpoint(parent: Path, tmp_path: Path, at: in
     assert logged_state(str(tmp_path / "base"), "other") == logged_state(
         str(tmp_path / "base"), checkpoint=at
     )
+    other = str(tmp_path / "base" / "other")
+    assert job_status(other).summary.state == "not run yet"
+    ends = [each.end for each in Timeline(other).attempts]
+    assert ends == ["finished" if at == 8 else "forked", "not run yet"]
     job = TestJob(tmp_path / "base", Script(sizes=(5,), failures=(Failure(2, Fault.WORKER),)))
     job.run_driver(graph("other"))
     assert by_key(job.output) == {key: list(range(at + 1, 9)) for key in range(5) if at < 8}

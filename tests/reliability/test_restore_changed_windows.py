@@ -187,7 +187,7 @@ def test_case_26_what_windows_and_reductions_keep_grows_or_is_refused_by_the_dri
     job = TestJob(tmp_path, Script(sizes=(3,)), changelog=changelog)
     killed(job, summed(assigner, INTS), 2)
     words = (
-        r"state '(reduce|__window_contents)' of operator '(rolling|windows)' was written with value type "
+        r"(state 'reduce'|the windows' content) of operator '(rolling|windows)' was written with value type "
         r"TUPLE<INT, INT, DOUBLE> and is declared with value type TUPLE<LONG, LONG, STRING>: "
     )
     refused_by_driver(job, summed(assigner, TEXTS), words)

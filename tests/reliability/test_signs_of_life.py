@@ -118,6 +118,42 @@ def test_case_63_on_object_stores_signs_tell_who_runs_a_job(far: JobFolder) -> N
     assert not far.storage.exists(LOCK_FILE), "no sign after the end"
 
 
+@pytest.mark.parametrize("ahead_s", [-7, 300])
+def test_case_63_status_says_how_old_the_last_sign_is(tmp_path: Path, ahead_s: int) -> None:
+    """Where no lock tells it, as of a driver on another machine."""
+    lock = tmp_path / "job" / LOCK_FILE
+    with DriverLock(open_job_folder(str(tmp_path), "job")):
+        noted = json.loads(lock.read_bytes())
+    signed = {**noted, "host": "elsewhere", "signed_ms": int((wall_s() + ahead_s) * 1000)}
+    lock.write_text(json.dumps(signed))
+    said = asked("status", str(tmp_path / "job"))[1]
+    if ahead_s < 0:
+        assert "running: process" in said
+        assert "its last sign of life, of which one comes each 10 s, is 7" in said
+        assert "no process here" not in said
+    else:
+        assert "or running elsewhere (the last driver known here: process" in said
+        assert "its last sign of life is 5.0 min ahead of the clock here: set the clocks" in said
+
+
+def test_case_63_status_tells_a_killed_driver_of_this_machine(far: JobFolder) -> None:
+    lock = DriverLock(far)
+    lock.acquire()
+    assert "no process here" not in asked("status", far.storage.root)[1]
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    far.storage.write_durable(
+        LOCK_FILE,
+        json.dumps({**lock.identity._asdict(), "pid": dead.pid, "signed_ms": int(wall_s() * 1000)}).encode(),
+    )
+    said = asked("status", far.storage.root)[1]
+    assert f"running: process {dead.pid} on " in said
+    assert (
+        "no process here has that number: it was killed, unless it is in a container; its last sign of life"
+        in said
+    )
+
+
 @pytest.mark.parametrize("taken", [False, True])
 def test_case_63_a_request_to_a_driver_that_was_killed_ends_soon(
     far: JobFolder, short_silence: None, taken: bool, monkeypatch: pytest.MonkeyPatch

@@ -23,9 +23,10 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 from support.functions import Count
-from support.graphs import keyed_job
+from support.graphs import GraphBuilder, keyed_job
 from support.jobs import TestJob
 from support.reminders import reminded
+from support.script import DriverKilled, Failure, Fault, Script
 from support.window_model import UID as WINDOWS
 from support.window_model import Case, window_job
 from test_cli import cells, cli, refused, run
@@ -36,6 +37,7 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.cli import completion, main
 from changelog_engine.cli.shown import Answer, Sheet, _print
+from changelog_engine.connectors.files import FileSource
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import ConfigurationError, RestoreError, StorageError
@@ -880,3 +882,28 @@ def test_a_change_that_a_window_s_timer_may_have_made_is_not_the_elements(tmp_pa
         ("put", 3, "element"),
         ("clear", 4, "element or timer"),
     ]
+
+
+def test_of_many_splits_status_shows_those_that_go_on(tmp_path: Path) -> None:
+    """A watched folder has a split for each file that ever came."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(30):
+        (folder / f"{number:02}").write_text("word\n" if number else "word\n" * 40)
+    build = GraphBuilder()
+    lines = build.source(FileSource([str(folder)]), uid="lines")
+    build.collect(build.process(build.key_by(lines, str, Types.STRING()), Count(), uid="count"))
+    job = TestJob(tmp_path / "jobs", Script((20,), (True,), (Failure(2, Fault.DRIVER),)))
+    with pytest.raises(DriverKilled):
+        job.run_driver(build.graph())
+    path = tmp_path / "jobs" / "job"
+    said = cli("status", path).output
+    assert f"{folder}/00" in said
+    assert f"{folder}/29" not in said
+    assert "10 splits more, 0 of them finished; --json has each" in said
+    assert len(json.loads(cli("status", path, "--json").output)["sources"]) == 30
+    job.run(build.graph())
+    said = cli("status", path).output
+    assert f"{folder}/29" in said
+    assert f"{folder}/00" not in said
+    assert "10 splits more, all finished; --json has each" in said

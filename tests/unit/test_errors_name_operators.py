@@ -82,7 +82,8 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "window_all, type": (
         lambda stream: stream.union(stream).count_window_all(2).reduce(lambda a, b: "x"),
-        "state '__window_contents' of operator 'window-[0-9a-f]+', window 0: value is declared LONG",
+        r"the windows' content of operator 'window-[0-9a-f]+', window 0: value is declared LONG but got 'x' of type str\. "
+        "Declare the type that the values have in the stream that goes into the windows",
     ),
     "key of a state": (
         lambda stream: of_pairs(stream).process(Remember(), Types.LONG()),

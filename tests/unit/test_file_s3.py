@@ -306,7 +306,16 @@ class TestKeys:
                     fails()
                 assert "wr0ng" not in str(caught.value)
                 assert f"s3://{bucket}/x" in str(caught.value)
+                assert "The store refuses the key, or got none: set s3.access-key and" in str(caught.value)
         assert "wr0ng" not in repr(FileSystems(wrong))
+
+    def test_the_endpoint_that_does_not_answer_is_named(self):
+        silent = "AWS Error NETWORK_CONNECTION during HeadObject operation"
+        given = FileSystems({"s3.endpoint": "http://key:secret@127.0.0.1:9"})
+        assert given.told(silent) == (
+            f"{silent}. Nothing answers at s3.endpoint or AWS_ENDPOINT_URL, which is http://127.0.0.1:9"
+        )
+        assert FileSystems({}).told(silent).startswith(f"{silent}. No endpoint is set, so Amazon was asked")
 
     @pytest.mark.parametrize(
         ("uri", "shown"),

@@ -496,4 +496,6 @@ def test_what_came_into_a_watched_folder_is_replayed(tmp_path, parallelism):
     for start in (None, *(checkpoint.id for checkpoint in job.commits[:-1])):
         report = replay_graph(build.graph(), job.settings, start, None)
         assert report.equal, report.text()
-    assert sum(checkpoint.rows for checkpoint in job.commits) == len([*"".join(text for _, text in texts).split()])
+    assert sum(checkpoint.rows for checkpoint in job.commits) == len(
+        [*"".join(text for _, text in texts).split()]
+    )

@@ -136,7 +136,7 @@ class InputFolder:
             yield
         except _READ_ERRORS as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            reason = self._file_systems.masked(reason, self._given)
+            reason = self._file_systems.told(reason, self._given)
             raise ConfigurationError(f"cannot {what} the input path {self._opened.shown}: {reason}") from None
 
     def find(self) -> list[Found] | None:

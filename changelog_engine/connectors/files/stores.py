@@ -68,11 +68,13 @@ class Store:
 
     Args:
         masked: takes keys out of a message.
+        told: the same for an error, with what to do.
     """
 
-    def __init__(self, storage: Storage, masked: Callable[[str], str]) -> None:
+    def __init__(self, storage: Storage, masked: Callable[[str], str], told: Callable[[str], str]) -> None:
         self._storage = storage
         self._masked = masked
+        self._told = told
         self.appends = storage.appends  # whether a file in progress can outlive a checkpoint
 
     def check(self) -> None:
@@ -88,7 +90,7 @@ class Store:
         except OSError as error:
             local = self._storage.local
             where = public_uri(self._storage.root) if local is None else f"the folder {local}"
-            raise ConfigurationError(f"cannot write to {where}: {self._masked(str(error))}") from None
+            raise ConfigurationError(f"cannot write to {where}: {self._told(str(error))}") from None
 
     def temporary(self, bucket: str, name: str, tag: Tag) -> str:
         """The hidden path of a part file while it is not finished."""
@@ -110,7 +112,7 @@ class Store:
             raise
         except OSError as error:
             failure = explain(error, "write", self._storage.join(path), 1)
-            raise StorageError(self._masked(str(failure))) from None
+            raise StorageError(self._told(str(failure))) from None
 
     def persist(self, stream: Any, path: str, closing: bool) -> None:
         """Make durable what was written; close the stream or not."""
@@ -241,4 +243,8 @@ def open_store(file_systems: FileSystems, base_path: str) -> Store:
         storage = open_storage(base_path, file_systems=file_systems, follows_links=True)
     except StorageError as error:
         raise ConfigurationError(str(error)) from None
-    return Store(storage, lambda text: file_systems.masked(text, base_path))
+    return Store(
+        storage,
+        lambda text: file_systems.masked(text, base_path),
+        lambda text: file_systems.told(text, base_path),
+    )
