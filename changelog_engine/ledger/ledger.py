@@ -18,7 +18,7 @@ from changelog_engine.errors import CorruptChangelogError, NotLoggedError, Resto
 from changelog_engine.ledger.bounds import Bounds, needed
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside
+from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside, warn_unusable
 from changelog_engine.ledger.suffix import Suffix, follow
 from changelog_engine.storage.delta_log import DeltaLog
 
@@ -102,6 +102,8 @@ class Ledger:
     def bases(self, line: Sequence[Segment], without: frozenset[int] = frozenset()) -> Iterator[Base]:
         """What the state at the end of a lineage can be made from, the newest snapshot first and the log alone last.
 
+        Of a damaged snapshot that something else takes the place of, a warning is logged.
+
         Args:
             line: the lineage of the checkpoint.
             without: checkpoints whose snapshots are not to be used.
@@ -110,6 +112,7 @@ class Ledger:
             CorruptChangelogError: there is nothing more; the first fault that was met.
         """
         first: CorruptChangelogError | None = None
+        passed_over: list[tuple[int, CorruptChangelogError]] = []
         for who in self.snapshots.on(line, line[-1].last):
             if who[0] in without:
                 continue
@@ -117,16 +120,19 @@ class Ledger:
                 snapshot = self.snapshots.get(who)
             except CorruptChangelogError as error:
                 first = first or error
+                passed_over.append((who[0], error))
                 continue
             try:
                 suffix = self.following(line, snapshot.checkpoint)
             except CorruptChangelogError as error:
                 raise first or error from None  # what older snapshots need includes this
+            _warn_of(passed_over)
             yield Base(snapshot, suffix)
         try:
             suffix = self.following(line, None)
         except CorruptChangelogError as error:
             raise first or error from None
+        _warn_of(passed_over)
         yield Base(None, suffix)
 
     def base(self, checkpoint: Checkpoint, without: frozenset[int] = frozenset()) -> Base:
@@ -234,3 +240,9 @@ class Ledger:
                     f"checkpoint {checkpoint.id} of {self.storage.root} needs the log from checkpoint {first} on, which was "
                     "truncated, and there is no snapshot on its lineage. Nothing was changed"
                 ) from None
+
+
+def _warn_of(passed_over: list[tuple[int, CorruptChangelogError]]) -> None:
+    """Say which snapshots something else takes the place of."""
+    for checkpoint, error in passed_over:
+        warn_unusable(checkpoint, error)
