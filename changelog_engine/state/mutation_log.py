@@ -7,7 +7,7 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.state.cursor import Cursor
-from changelog_engine.windowing.reserved import CONTENTS, state_words
+from changelog_engine.windowing.reserved import declared_in, state_words
 
 PUT = "put"
 REMOVE = "remove"
@@ -27,12 +27,9 @@ def misfit(operator: str, state: str, where: str, error: TypeMismatchError) -> T
         where: the words for the key under which the value was to be kept, see ``cursor.key_words``.
         error: says what does not fit.
     """
-    declared = "the state's descriptor"
-    if state == CONTENTS:
-        declared = "the stream that goes into the windows, or as accumulator_type of aggregate()"
     return TypeMismatchError(
         f"{state_words(state)} of operator {operator!r}{where}: {error}. "
-        f"Declare the type that the values have in {declared}, or convert the value"
+        f"Declare the type that the values have in {declared_in(state)}, or convert the value"
     )
 
 

@@ -16,6 +16,13 @@ def state_words(state: str) -> str:
     return "the windows' content" if state == CONTENTS else f"state {state!r}"
 
 
+def declared_in(state: str) -> str:
+    """Where a program says the type of a state's values, for messages."""
+    if state == CONTENTS:
+        return "the stream that goes into the windows, or as accumulator_type of aggregate()"
+    return "the state's descriptor"
+
+
 class ReservedState(StateDescription):
     """A state descriptor of the engine's own.
 
