@@ -54,12 +54,18 @@ class KeyedStore:
         config: whose state it is, and how it is logged.
         clock: wall clock in ms, for state with a time to live.
         backend: keeps the tables; None for one on the heap.
+        only: the rows that are restored, for a replay of one key; None for all.
     """
 
     def __init__(
-        self, config: StoreConfig, clock: WallClock = wall_ms, backend: StateBackend | None = None
+        self,
+        config: StoreConfig,
+        clock: WallClock = wall_ms,
+        backend: StateBackend | None = None,
+        only: RowFilter | None = None,
     ) -> None:
         self.config = config
+        self._only = only
         self.key_type = config.key_type
         self.changelog = config.logs
         self.expiring = TtlStates(clock)
@@ -212,7 +218,7 @@ class KeyedStore:
         elif kept is not None:
             kept.let_go()
         if not used and point is not None and point.checkpoint is not None:
-            self._pending = self._rows(point, self.config.operators, tell)
+            self._pending = self._rows(point, self.config.operators, tell, self._only)
         for timers in self.timer_tables:
             self._restore_timers(timers)
         return used

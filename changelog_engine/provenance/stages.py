@@ -17,10 +17,11 @@ from functools import partial
 from typing import Any, cast
 
 import numpy as np
-import pyarrow.compute as pc
 
+from changelog_engine.changelog.row_filter import OfKeys
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import NotSupportedError, RestoreError
-from changelog_engine.graph.key_groups import key_groups
+from changelog_engine.graph.key_groups import key_group
 from changelog_engine.operators.base import Operator, UnionInput
 from changelog_engine.operators.blocks import select
 from changelog_engine.operators.build import StageBuilder
@@ -97,12 +98,11 @@ def _trace_store(builder: StageBuilder, tracker: Tracker) -> None:
     wanted = tracker.keys.get(stage.id)
     if wanted is not None:
         assert builder.store is not None
-        group = int(key_groups([wanted], stage.max_parallelism)[0])
         config = builder.store.config
-        mine = group in config.key_groups
+        texts = key_codec_for(config.key_type).texts([wanted]).to_pylist()
         builder.store.close()
-        builder.store = KeyedStore(config, builder.clock)
-        _load_only(builder.store, range(group, group + 1) if mine else range(0), wanted)
+        only = OfKeys(key_group(wanted, stage.max_parallelism), texts)
+        builder.store = KeyedStore(config, builder.clock, only=only)
     store = builder.store
     assert store is not None
     buffer, by_name = store.buffer, {}
@@ -133,37 +133,6 @@ def _trace_store(builder: StageBuilder, tracker: Tracker) -> None:
     buffer.__dict__.update(wrapped)
     store._handles.__dict__["stored"] = traced_handle
     store.__dict__["timers"] = traced_timers
-
-
-def _load_only(store: KeyedStore, groups: range, wanted: Any) -> None:
-    """Let a store read only the rows of one key, of these key groups."""
-    load, config = store.load, store.config
-    narrowed = {**vars(config), "key_groups": groups}
-
-    def narrow_load(point: Any, described: Any, tell: Any, kept: Any = None) -> bool:
-        if not groups:
-            store.take([], described)
-            return False
-        store.config = type(config)(**narrowed)
-        load(point, described, tell)  # nothing is kept for a replay
-        store.config = config
-        for name in store._pending:
-            filter_pending(name)
-        return False
-
-    def filter_pending(name: tuple[str, str]) -> None:
-        text = store.buffer._key_codec.texts([wanted])[0]
-        tables = store._pending[name]
-        store._pending[name] = [table.filter(pc.equal(table["key"], text)) for table in tables]
-
-    def narrow_timers(name: tuple[str, str]) -> None:
-        if name in store._pending:
-            filter_pending(name)
-        restore_timers(name)
-
-    restore_timers = store._restore_timers
-    store.__dict__["load"] = narrow_load
-    store.__dict__["_restore_timers"] = narrow_timers  # the loading itself fills timers that are declared
 
 
 def _trace_timers(queue: Any, operator: str, domain: str, tracker: Tracker) -> None:
