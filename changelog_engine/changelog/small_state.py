@@ -7,11 +7,11 @@ says it for readers.
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 SHARED = "shared"
 LOG = "log"  # the next sequence number of its log, and the number of its last part
-INPUTS = "inputs"  # event time at its inputs; see operators/inputs.py
+INPUTS = "inputs"  # event time at its inputs: ``KeptInputs``
 SINKS = "sinks"  # uid of a committing sink -> ``KeptSink``
 _ENGINE_NAMES = (INPUTS, LOG, SINKS)  # which uids may be as well
 
@@ -21,6 +21,22 @@ SmallState = dict[str, Any]
 
 StageState = dict[str, SmallState]
 """Of a stage: subtask -> its small state; and ``SHARED``."""
+
+
+class KeptInputs(TypedDict):
+    """The watermarks of a subtask's inputs; a channel is ``edge/upstream subtask``."""
+
+    current: int  # the stage's
+    channels: dict[str, int]
+    idle: list[str]
+
+
+class KeptTimes(TypedDict):
+    """How far an operator that makes watermarks by split has come."""
+
+    current: int  # its watermark
+    splits: dict[str, int | None]  # the largest timestamp of each
+    before: NotRequired[int]  # the timestamp that stands for the watermark before these splits
 
 
 class KeptSink(TypedDict):

@@ -8,7 +8,7 @@ from typing import Any
 
 from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Attempt, Checkpoint
-from changelog_engine.changelog.small_state import INPUTS
+from changelog_engine.changelog.small_state import INPUTS, KeptInputs
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
 from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.graph.rescaling import in_words
@@ -332,16 +332,14 @@ def _positions(checkpoint: Checkpoint) -> list[SourcePosition]:
 
 
 def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
-    inputs_of: dict[str, list[dict[str, Any]]] = {}
+    inputs_of: dict[str, list[KeptInputs]] = {}
     for uid, _, state in checkpoint.small_states():
         if INPUTS in state:
             inputs_of.setdefault(uid, []).append(state[INPUTS])
     found = []
     for uid, inputs in inputs_of.items():
-        times = [each.get("current") for each in inputs]
-        known = [time for time in times if isinstance(time, int)]
-        least = min(known) if len(known) == len(times) else None
-        idle = sum(len(each.get("idle") or ()) for each in inputs)
+        least = min(each["current"] for each in inputs)
+        idle = sum(len(each["idle"]) for each in inputs)
         found.append(OperatorWatermark(uid, moment_of(least), has_ended(least), idle))
     return found
 

@@ -9,8 +9,8 @@ advances, which is when none that is not idle is left behind it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from changelog_engine.changelog.small_state import KeptInputs
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.operators.blocks import Block
 
@@ -58,7 +58,7 @@ class Inputs:
         """Whether there are channels and none of them holds the watermark back."""
         return bool(self.watermarks) and len(self.idle) == len(self.watermarks)
 
-    def snapshot(self) -> dict[str, Any]:
+    def snapshot(self) -> KeptInputs:
         """The watermarks as JSON."""
         channels = {f"{edge}/{channel}": watermark for (edge, channel), watermark in self.watermarks.items()}
         return {
@@ -67,7 +67,7 @@ class Inputs:
             "idle": sorted(f"{edge}/{channel}" for edge, channel in self.idle),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: KeptInputs | None) -> None:
         """Take back what snapshot() gave.
 
         With other channels of the same edges, time goes on from where it was; with other edges, it starts anew.
@@ -85,7 +85,7 @@ class Inputs:
         self._behind = self._count_behind()
 
 
-def merged_inputs(states: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def merged_inputs(states: Sequence[KeptInputs]) -> KeptInputs:
     """What snapshot() gave in several subtasks, as one: the least of each.
 
     Args:

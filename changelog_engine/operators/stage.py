@@ -131,7 +131,7 @@ class StageRuntime:
             exchange.open(self.exchange_context)
         state = order.operator_state
         if state:
-            self.inputs.restore(state.get(INPUTS, {}))
+            self.inputs.restore(state.get(INPUTS))
             for head in self._heads:
                 head.resume(self.inputs.current)
             for node, operator in self.operators.items():

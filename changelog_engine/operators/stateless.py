@@ -8,6 +8,7 @@ from inspect import isgenerator
 from itertools import compress
 from typing import Any
 
+from changelog_engine.changelog.small_state import KeptTimes
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.operators.base import (
@@ -298,11 +299,11 @@ class TimestampsOperator(Operator):
         if watermark > self.current_watermark:
             super().watermark(watermark)
 
-    def snapshot(self) -> Any:
+    def snapshot(self) -> int | KeptTimes | None:
         if self._splits is None:
             return self._progress.largest
-        state = {"current": self.current_watermark, "splits": {s: p.largest for s, p in self._splits.items()}}
-        return state if self._before is None else state | {"before": self._before}
+        splits = {split: progress.largest for split, progress in self._splits.items()}
+        return _kept_times(self.current_watermark, splits, self._before)
 
     def _time_so_far(self) -> int | None:
         """The timestamp that stands for the watermark."""
@@ -331,25 +332,30 @@ class TimestampsOperator(Operator):
                 receiver.resume(current)
 
 
-def merged_times(states: Sequence[Any]) -> Any:
+def _kept_times(current: int, splits: dict[str, int | None], before: int | None) -> KeptTimes:
+    state: KeptTimes = {"current": current, "splits": splits}
+    if before is not None:
+        state["before"] = before
+    return state
+
+
+def merged_times(states: Sequence[int | KeptTimes | None]) -> int | KeptTimes | None:
     """What snapshot() of a TimestampsOperator gave in several subtasks, as one; None where it begins anew.
 
     Args:
         states: of all subtasks, at one checkpoint.
     """
-    known = [state for state in states if state is not None]
-    if len(known) < len(states) or not known:
-        return None  # one has seen nothing: its elements may be of any time
-    if not any(isinstance(state, dict) for state in known):
-        return min(known)
-    if not all(isinstance(state, dict) for state in known):
-        return None
-    merged = {
-        "current": min(state["current"] for state in known),
-        "splits": {split: largest for state in known for split, largest in state["splits"].items()},
-    }
-    before = [state["before"] for state in known if "before" in state]
-    return merged | {"before": min(before)} if before else merged
+    times = [state for state in states if isinstance(state, int)]
+    if times and len(times) == len(states):
+        return min(times)
+    by_split = [state for state in states if isinstance(state, dict)]
+    if not by_split or len(by_split) < len(states):
+        return None  # one has seen nothing, so its elements may be of any time; or some go by splits
+    return _kept_times(
+        min(state["current"] for state in by_split),
+        {split: largest for state in by_split for split, largest in state["splits"].items()},
+        min((state["before"] for state in by_split if "before" in state), default=None),
+    )
 
 
 class SideOutputOperator(Operator):
