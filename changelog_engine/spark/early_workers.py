@@ -39,12 +39,20 @@ class EarlyWorkers:
         self._functions = functions
         self._placement = placement
         self._groups = groups
+        self._started = threading.Event()
 
     def start(self, plan: JobPlan) -> None:
         """Start those of a plan, where that is before the first epoch: with a local master."""
-        if self._placement is None:
-            with contextlib.suppress(*LOST):
-                self._functions.start_workers((stage.id, stage.parallelism) for stage in plan.stages)
+        try:
+            if self._placement is None:
+                with contextlib.suppress(*LOST):
+                    self._functions.start_workers((stage.id, stage.parallelism) for stage in plan.stages)
+        finally:
+            self._started.set()
+
+    def wait(self) -> None:
+        """Wait until ``start``, which another thread may run, has come to an end once."""
+        self._started.wait()
 
     def start_more(self, before: JobPlan, plan: JobPlan, rdds: StageRdds, over: Callable[[], bool]) -> None:
         """Have executors come and the processes of further subtasks start there, and import what they need.

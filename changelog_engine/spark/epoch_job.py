@@ -85,7 +85,8 @@ class SparkEpochRunner:
         # Elsewhere a subtask has no process of its own by its stage's daemon, or sources their places.
         self._reads_ahead = self._functions.routed and self._placement is None
         self._workers = EarlyWorkers(context, job.run, self._functions, self._placement, self._groups)
-        self._workers.start(job.plan)
+        # The driver makes the first epoch meanwhile.
+        self._errands.run(partial(self._workers.start, job.plan))
 
     def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
         """Run one epoch.
@@ -141,17 +142,17 @@ class SparkEpochRunner:
         shuffled = begun.shuffled
         at_rest = False
         try:
+            ends = self._build(orders, shuffled)
+            self._workers.wait()  # the time limit is not about their start
             with self._watch.over(timeout_s):
-                try:
-                    ends = self._build(orders, shuffled)
-                    if following is not None:
-                        self._submit(sorted(following.stages), begun)
-                        self._ahead.begin(begun, self._steps(following.stages), following.orders)
-                    collected = self._rdds.collect(ends)
-                    at_rest = True
-                except Exception as error:
-                    at_rest = self._ahead.cancel()
-                    raise self._failure(error) from None
+                if following is not None:
+                    self._submit(sorted(following.stages), begun)
+                    self._ahead.begin(begun, self._steps(following.stages), following.orders)
+                collected = self._rdds.collect(ends)
+                at_rest = True
+        except Exception as error:
+            at_rest = self._ahead.cancel()
+            raise self._failure(error) from None
         finally:
             if at_rest:
                 self._ended = shuffled

@@ -163,11 +163,13 @@ class PinnedFunctions:
         pin = f"{self._slot[1]}/{whose}"
         known = self._environments.get(pin)
         if known is None:
-            known = self._environments[pin] = self._hash_map()
+            made = self._hash_map()
             inherited = self._context.environment
             for name, value in {**inherited, **engine_path(inherited), **self._variables}.items():
-                known.put(name, value)
-            known.put(PIN_VARIABLE, pin)
+                made.put(name, value)
+            made.put(PIN_VARIABLE, pin)
+            # Whole: a thread starts workers beside the driver's.
+            known = self._environments.setdefault(pin, made)
         return known
 
     def start_workers(self, stages: Iterable[tuple[int, int]]) -> None:

@@ -89,7 +89,7 @@ def spark_context(
         )
     if active is not None:
         return active
-    check_java()
+    check_java(runs=False)
     # Workers run the driver's interpreter, not whatever "python3" is first on PATH. The key is known to spark-submit alone.
     conf = _configured(options)
     os.environ["PYSPARK_PYTHON"] = conf.get("spark.pyspark.python") or os.environ.get(

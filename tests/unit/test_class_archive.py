@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from pyspark import java_gateway
 
 from changelog_engine.cli import main
 from changelog_engine.config import ConfigLayers, canonical
@@ -92,6 +93,36 @@ def test_the_user_s_own_options_of_java_win(home: Path, monkeypatch: pytest.Monk
         "# none\nspark.driver.extraJavaOptions  -XX:+UseG1GC\n"
     )
     assert driver_options("local[2]", {}, WANTED) is None
+
+
+def test_spark_s_launcher_finds_its_classes_without_a_look_into_all_jars(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The script hands the options to Java as words, so a place with a blank in it can't be named."""
+    with fast_launcher():
+        assert "bootclasspath" not in os.environ["SPARK_LAUNCHER_OPTS"]
+    jar = home / "jars" / "spark-launcher_2.13-4.2.0.jar"
+    jar.write_bytes(b"a")
+    with fast_launcher():
+        assert os.environ["SPARK_LAUNCHER_OPTS"].endswith(f" -Xbootclasspath/a:{jar}")
+    monkeypatch.setenv("SPARK_HOME", str(home.rename(home.with_name("a spark"))))
+    with fast_launcher():
+        assert "bootclasspath" not in os.environ["SPARK_LAUNCHER_OPTS"]
+
+
+@pytest.mark.parametrize("variable", ["SPARK_LAUNCHER_OPTS", ""])
+def test_pyspark_looks_often_for_the_jvm_that_it_starts(
+    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("changelog_engine.spark.jvm_options.time.sleep", slept.append)
+    if variable:
+        monkeypatch.setenv(variable, "-Xint")
+    before = java_gateway.time
+    with fast_launcher():
+        java_gateway.time.sleep(0.1)
+    assert slept == [0.005]
+    assert java_gateway.time is before
 
 
 def test_what_comes_before_spark_s_jars_in_the_class_path_is_told_as_the_archive_is_of_no_use_then(
