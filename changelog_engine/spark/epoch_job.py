@@ -56,15 +56,25 @@ class SparkEpochRunner:
         self.plan: JobPlan = job.plan
         self.run_id = job.run
         self._shipped = job
-        self._job = self._broadcast(job)
-        self._functions = PinnedFunctions(context, self._job, files)
+        self._errands = Errands()
+        self._functions = PinnedFunctions(context, files)
+        self._placement: Placement | None = None
+        if not is_local(context.master):
+            self._placement = Placement(context, job.plan.parallelism_of.values(), lambda: self._watch.reason)
+        self._groups = JobGroups(context)
+        self._workers = EarlyWorkers(context, job.run, self._functions, self._placement, self._groups)
+        # What workers import takes longest until the first epoch: all else is made meanwhile.
+        self._errands.run(partial(self._workers.start, job.plan))
+        try:
+            self._job = self._broadcast(job)
+        except BaseException:
+            self._functions.close()
+            raise
+        self._functions.carry(self._job)
         self._printed = printed_output(context)
         self._notes = None
         if self._printed is not None:
             self._notes = WorkerNotes(os.path.dirname(self._printed.path), job.run)
-        self._placement: Placement | None = None
-        if not is_local(context.master):
-            self._placement = Placement(context, job.plan.parallelism_of.values(), lambda: self._watch.reason)
         self._watch = EpochWatch(
             partial(context.cancelJobGroup, job.run),
             None if self._placement is None else self._placement.lost,
@@ -77,16 +87,11 @@ class SparkEpochRunner:
             settings.materialize_executor_memory,
         )
         self._room = SpareRoom(context, job.plan.graph.name, files, executors, self._placement)
-        self._groups = JobGroups(context)
         self._ahead = ReadAhead(context, self._run_ahead, self._forget)
-        self._errands = Errands()
         self._epochs = 0
         self._ended: dict[int, Shuffled] = {}  # what stages sent in the epoch before
         # Elsewhere a subtask has no process of its own by its stage's daemon, or sources their places.
         self._reads_ahead = self._functions.routed and self._placement is None
-        self._workers = EarlyWorkers(context, job.run, self._functions, self._placement, self._groups)
-        # The driver makes the first epoch meanwhile.
-        self._errands.run(partial(self._workers.start, job.plan))
 
     def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
         """Run one epoch.

@@ -86,15 +86,16 @@ class _Reached(NamedTuple):
 class PinnedFunctions:
     """Makes the Python side of RDDs for one job.
 
+    What starts processes needs none; functions carry the job's broadcast variable (``carry``).
+
     Args:
-        broadcast: the job's broadcast variable, which every function carries.
         files: the job's interpreter and variables.
 
     Attributes:
         routed: one function serves all subtasks of a stage.
     """
 
-    def __init__(self, context: SparkContext, broadcast: Any, files: WorkerFiles) -> None:
+    def __init__(self, context: SparkContext, files: WorkerFiles) -> None:
         jvm: Any = context._jvm
         self._context = context
         self._python = files.python or context.pythonExec
@@ -106,7 +107,7 @@ class PinnedFunctions:
         for include in context._python_includes:
             self._includes.add(include)
         self._list: Any = jvm.java.util.ArrayList
-        self.carry(broadcast)
+        self._broadcasts: Any = None
         self._slot = _take_slot(context.applicationId)
         self._environments: dict[str, Any] = {}
         conf = context.getConf()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -43,6 +46,7 @@ from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.inputs import Inputs, merged_inputs
 from changelog_engine.operators.stateless import merged_times
 from changelog_engine.spark.early_workers import EarlyWorkers
+from changelog_engine.spark.errands import Errands
 from changelog_engine.spark.placement import Placement
 from changelog_engine.storage.local_disk import LocalDisk
 from materializer.fold import state_at
@@ -150,6 +154,31 @@ def test_executors_that_are_not_there_yet_start_nothing() -> None:
     workers.start_more(plan_of(), rescaled(plan_of(), 4), rdds, lambda: False)
     rdds.warm_up.assert_not_called()
     context.setJobGroup.assert_not_called()
+
+
+@pytest.mark.parametrize("failure", [None, ConnectionResetError("the JVM ended"), ValueError("a bug")])
+def test_who_waits_for_the_first_processes_waits_until_their_start_is_over(failure: Exception | None) -> None:
+    """Also until it has failed: the first epoch says why."""
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def start_workers(stages: Iterable[tuple[int, int]]) -> None:
+        begun.set()
+        goes_on.wait(60)
+        if failure is not None:
+            raise failure
+
+    functions = mock.Mock(start_workers=start_workers)
+    workers = EarlyWorkers(mock.Mock(), "run", functions, None, mock.Mock())
+    errands = Errands()
+    errands.run(partial(workers.start, plan_of()))
+    waiting = threading.Thread(target=workers.wait)
+    waiting.start()
+    assert begun.wait(60)
+    assert waiting.is_alive()
+    goes_on.set()
+    waiting.join(60)
+    assert not waiting.is_alive()
+    errands.close()
 
 
 def test_time_goes_on_where_it_was() -> None:

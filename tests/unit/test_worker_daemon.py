@@ -686,7 +686,7 @@ def test_processes_that_do_not_start_are_told_of(
     monkeypatch.setattr(
         pinned.log, "warning", lambda *message: (logging.getLogger().warning(*message), told.set())
     )
-    functions = pinned.PinnedFunctions(context, mock.MagicMock(), WorkerFiles("/opt/python", {}))
+    functions = pinned.PinnedFunctions(context, WorkerFiles("/opt/python", {}))
     functions.start_workers([(0, 1), (1, 2)])
     functions.close()
     assert spark.releasePythonWorker.call_count == 2
