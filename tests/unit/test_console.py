@@ -763,20 +763,17 @@ def test_doctor_tells_modules_that_each_start_compiles_anew(
 
 def test_questions_load_no_pyspark(job: Path) -> None:
     program = (
-        "import sys; from changelog_engine.cli import main\n"
-        "try: main(sys.argv[1:])\n"
-        "except SystemExit as end: assert not end.code, end.code\n"
-        "loaded = sorted(name for name in sys.modules if name.partition('.')[0] in ('pyspark', 'delta'))\n"
-        "assert not loaded, loaded"
+        "import json, sys; from changelog_engine.cli import main\n"
+        "for question in json.loads(sys.argv[1]):\n"
+        "    try: main(question)\n"
+        "    except SystemExit as end: assert not end.code, (question, end.code)\n"
+        "    loaded = sorted(name for name in sys.modules if name.partition('.')[0] in ('pyspark', 'delta'))\n"
+        "    assert not loaded, (question, loaded)"
     )
-    for question in QUESTIONS[1::5]:
-        command = [
-            sys.executable,
-            "-c",
-            program,
-            *[str(job) if word == "PATH" else word for word in question],
-        ]
-        subprocess.run(command, check=True, capture_output=True, timeout=120)
+    places = {"BASE": str(job.parent), "PATH": str(job)}
+    questions = [[places.get(word, word) for word in question] for question in QUESTIONS]
+    command = [sys.executable, "-c", program, json.dumps(questions)]
+    subprocess.run(command, check=True, capture_output=True, timeout=120)
 
 
 def test_completion_names_the_commands() -> None:
