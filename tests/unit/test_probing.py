@@ -80,6 +80,8 @@ ALLOWED = {
 
 def probings(source: str) -> int:
     """How many calls of getattr and hasattr there are."""
+    if not any(probe in source for probe in PROBES):  # not parsed in vain: all files are two seconds
+        return 0
     return sum(
         isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in PROBES
         for node in ast.walk(ast.parse(source))
