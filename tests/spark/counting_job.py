@@ -16,9 +16,12 @@ from api.datastream.state import ValueStateDescriptor
 
 
 class Crawl(MapFunction):
-    """Lets through 200 elements a second in each subtask until there is a file named ``hurry`` in the driver's folder."""
+    """Lets through 50 elements a second in each subtask until there is a file named ``hurry`` in the driver's folder.
 
-    per_second = 200
+    So few that a job has a thousand or so for each test that takes its time, and is soon done when told to hurry.
+    """
+
+    per_second = 50
 
     def __init__(self):
         self.hurry = os.path.abspath("hurry")

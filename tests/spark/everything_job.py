@@ -44,7 +44,7 @@ DIGITS = 7
 NUMBER_MS, RULE_MS = 10, 200  # how far event time moves from one to the next
 WINDOW_MS, TIMER_MS = 1_000, 500
 PARALLELISM = 2
-NUMBERS_A_SECOND, RULES_A_SECOND = 100, 5  # in each subtask, while the job crawls
+NUMBERS_A_SECOND, RULES_A_SECOND = 50, 5  # in each subtask, while the job crawls
 ROW = Types.ROW_NAMED(["what", "k", "a", "b"], [Types.STRING(), Types.LONG(), Types.LONG(), Types.LONG()])
 RULE_STATE = MapStateDescriptor("rules", Types.LONG(), Types.LONG())
 

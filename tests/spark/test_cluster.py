@@ -31,7 +31,7 @@ from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
 
-NUMBERS = 300_000
+NUMBERS = 75_000
 STOPPED_S = 4
 RESTARTS = "failed and restarts"
 RESCALE = [sys.executable, "-c", "from changelog_engine.cli import main; main()", "rescale"]

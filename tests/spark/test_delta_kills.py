@@ -14,7 +14,7 @@ from support.chance import chosen_seed
 
 pytestmark = pytest.mark.slow
 
-NUMBERS = 60_000
+NUMBERS = 15_000
 
 
 def numbers_of(path: Path) -> list[int]:

@@ -21,7 +21,7 @@ from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS = 60_000, 50
+NUMBERS, KEYS = 15_000, 50
 
 
 def test_a_second_driver_is_refused_and_ctrl_c_stops_the_first_after_a_checkpoint(tmp_path: Path) -> None:

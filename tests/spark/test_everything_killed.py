@@ -31,7 +31,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600 + 120 * int(os.environ.g
 
 KILLS = int(os.environ.get("KILLS", "2"))
 # A driver that crawls lives for 20 s before it has used up its share.
-NUMBERS = 4_000 * (KILLS + 1)
+NUMBERS = 2_000 * (KILLS + 1)
 WAKES = ["while the second runs", "after the second ended"]
 LONGEST_START_S = 900  # of a machine that has other things to do
 
@@ -135,7 +135,7 @@ def test_case_63_nothing_is_seen_in_any_sink_of_a_driver_that_wakes_after_it_was
     seed = chosen_seed()
     wakes = WAKES[(seed + number) % len(WAKES)]
     print(f"it wakes {wakes}")
-    everything = Everything(kafka, postgres, tmp_path, 16_000)
+    everything = Everything(kafka, postgres, tmp_path, 8_000)
     with everything.driver(tmp_path / "first") as first:
         everything.wait_for_a_checkpoint(first)
         first.stop()

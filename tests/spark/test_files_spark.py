@@ -16,7 +16,7 @@ from support.chance import chosen_seed
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, FILES = 40_000, 8
+NUMBERS, FILES = 10_000, 8
 
 
 def finished(folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from support.chance import chosen_seed
 
 pytestmark = pytest.mark.slow
 
-NUMBERS = 60_000
+NUMBERS = 15_000
 
 
 def test_each_count_is_there_once(postgres: Any, tmp_path: Path) -> None:

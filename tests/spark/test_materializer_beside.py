@@ -31,7 +31,7 @@ from materializer.schedule import Schedule
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS = 60_000, 50
+NUMBERS, KEYS = 15_000, 50
 OFTEN = {
     "state__changelog__periodic_materialize__interval": "100ms",
     "changelog__history__retention": "0ms",

@@ -19,7 +19,7 @@ from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS = 30_000, 11
+NUMBERS, KEYS = 8_000, 11
 PROGRAM = [sys.executable, "-c", "from changelog_engine.cli import main; main()", "rescale"]
 
 

@@ -15,7 +15,7 @@ from materializer.fold import state_at
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS = 40_000, 50
+NUMBERS, KEYS = 10_000, 50
 
 
 def packs(base: str, job: str) -> list[str]:

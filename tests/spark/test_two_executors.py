@@ -16,7 +16,7 @@ from final_state import assert_counted_once
 
 pytestmark = pytest.mark.slow
 
-NUMBERS, KEYS = 60_000, 100
+NUMBERS, KEYS = 15_000, 100
 EPOCHS = 5
 WINDOWS = 8  # of so many epochs; where others take the machine's time, Spark gives a subtask to whoever is free first
 

@@ -65,7 +65,7 @@ def session(leader: int) -> Session:
     java, cpu = False, 0
     for entry in Path("/proc").glob("[0-9]*"):
         try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
             if int(fields[3]) != leader or fields[0] == "Z":
                 continue
             cpu += int(fields[11]) + int(fields[12])
