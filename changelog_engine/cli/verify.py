@@ -42,7 +42,6 @@ def verify(context: click.Context, path: str, repairs: bool, yes: bool) -> None:
     status is 1 when something is wrong.
 
     When commits of a table are gone or damaged, --repair says from which checkpoint the job can still go on, and which
-    When commits of a table are gone or damaged, --repair says from which checkpoint the job can still go on, and which
     files are in the way; --yes moves them into a folder set-aside-<time> beside the tables. What stays damaged is said, and
     the exit status is 1 then.
     """
