@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -22,7 +22,13 @@ from changelog_engine.ledger.job_folder import CHANGELOG, SET_ASIDE, JobFolder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import DriverLock
 from changelog_engine.ledger.snapshots import SNAPSHOTS
-from changelog_engine.storage.delta_names import CHECKPOINT_NAME, LAST_CHECKPOINT_NAME, LOG, NUMBERED
+from changelog_engine.storage.delta_names import (
+    CHECKPOINT_NAME,
+    COMMIT_NAME,
+    LAST_CHECKPOINT_NAME,
+    LOG,
+    NUMBERED,
+)
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 _TRIAL = f"{TEMPORARY_PREFIX}repair-"
@@ -140,7 +146,9 @@ class _Trial:
         """The files of a table's log, relative to the job's folder, without which it works: as few as possible."""
         found = self.folder.list(f"{table}/{LOG}")
         names = [entry.name for entry in found if not entry.is_folder and not entry.is_other]
-        for left_out in _cuts(names):
+        emptied = [entry.name for entry in found if COMMIT_NAME.match(entry.name) and not entry.size]
+        for cut in _cuts(names):
+            left_out = cut | _not_needed(emptied, set(names) - cut)
             self._lay(table, [name for name in names if name not in left_out])
             if works(self.root):
                 return [f"{table}/{LOG}/{name}" for name in sorted(left_out)]
@@ -179,6 +187,12 @@ def _cuts(names: Sequence[str]) -> Iterator[set[str]]:
         yield newer | pointer
         if checkpoints - newer:
             yield newer | pointer | checkpoints
+
+
+def _not_needed(commits: Sequence[str], left: Iterable[str]) -> set[str]:
+    """Those of some commits for which a Delta checkpoint stands that is left: no reader asks what they said."""
+    last = max((int(match[1]) for name in left if (match := CHECKPOINT_NAME.match(name))), default=-1)
+    return {name for name in commits if int(name.partition(".")[0]) <= last}
 
 
 def _opens(job: Path) -> bool:

@@ -30,6 +30,7 @@ from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.opening import open_storage
+from changelog_engine.verification.repair import plan_repair, repair
 from materializer import state_at
 from materializer.materialize import materialize
 
@@ -202,6 +203,27 @@ def test_case_47_a_damaged_delta_checkpoint_costs_nothing(stopped: Path, tmp_pat
     assert Path(caught.value.path) == checkpoint
     assert "from checkpoint 10" in cli(job, "--repair", "--yes").output
     assert state_at(str(job / "changelog")) == whole
+
+
+@pytest.mark.parametrize("cut", [False, True], ids=["alone", "and the newest is cut"])
+def test_case_47_an_empty_commit_that_a_delta_checkpoint_stands_for_costs_no_checkpoint(
+    stopped: Path, tmp_path: Path, cut: bool
+) -> None:
+    base = tmp_path / "base"
+    job = shutil.copytree(stopped, base / "job")
+    storage = open_storage(str(job))
+    assert DeltaLog(storage.child("changelog")).maintain(every=3)
+    empty = [commit_of(job, 4)]
+    if cut:
+        empty.append(commit_of(job, int(newest_commit(job / "changelog").stem) + 1))
+    for path in empty:
+        path.write_bytes(b"")
+    plan = plan_repair(storage)
+    assert plan is not None
+    assert [Path(name).name for name in plan.aside if name.endswith(".json")] == [path.name for path in empty]
+    assert plan.checkpoint == 10
+    repair(storage, plan)
+    assert plan_repair(storage) is None
 
 
 def test_case_47_nothing_to_repair(stopped: Path, tmp_path: Path) -> None:
