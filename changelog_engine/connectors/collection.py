@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.attribute_maps import with_attributes
+from changelog_engine.connectors.collection_values import as_java_takes_it
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.types import TypeInformation
@@ -82,7 +82,7 @@ def _check(element: Any, output_type: TypeInformation, index: int) -> Any:
     try:
         return output_type.check(element, what)
     except TypeMismatchError:
-        return output_type.check(with_attributes(element, output_type), what)
+        return output_type.check(as_java_takes_it(element, output_type), what)
 
 
 def _fits_at_a_glance(elements: Sequence[Any], output_type: TypeInformation) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from decimal import Decimal
 
 import pytest
 
@@ -105,6 +106,44 @@ class TestCollection:
                 of(refused, texts)
         with pytest.raises(TypeMismatchError, match="element 0"):
             of(reading, Types.MAP(Types.STRING(), Types.LONG()))
+
+    def test_numbers_and_bools_are_texts_where_strings_are_declared(self):
+        def of(element, declared):
+            return read_all(CollectionSource([element], declared))[0]
+
+        string = Types.STRING()
+        for value, text in (
+            (True, "true"),
+            (-5, "-5"),
+            (2**70, "1180591620717411303424"),
+            (1e20, "1.0E20"),
+            (float("inf"), "Infinity"),
+            (Decimal("1.50"), "1.50"),
+            ("as it is", "as it is"),
+        ):
+            assert of(value, string) == text
+        texts = Types.MAP(string, string)
+        assert of({1: "a", 2.5: True}, texts) == {"1": "a", "2.5": "true"}
+        assert of({"n": 1, "k": 2}, Types.MAP(string, Types.INT())) == {"n": 1, "k": 2}
+        assert of({1: 2}, Types.MAP(string, Types.INT())) == {"1": 2}
+        named = Types.ROW_NAMED(["n", "s"], [Types.INT(), string])
+        assert of((1, 2), named) == of(Row(n=1, s=2), named) == of({"n": 1, "s": 2}, named) == Row(n=1, s="2")
+        assert of((1, {"k": 2}, [3]), Types.TUPLE([Types.INT(), texts, Types.BASIC_ARRAY(string)])) == (
+            1,
+            {"k": "2"},
+            ["3"],
+        )
+        assert of([1, "two"], Types.LIST(string)) == ["1", "two"]
+        for refused, declared in (
+            (b"ab", string),
+            ([1], string),
+            ({1: "a", "1": "b"}, texts),
+            ({"n": 1}, named),
+            ((1, "2", 3), named),
+            (1, Types.CHAR()),
+        ):
+            with pytest.raises(TypeMismatchError, match="element 0 of from_collection"):
+                of(refused, declared)
 
     @pytest.mark.parametrize("collection", [5, None])
     def test_what_is_not_a_collection_is_refused(self, collection):

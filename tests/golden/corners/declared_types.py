@@ -317,3 +317,13 @@ def map_behind_an_exchange(env):
     )
     keyed = maps.key_by(lambda entries: len(entries), Types.INT())
     return keyed.map(lambda entries: ", ".join(entries), Types.STRING())
+
+
+def numbers_where_strings_are_declared(env):
+    """from_collection makes texts of numbers and bools where STRING is declared."""
+    string = Types.STRING()
+    declared = Types.ROW(
+        [string, string, string, string, Types.MAP(string, string), Types.BASIC_ARRAY(string)]
+    )
+    rows = env.from_collection([(1, 2.5, True, 1e20, {1: 2.5}, [3, False])], declared)
+    return rows.map(repr, string)

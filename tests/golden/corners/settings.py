@@ -24,6 +24,8 @@ from pyflink.datastream import (
     TimeCharacteristic,
 )
 from pyflink.datastream.window import TumblingEventTimeWindows
+from pyflink.java_gateway import get_gateway
+from pyflink.util.java_utils import get_j_env_configuration
 
 
 def _attempt(call, *arguments):
@@ -680,3 +682,53 @@ def a_job_without_uids_refused_by_key(env):
     env.configure(configuration)
     env.from_collection([1], Types.INT()).map(lambda v: v, Types.INT()).print()
     env.execute()
+
+
+def options_through_the_java_environment(env):
+    """What is set in the Java configuration of an environment holds for it."""
+    live = Configuration(j_configuration=get_j_env_configuration(env._j_stream_execution_environment))
+    live.set_integer("parallelism.default", 3).set_string("pipeline.name", "told")
+    java = env._j_stream_execution_environment.getConfiguration()
+    java.setString("execution.checkpointing.interval", "5 s")
+    seen = [env.get_parallelism(), env.get_checkpoint_config().get_checkpoint_interval()]
+    seen += [java.getString("pipeline.name", None), java.getInteger("parallelism.default", 1)]
+    env.set_parallelism(4)
+    seen += [
+        live.get_integer("parallelism.default", 1),
+        java.removeKey("pipeline.name"),
+        java.containsKey("pipeline.name"),
+    ]
+    copied = Configuration(live)
+    copied.set_integer("parallelism.default", 5)
+    return [*seen, env.get_parallelism()]
+
+
+def javas_configuration(env):
+    """Values that are set in the Java object of a configuration, by their types."""
+    conf = Configuration()
+    java = conf._j_configuration
+    java.setInteger("i", 5)
+    java.setLong("l", 1 << 40)
+    java.setBoolean("b", True)
+    java.setDouble("d", 1.5)
+    java.setString("s", "text")
+    seen = [
+        java.getInteger("i", 0),
+        java.getLong("l", 0),
+        java.getBoolean("b", False),
+        java.getDouble("d", 0.0),
+    ]
+    seen += [sorted(java.toMap().items()), sorted(java.keySet()), sorted(conf.to_dict().items())]
+    return [*seen, java.getString("x", None), java.getInteger("x", 7), java.removeKey("x")]
+
+
+def environments_of_the_gateway(env):
+    """Environments that Java's class makes, with and without options."""
+    java = get_gateway().jvm.org.apache.flink.streaming.api.environment.StreamExecutionEnvironment
+    conf = Configuration()
+    conf.set_integer("parallelism.default", 3)
+    made = [java.getExecutionEnvironment(conf._j_configuration), java.createLocalEnvironment(6)]
+    made.append(java.createLocalEnvironment(4, conf._j_configuration))
+    again = StreamExecutionEnvironment(env._j_stream_execution_environment)
+    again.set_parallelism(7)
+    return [*[StreamExecutionEnvironment(each).get_parallelism() for each in made], env.get_parallelism()]
