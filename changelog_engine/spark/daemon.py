@@ -277,10 +277,9 @@ class Daemon:
             with suppress(Exception):  # the worker will fail in the same way, and Spark hears of it
                 import_all()
         finally:
+            gc.freeze()  # or looking for garbage in a worker would copy all of it; what little there is stays until it does
             if collects:
                 gc.enable()
-        gc.collect()
-        gc.freeze()  # or looking for garbage in a worker would copy all of it
 
     def _fork_elsewhere(self, subtask: int) -> tuple[int, socket.socket] | None:
         """A worker's process and link, from the process that forks for all; None if this one does so."""
