@@ -47,7 +47,6 @@ ALLOWED = {
     "api/common/_java_objects.py": (2, "methods of Python, by the names that Java has for them"),
     "api/_differences.py": (1, "the mark of a method"),
     "api/_needs.py": (1, "the mark of a method"),
-    "api/common/_java_objects.py": (2, "the method of the Python object that Java calls otherwise"),
     "api/common/execution_config.py": (1, "all its getters, to compare"),
     "api/datastream/_job_names.py": (1, "how Python was started"),
     # Third parties.
