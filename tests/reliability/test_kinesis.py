@@ -15,7 +15,7 @@ from servers.kinesis import KinesisServer, properties
 from servers.process import free_port
 from support.cut_connections import CutConnections
 from support.faulty_kinesis import FaultyKinesis
-from support.graphs import GraphBuilder
+from support.graphs import GraphBuilder, sink_job
 from support.jobs import NO_RESTART, StoppedJob, TestJob
 from support.script import Failure, Fault, Script
 
@@ -30,7 +30,7 @@ from changelog_engine.connectors import Prepared, SinkContext, Split
 from changelog_engine.connectors.kinesis.reader import ShardReader
 from changelog_engine.connectors.kinesis.sink import KinesisWriter
 from changelog_engine.errors import ConnectorError, JobExecutionError, TypeMismatchError
-from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.graph.nodes import JobGraph
 from changelog_engine.testing.conformance import check_source
 
 pytestmark = pytest.mark.slow
@@ -77,12 +77,6 @@ def sink_of(endpoint: str, stream: str, generator: Any = None, **more: Any) -> A
 def collected(source: Any, parallelism: int = 1) -> JobGraph:
     build = GraphBuilder("job", parallelism, 16)
     build.collect(build.source(source, uid="kinesis"))
-    return build.graph()
-
-
-def written(sink: Any, elements: list[Any]) -> JobGraph:
-    build = GraphBuilder("job", 1, 16)
-    build.add(NodeKind.SINK, "sink", build.source(elements, uid="elements"), function=sink, uid="sink")
     return build.graph()
 
 
@@ -429,7 +423,7 @@ class TestWriting:
         elements = [f"{number % 7} {number}" for number in range(60)]
         failures = (Failure(2, Fault.WORKER), Failure(3, Fault.PARTS), Failure(5, Fault.COMMITTED))
         job = TestJob(tmp_path, Script((9,), (True, False), failures))
-        job.run(written(sink_of(kinesis.endpoint, stream, FirstWord(), max_batch_size=4), elements))
+        job.run(sink_job(sink_of(kinesis.endpoint, stream, FirstWord(), max_batch_size=4), elements))
         found = [value.decode() for _, value in kinesis.records(stream)]
         assert set(found) == set(elements)
         assert len(found) > len(elements), "the failures repeated nothing"

@@ -16,7 +16,7 @@ import pytest
 from pulsar import PulsarException
 from servers.process import free_port
 from servers.pulsar import TOKENS, PulsarServer
-from support.graphs import GraphBuilder
+from support.graphs import GraphBuilder, sink_job
 from support.jobs import NO_RESTART, StoppedJob, TestJob
 from support.script import Failure, Fault, Script
 
@@ -36,7 +36,7 @@ from changelog_engine.connectors import Split
 from changelog_engine.connectors.pulsar import reader as reader_module
 from changelog_engine.connectors.reconnecting import UnreachableError, connected
 from changelog_engine.errors import ConfigurationError, ConnectorError, JobExecutionError, TypeMismatchError
-from changelog_engine.graph.nodes import JobGraph, NodeKind
+from changelog_engine.graph.nodes import JobGraph
 from changelog_engine.testing.conformance import check_source
 
 pytestmark = pytest.mark.slow
@@ -88,13 +88,7 @@ def collected(source: Any, parallelism: int = 1, sink: Any = None) -> JobGraph:
     read = build.source(source, uid="pulsar")
     build.collect(read)
     if sink is not None:
-        build.add(NodeKind.SINK, "sink", read, function=sink, uid="sink")
-    return build.graph()
-
-
-def written(sink: Any, elements: list[Any]) -> JobGraph:
-    build = GraphBuilder("job", 1, 16)
-    build.add(NodeKind.SINK, "sink", build.source(elements, uid="elements"), function=sink, uid="sink")
+        build.sink(read, sink)
     return build.graph()
 
 
@@ -330,7 +324,7 @@ class TestWriting:
         topic = pulsar.create_topic(3)
         options = {"pulsar.producer.batchingMaxMessages": 2, "pulsar.producer.compressionType": "LZ4"}
         sink = sink_of(pulsar, topic, producer_name="tester", options=options)
-        TestJob(tmp_path, Script((4,))).run(written(sink, texts(*range(8))))
+        TestJob(tmp_path, Script((4,))).run(sink_job(sink, texts(*range(8))))
         found = [sorted(pulsar.values(f"{topic}-partition-{number}")) for number in range(3)]
         assert found == [texts(0, 1, 6, 7), texts(2, 3), texts(4, 5)]
         assert pulsar.messages(topic)[0].producer_name().startswith("tester - ")
@@ -365,7 +359,7 @@ class TestWriting:
         topic = pulsar.create_topic()
         with pytest.raises(JobExecutionError, match=r"MessageTooBig.*maxMessageSize"):
             TestJob(tmp_path, restart=NO_RESTART).run(
-                written(sink_of(pulsar, topic), ["ok", "x" * 6_000_000])
+                sink_job(sink_of(pulsar, topic), ["ok", "x" * 6_000_000])
             )
 
         class Numbers(SerializationSchema):

@@ -66,6 +66,10 @@ class GraphBuilder:
         """A sink that collects."""
         return self.add(NodeKind.SINK, "collect", before, function=CollectSink(), **more)
 
+    def sink(self, before: int, function: Any, **more: Any) -> int:
+        """Any other sink."""
+        return self.add(NodeKind.SINK, "sink", before, function=function, **{"uid": "sink", **more})
+
     def graph(self) -> JobGraph:
         """The job."""
         return JobGraph(self.name, tuple(self.nodes), self.parallelism, self.max_parallelism)
@@ -80,6 +84,13 @@ class Assigner:
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
         """See TimestampAssigner."""
         return self.extract(value)
+
+
+def sink_job(sink: Any, elements: Iterable[Any] | Any, parallelism: int = 1) -> JobGraph:
+    """source -> sink."""
+    build = GraphBuilder(parallelism=parallelism, max_parallelism=16)
+    build.sink(build.source(elements, uid="elements"), sink)
+    return build.graph()
 
 
 def keyed_job(

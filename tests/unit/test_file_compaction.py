@@ -13,7 +13,7 @@ from decimal import Decimal
 from unittest import mock
 
 import pytest
-from support.graphs import GraphBuilder
+from support.graphs import sink_job
 from support.jobs import TestJob
 from support.part_files import bucket_of, commit_at_once, context, finished, hidden, lines, sink_to
 from support.script import DriverKilled, Failure, Fault, Script
@@ -32,7 +32,6 @@ from changelog_engine.connectors import NumberSequenceSource, RestoredSink, file
 from changelog_engine.connectors.files import compaction as compaction_module
 from changelog_engine.connectors.files.stores import Store
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, StorageError, TypeMismatchError
-from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.testing.conformance import check_committing_sink, check_source
 from changelog_engine.types import Instant, Row
@@ -363,10 +362,7 @@ ALL = Counter(str(number) for number in range(1, NUMBERS + 1))
 @pytest.mark.usefixtures("lost_writers")
 class TestJobs:
     def job_into(self, sink, parallelism):
-        build = GraphBuilder(parallelism=parallelism, max_parallelism=16)
-        stream = build.source(NumberSequenceSource(1, NUMBERS))
-        build.add(NodeKind.SINK, "sink", stream, function=sink, uid="sink")
-        return build.graph()
+        return sink_job(sink, NumberSequenceSource(1, NUMBERS), parallelism)
 
     @pytest.mark.parametrize("seed", range(10))
     def test_every_line_is_there_once_whatever_dies(self, tmp_path, seed):

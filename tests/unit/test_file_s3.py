@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 import pytest
-from support.graphs import GraphBuilder
+from support.graphs import sink_job
 from support.jobs import TestJob
 from support.script import DriverKilled, Failure, Fault, Script
 
@@ -20,7 +20,6 @@ from api.datastream.connectors.file_system import BucketAssigner, FileSink, File
 from api.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from changelog_engine.connectors import NumberSequenceSource, RestoredSink, SinkContext, files
 from changelog_engine.errors import ConfigurationError, StorageError
-from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.storage.file_systems import FileSystems, public_uri
 from changelog_engine.testing.conformance import check_committing_sink, check_source
 from changelog_engine.types import Row
@@ -86,10 +85,7 @@ def compacting(checkpoints):
 
 
 def job_into(sink, parallelism):
-    build = GraphBuilder(parallelism=parallelism, max_parallelism=16)
-    stream = build.source(NumberSequenceSource(1, NUMBERS))
-    build.add(NodeKind.SINK, "sink", stream, function=sink, uid="sink")
-    return build.graph()
+    return sink_job(sink, NumberSequenceSource(1, NUMBERS), parallelism)
 
 
 def context(attempt=1, restored=()):

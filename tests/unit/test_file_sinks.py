@@ -10,7 +10,7 @@ from collections import Counter
 from unittest import mock
 
 import pytest
-from support.graphs import GraphBuilder
+from support.graphs import sink_job
 from support.jobs import OneClock, TestJob
 from support.part_files import (
     Clock,
@@ -39,7 +39,6 @@ from changelog_engine.connectors.files import (
 from changelog_engine.connectors.files.encoders import RowEncoder, StringEncoder
 from changelog_engine.connectors.files.sink import FileWriter
 from changelog_engine.errors import JobExecutionError, StorageError
-from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.ledger.ownership import DriverLock
 from changelog_engine.testing.conformance import check_committing_sink
 
@@ -59,10 +58,7 @@ ALL = Counter(str(number) for number in range(1, NUMBERS + 1))
 
 
 def job_into(sink, parallelism, numbers=NUMBERS):
-    build = GraphBuilder(parallelism=parallelism, max_parallelism=16)
-    stream = build.source(NumberSequenceSource(1, numbers))
-    build.add(NodeKind.SINK, "sink", stream, function=sink, uid="sink")
-    return build.graph()
+    return sink_job(sink, NumberSequenceSource(1, numbers), parallelism)
 
 
 class TestExactlyOnce:
