@@ -12,6 +12,7 @@ import tempfile
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.chance import fewer
 from support.graphs import keyed_job
 from support.live import LiveStates
 from support.materialized import MaintainedJob, Upkeep
@@ -39,6 +40,7 @@ UPKEEP = st.builds(
 
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
+@fewer(2)
 @given(data=st.data())
 def test_what_is_there_is_what_was_held(profile: str, data: st.DataObject) -> None:
     modes = data.draw(st.sampled_from([[True], [True, False], [False, True]]), "changelog of each driver")

@@ -66,6 +66,7 @@ def check_against_model(
 
 @pytest.mark.parametrize("profile", sorted(PROFILES))
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@fewer(2)
 @given(data=st.data())
 def test_any_run_equals_the_model(profile: str, changelog: bool, data: st.DataObject) -> None:
     parallelism = data.draw(st.integers(1, 3), "parallelism")

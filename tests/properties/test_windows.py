@@ -91,6 +91,7 @@ def sinks(graph: JobGraph) -> list[int]:
 
 @pytest.mark.parametrize("sessions", [False, True], ids=["aligned", "sessions"])
 @pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@fewer(2)
 @given(data=st.data())
 def test_any_run_equals_the_model(sessions: bool, changelog: bool, data: st.DataObject) -> None:
     check_against_model(sessions, BackendCase("hashmap", changelog), data)
@@ -128,6 +129,7 @@ def check_against_model(sessions: bool, backend: BackendCase, data: st.DataObjec
 
 
 @pytest.mark.parametrize("sessions", [False, True], ids=["aligned", "sessions"])
+@fewer(2)
 @given(data=st.data())
 def test_the_short_way_equals_the_general_one(sessions: bool, data: st.DataObject) -> None:
     """Results, order, state at each checkpoint, mutations of contents; of the operator's account only net changes."""
