@@ -15,8 +15,9 @@ from typing import Any
 
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.chance import fewer
 from support.jobs import TestJob
 from support.script import Script
 from support.scripts import EXACT, scripts
@@ -279,7 +280,7 @@ def check_engine(found: ExplainedMutation) -> None:
             assert found.namespace is not None
 
 
-@settings(deadline=None)
+@fewer(2)
 @given(
     st.lists(st.tuples(st.integers(0, 3), st.integers(0, 25)), min_size=4, max_size=24),
     st.lists(st.sampled_from(STATELESS), max_size=2),
