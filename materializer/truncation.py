@@ -11,7 +11,8 @@ Steps (a crash after any of them is finished by the next truncation):
 Invariants:
     * Every checkpoint whose row is there can be restored, after each commit too.
     * Nothing is removed, from the tables or from the disk, while the checkpoint that the job goes on from can't be restored.
-    * What a snapshot stands for leaves the log only when its bytes are what they were, where the store does not see to it.
+    * What a snapshot stands for leaves the log only when its bytes are what they were; where the store sees to that, when
+      they are there.
     * A file leaves its table before it leaves the disk, and the disk after the grace time: whoever began to read finishes.
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
@@ -26,7 +27,7 @@ checkpoint needs), what merge.py and merge_rows.py leave of the history, and not
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from changelog_engine.changelog.log_files import merged_bounds
@@ -245,13 +246,27 @@ def damaged_snapshots(ledger: Ledger) -> frozenset[int]:
         if base.snapshot is None:
             break
         try:
-            check_bytes(ledger.snapshots.storage, [part.path for part in base.snapshot.files])
+            _look_at(ledger.snapshots.storage, base.snapshot.files)
             break
         except CorruptChangelogError as error:
             first = first or error
             warn_unusable(base.snapshot.checkpoint, error)
             damaged |= {base.snapshot.checkpoint}
     return damaged
+
+
+def _look_at(storage: Storage, parts: Sequence[PartFile]) -> None:
+    """Raise CorruptChangelogError where a part of a snapshot is not what was written; on object stores, is not there."""
+    if storage.keeps_checksums:
+        there = {entry.name: entry.size for entry in storage.list()}
+        for part in parts:
+            if part.path not in there:
+                raise CorruptChangelogError("is missing", storage.join(part.path))
+            if part.within is None and there[part.path] != part.size:
+                raise CorruptChangelogError(
+                    f"has {there[part.path]} bytes instead of {part.size}", storage.join(part.path)
+                )
+    check_bytes(storage, [part.path for part in parts])
 
 
 def _stays(storage: Storage, part: PartFile, stays: Needed) -> bool:

@@ -112,6 +112,22 @@ def test_snapshot_truncation_savepoint_and_fork(base: str) -> None:
     assert by_key(job.output) == by_key(counted(ELEMENTS))
 
 
+@pytest.mark.parametrize("harm", ["deleted", "replaced"])
+def test_case_29_a_snapshot_that_lost_a_file_has_the_log_before_it_stay(base: str, harm: str) -> None:
+    """As by a rule that lets objects expire: the store has checksums of what is there, and says nothing of what is not."""
+    with pytest.raises(DriverKilled):
+        job_at(base, Script(sizes=(5,), failures=(Failure(3, Fault.HANDED_OUT),))).run_driver(graph())
+    folder, newest = folder_of(base), state(base)
+    materialize(folder)
+    part = next(entry.name for entry in folder.snapshots.list() if entry.name.startswith("part-"))
+    if harm == "deleted":
+        folder.snapshots.delete(part)
+    else:
+        folder.snapshots.write_durable(part, b"another")
+    truncate(folder, Retention(history_ms=0, retained=1, grace_ms=0))
+    assert state(base) == newest
+
+
 def test_of_racing_commits_one_wins(base: str) -> None:
     """Whoever loses is told so, and nobody's commit is overwritten."""
     job_at(base, Script(sizes=(40,))).run(graph())
