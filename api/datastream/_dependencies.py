@@ -15,9 +15,9 @@ from changelog_engine.graph.files import Archive, CachedFile, JobFiles, Requirem
 from .. import _arguments
 
 _LOG = logging.getLogger("changelog_engine")
-# Connectors, formats and state backends of Flink, clients of Kafka, and drivers of JDBC.
+# Connectors, formats and state backends of Flink, jars of these for PyFlink, clients of Kafka, and drivers of JDBC.
 _NEEDLESS_JAR = re.compile(
-    r"(flink|kafka-clients|postgresql|mysql-connector|mariadb-java-client|ojdbc|mssql-jdbc|sqlite-jdbc|h2|derby|db2jcc)"
+    r"((?:py)?flink|kafka-clients|postgresql|mysql-connector|mariadb-java-client|ojdbc|mssql-jdbc|sqlite-jdbc|h2|derby|db2jcc)"
     r"[0-9]*([-_.].*)?\.jar",
     re.IGNORECASE,
 )

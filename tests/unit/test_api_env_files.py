@@ -245,6 +245,7 @@ class Active:
         "flink-sql-connector-kafka-3.2.0-1.19.jar",
         "flink-python-1.20.1.jar",
         "kafka-clients-3.4.0.jar",
+        "pyflink-dependencies.jar",
         "postgresql-42.7.1.jar",
         "mysql-connector-j-8.0.33.jar",
         "mysql-connector-java.jar",
