@@ -126,10 +126,11 @@ def test_the_checks_of_the_api_are_found() -> None:
 
 def test_case_58_every_check_of_the_api_raises_one_of_pythons_exceptions_too() -> None:
     """A wrong class is a TypeError, as in PyFlink; whatever else is one of Python's own, not Exception alone."""
-    own = {**vars(builtins), **vars(errors), **vars(_unsupported)}
+    makers = {"_attribute_error": AttributeError, "no_java_method": errors.NotSupportedError}
+    own = {**vars(builtins), **vars(errors), **vars(_unsupported), **makers}
     bare, wrong = [], []
     for each in RAISES:
-        raised = AttributeError if each.raised == "_attribute_error" else own[each.raised]
+        raised = own[each.raised]
         pythons = [cls for cls in raised.__mro__ if cls.__module__ == "builtins"]
         if pythons[0] is Exception:
             bare.append(each)
