@@ -12,7 +12,7 @@ import pkgutil
 import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping
-from types import FrameType, ModuleType
+from types import FrameType, MappingProxyType, ModuleType
 from typing import Any
 
 from changelog_engine.api_names import API, refuse_other_names
@@ -101,9 +101,11 @@ class NamesOfPyFlink(metaclass=_Missing):
     """Base of classes some of whose PyFlink methods are not in this version.
 
     A subclass lists them in ``_not_here``, or says of each why, as the end of a sentence that begins with the name.
+    Of names that another class has, ``_elsewhere`` says how to get there.
     """
 
     _not_here: frozenset[str] | Mapping[str, str] = frozenset()
+    _elsewhere: Mapping[str, str] = MappingProxyType({})
 
     def __getattr__(self, name: str) -> Any:
         raise _attribute_error(type(self), name)
@@ -120,9 +122,11 @@ def _attribute_error(owner: type, name: str) -> AttributeError:
         why = "is the Java object behind PyFlink's, and there is none here: use what the class itself has"
         return NotSupportedError(not_supported(f"{owner.__name__}.{name}", why))
     message = f"{owner.__name__!r} object has no attribute {name!r}"
-    return AttributeError(
-        message if name.startswith("_") else message + did_you_mean(name, public_names(owner))
-    )
+    if not name.startswith("_"):
+        elsewhere = getattr(owner, "_elsewhere", {}).get(name)
+        message += did_you_mean(name, public_names(owner)) if elsewhere is None else f"; {elsewhere}"
+    # With the name that is missing, Python would say once more what may be meant.
+    return AttributeError(message, name="", obj=None)
 
 
 def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str], Any]:

@@ -123,6 +123,10 @@ class DataStream(NamesOfPyFlink):
         "cache": "keeps results in Flink's processes, and a job's workers here end with it: write the stream with a "
         "DeltaSink, and read it with a DeltaSource in the next job"
     }
+    _elsewhere: Mapping[str, str] = dict.fromkeys(
+        ("reduce", "sum", "min", "max", "min_by", "max_by", "window", "count_window"),
+        "a KeyedStream has it: call key_by() before",
+    )
 
     def __init__(
         self,

@@ -99,8 +99,8 @@ class HybridSource(SourceOfParts):
         if not colon or not number.isdecimal() or int(number) >= len(self.parts):
             raise RestoreError(
                 f"the split {split!r} of the checkpoint is not of this HybridSource, which has {len(self.parts)} sources. "
-                "After a checkpoint, sources may be added at the end of the list only: give the list back, give the source "
-                "another uid() to read it from its beginning, or start without checkpoints"
+                "After a checkpoint, sources may be added at the end of the list only: give the list back, or start empty "
+                "with changelog.restore=none"
             )
         return int(number), name
 

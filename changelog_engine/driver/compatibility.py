@@ -125,15 +125,15 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
             raise RestoreError(
                 f"operator {operator['name']!r} (uid {uid!r}) has keys of type {type_name(key_type)}, but in "
                 f"checkpoint {checkpoint.id} they are {type_name(operator.get('key_type'))}; keys can't be converted. "
-                "Give key_by() the type that it had, give the operator another uid(), or start empty with "
-                "changelog.restore=none"
+                "Give key_by() the type that it had, or start empty with changelog.restore=none. From a savepoint, another "
+                "uid() and execution.state-recovery.ignore-unclaimed-state=true leave this operator's state behind"
             )
     _check_states(plan, checkpoint)
     missing = set(checkpoint.sources) - set(plan.uids.values())
     if missing:
         raise RestoreError(
             f"checkpoint {checkpoint.id} holds positions of sources {sorted(missing)}, which this job doesn't have. Give "
-            f"operators a uid() to keep their identity, {remedy}"
+            f"these sources the uid() that they had, {remedy}"
         )
     for node in plan.graph.nodes:
         if node.kind is NodeKind.SOURCE and isinstance(node.function, SourceOfParts):

@@ -17,7 +17,7 @@ from sys import getrefcount
 from types import NoneType
 from typing import Any, Protocol
 
-from changelog_engine.errors import InvalidJobError, TypeMismatchError
+from changelog_engine.errors import InvalidJobError, TypeMismatchError, UserFunctionError
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
@@ -372,17 +372,15 @@ def _may_be_tagged(values: list[Any]) -> bool:
 
 def results_of(result: Any, name: str, call: str) -> Iterable[Any]:
     """What a flat_map returned, which must be iterable."""
-    if result is None:
-        raise user_failure(
-            TypeError(f"{call} returned None; it must return an iterable or be a generator"), name, call
-        )
     try:
         elements: Iterable[Any] = iter(result)
         return elements
     except TypeError:
-        raise user_failure(
-            TypeError(f"{call} returned {shown(result)}, which is not iterable"), name, call
-        ) from None
+        failure = UserFunctionError(
+            f"{call} of operator {name!r} returned {shown(result)}, which is not iterable: return a list, or yield results"
+        )
+        failure.operator, failure.call = name, call
+        raise failure from None
 
 
 def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import traceback
 import types as python_types
 
 import pytest
@@ -550,6 +551,12 @@ class TestNotHere:
         with pytest.raises(AttributeError, match="did you mean 'flat_map'") as error:
             env.from_collection([1]).flatmap  # noqa: B018
         assert not isinstance(error.value, NotSupportedError)
+        said = "".join(traceback.format_exception_only(error.value))
+        assert said.lower().count("did you mean") == 1
+
+    def test_what_only_a_keyed_stream_has_says_how_to_get_one(self, env):
+        with pytest.raises(AttributeError, match="'window'; a KeyedStream has it: call key_by\\(\\) before"):
+            env.from_collection([1]).window  # noqa: B018
 
     def test_a_static_method_that_is_not_here_says_so(self):
         with pytest.raises(NotSupportedError, match=r"ExecutionConfig\.get_closure_cleaner_level"):

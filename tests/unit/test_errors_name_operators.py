@@ -93,6 +93,11 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda stream: of_pairs(stream.union(stream)).count_window(2).reduce(lambda a, b: "x"),
         r"operator .*, key \(3, 'a'\), window 0: value is declared LONG but got 'x'",
     ),
+    "no results": (
+        lambda stream: stream.flat_map(lambda value: None).map(str),
+        r"flat_map of operator 'FlatMap' returned None, which is not iterable: return a list, or yield results\n"
+        r"  in flat_map of operator 'FlatMap', element 3",
+    ),
     "side output": (aside, "side output 'late' of operator 'step': value is declared STRING but got 5"),
 }
 
