@@ -91,7 +91,8 @@ def details_of(figures: Figures) -> list[Sheet]:
                 TIMER_STATES.get(state, state) or "(all)",
             )
         )
-    found = [Sheet(("mutations", "entries", "size", "operator", "state"), rows, right=3)]
+    spare = ("mutations", "size", "operator")
+    found = [Sheet(("mutations", "entries", "size", "operator", "state"), rows, right=3, spare=spare)]
     sources = [(each[0], each[1], uid) for uid, each in figures.get("sources", {}).items()]
     return [*found, Sheet(("records", "behind", "source"), sources, right=2)]
 

@@ -31,6 +31,7 @@ from changelog_engine.types.typeinfo import cut
 _FAILURES = 5
 _RESCALES = 3
 _SPLITS = 20  # of sources
+_STATES = 20
 _MESSAGE = 600  # characters of an error
 _TRACEBACK = 8  # lines of it
 
@@ -80,7 +81,10 @@ def status(path: str) -> Answer:
         for m in found.watermarks
     ]
     sheets.append(Sheet(("operator", "watermark (UTC)", "idle inputs"), marks))
-    sheets += details_of(found.metrics)
+    states, *others = details_of(found.metrics)
+    sheets += [states._replace(rows=states.rows[:_STATES]), *others]
+    if len(states.rows) > _STATES:
+        left_out.append(f"{len(states.rows) - _STATES} states more: changelog-engine metrics PATH shows all")
     failures = [
         (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
     ]

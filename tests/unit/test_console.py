@@ -904,3 +904,27 @@ def test_of_many_splits_status_shows_those_that_go_on(tmp_path: Path) -> None:
     assert f"{folder}/29" in said
     assert f"{folder}/00" not in said
     assert "10 splits more, all finished; --json has each" in said
+
+
+def test_of_many_states_status_shows_some_and_where_the_others_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Many(KeyedProcessFunction):
+        def open(self, runtime_context: Any) -> None:
+            self.all = [
+                runtime_context.get_state(ValueStateDescriptor(f"state_number_{n}", Types.LONG()))
+                for n in range(30)
+            ]
+
+        def process_element(self, value: Any, ctx: Any) -> None:
+            for each in self.all:
+                each.update(1)
+
+    TestJob(tmp_path).run(keyed_job(["a"], Many(), key_type=Types.STRING(), uid="an operator of many states"))
+    monkeypatch.setenv("COLUMNS", "60")
+    said = cli("status", tmp_path / "job").output
+    rows = [line for line in said.splitlines() if "state_number_" in line]
+    assert len(rows) == 20
+    assert all(line.split()[0] == "1" for line in rows), "one line each: entries and the state"
+    assert "12 states more: changelog-engine metrics PATH shows all" in said  # with those of timers
+    assert cli("metrics", tmp_path / "job").output.count("state_number_") == 30

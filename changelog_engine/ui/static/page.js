@@ -152,7 +152,7 @@ function start() {
       words.textContent = error.name === "AbortError" ? "Cancelled." : error instanceof TypeError ? "The page's server does not answer." : error.message;
     }
     const line = document.createElement("span"), code = document.createElement("code"), copy = document.createElement("button");
-    line.className = "command"; code.textContent = command; copy.type = "button"; copy.dataset.copy = ""; copy.textContent = "Copy";
+    line.className = "command"; code.append(...command.split(" ").flatMap((word) => { const whole = document.createElement("span"); whole.textContent = word; return [whole, " "]; }).slice(0, -1)); copy.type = "button"; copy.dataset.copy = ""; copy.textContent = "Copy";
     line.append(code, copy); cell.append(line);
     if (explaining === stop) explaining = null;
   }
