@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -55,7 +56,7 @@ class _InProcess:
         self._clock = clock
 
     def stage(self, given: JobFiles) -> None:
-        if given != JobFiles():
+        if replace(given, jars=()) != JobFiles():  # jars are for Java, and there is none here
             raise NotSupportedError(
                 "without_spark: this job ships files to workers, and there are none here: put its modules on sys.path, and "
                 "call add_python_file(), set_python_requirements() and add_python_archive() only for Spark"

@@ -16,6 +16,7 @@ from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
 from changelog_engine.graph.files import Archive, CachedFile, JobFiles, Requirements
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.spark import files
+from changelog_engine.testing import without_spark
 
 
 @pytest.fixture
@@ -320,3 +321,15 @@ def test_a_worker_enters_its_files(tmp_path):
         check=False,
     )
     assert (done.stdout, done.returncode) == ("1 A = 1\n", 0), done.stderr
+
+
+def test_without_spark_a_jar_is_in_nobodys_way_and_a_module_is_refused(env, tmp_path):
+    jar, module = tmp_path / "my-udf.jar", tmp_path / "mine.py"
+    jar.write_bytes(b"")
+    module.write_text("")
+    env.add_jars(str(jar))
+    with without_spark(), env.from_collection([1, 2]).execute_and_collect() as found:
+        assert list(found) == [1, 2]
+    env.add_python_file(str(module))
+    with without_spark(), pytest.raises(NotSupportedError, match="this job ships files to workers"):
+        env.from_collection([1]).execute_and_collect()
