@@ -13,7 +13,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,25 @@ def master() -> Iterator[SparkMaster]:
         yield master
 
 
+@pytest.fixture(scope="module")
+def machines(master: SparkMaster) -> Iterator[list[SparkWorker]]:
+    """Three for all tests, which say by `run` how many of them there are; a worker's start costs 1.3 CPU seconds."""
+    with ExitStack() as stack:
+        hosts = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
+        yield [stack.enter_context(closing(SparkWorker(master, host))) for host in hosts]
+
+
+def run(machines: list[SparkWorker], count: int) -> list[SparkWorker]:
+    """Have the first so many in the cluster, without an executor of the test before, and the others not; returns all."""
+    for number, machine in enumerate(machines):
+        if number >= count:
+            machine.kill()
+        elif not machine.running:
+            machine.start()
+    wait_for(lambda: not any(machine.executors() for machine in machines))
+    return machines
+
+
 def on(master: SparkMaster, driver: str, folder: Path) -> dict[str, object]:
     """The configuration of a job on the cluster: executors of one core, and a restart after each failure.
 
@@ -67,7 +86,7 @@ def on(master: SparkMaster, driver: str, folder: Path) -> dict[str, object]:
 
 
 def test_a_cluster_loses_executors_machines_and_its_driver(
-    master: SparkMaster, s3: S3Server, s3_options: dict[str, str], tmp_path: Path
+    master: SparkMaster, machines: list[SparkWorker], s3: S3Server, s3_options: dict[str, str], tmp_path: Path
 ) -> None:
     bucket = s3.create_bucket()
     base, output = f"s3://{bucket}/log", f"s3://{bucket}/out"
@@ -79,66 +98,58 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         **on(master, "127.0.0.5", tmp_path),
     }
     job = ("asking_cluster_job.py", "cluster", NUMBERS, output)
-    with (
-        SparkWorker(master, "127.0.0.2") as first,
-        SparkWorker(master, "127.0.0.3") as second,
-    ):
-        second.kill()
-        with Driver(*job, options={**options, "spark.cores.max": 2}, work=tmp_path) as driver:
-            goes_on = _more_checkpoints(driver, base)
-            driver.wait_for(
-                lambda: "the job waits for the rest" in driver.output, what="wait for an executor"
-            )
-            assert " of 2 executors registered on spark://" in driver.output
-            second.start()
-            goes_on("start")
-            assert RESTARTS not in driver.output, "the start was not a healthy one"
-            assert first.executors()
-            assert second.executors()
-
-            second.send(signal.SIGSTOP)
-            _for_seconds(STOPPED_S, lambda: driver.process.poll() is None)
-            second.send(signal.SIGCONT)
-            goes_on("slow executor")
-            assert RESTARTS not in driver.output, "a slow executor is not a lost one"
-
-            lost = first.executors()
-            for pid in lost:
-                os.kill(pid, signal.SIGKILL)
-            goes_on("lost executor")
-            driver.wait_for(
-                lambda: set(first.executors()) - set(lost), what="executor in the lost one's place"
-            )
-
-            driver.wait_for(second.executors, what="executor of the other worker")
-            (tmp_path / "rescale-3").touch()
-            driver.wait_for(lambda: "ASKED" in driver.output, what="request")
-            for pid in second.executors():
-                os.kill(pid, signal.SIGKILL)
-            driver.wait_for(lambda: _answered(driver), what="answer to the rescale")
-            goes_on("executor lost in a rescale")
-
-            second.kill()
-            goes_on("lost machine")
-            assert "the job goes on with what is there" in driver.output
-
-            driver.kill()
-            driver.wait_gone()
-        reached = newest_checkpoint(base, "cluster")
+    first, second, _ = run(machines, 1)
+    with Driver(*job, options={**options, "spark.cores.max": 2}, work=tmp_path) as driver:
+        goes_on = _more_checkpoints(driver, base)
+        driver.wait_for(lambda: "the job waits for the rest" in driver.output, what="wait for an executor")
+        assert " of 2 executors registered on spark://" in driver.output
         second.start()
-        elsewhere = {"spark.driver.host": "127.0.0.6", "spark.driver.bindAddress": "127.0.0.6"}
-        dynamic = {
-            "spark.dynamicAllocation.enabled": "true",
-            "spark.dynamicAllocation.executorIdleTimeout": "5s",
-        }
-        with Driver(*job, options={**options, **elsewhere, **dynamic}, work=tmp_path) as driver:
-            _more_checkpoints(driver, base)("restart of the driver")
-            assert first.executors()
-            assert second.executors()
-            driver.hurry()
-            assert driver.end() == 0, driver.output
-            assert RESTARTS not in driver.output, "the next driver's start was not a healthy one"
-            assert s3.secret_key not in driver.output
+        goes_on("start")
+        assert RESTARTS not in driver.output, "the start was not a healthy one"
+        assert first.executors()
+        assert second.executors()
+
+        second.send(signal.SIGSTOP)
+        _for_seconds(STOPPED_S, lambda: driver.process.poll() is None)
+        second.send(signal.SIGCONT)
+        goes_on("slow executor")
+        assert RESTARTS not in driver.output, "a slow executor is not a lost one"
+
+        lost = first.executors()
+        for pid in lost:
+            os.kill(pid, signal.SIGKILL)
+        goes_on("lost executor")
+        driver.wait_for(lambda: set(first.executors()) - set(lost), what="executor in the lost one's place")
+
+        driver.wait_for(second.executors, what="executor of the other worker")
+        (tmp_path / "rescale-3").touch()
+        driver.wait_for(lambda: "ASKED" in driver.output, what="request")
+        for pid in second.executors():
+            os.kill(pid, signal.SIGKILL)
+        driver.wait_for(lambda: _answered(driver), what="answer to the rescale")
+        goes_on("executor lost in a rescale")
+
+        second.kill()
+        goes_on("lost machine")
+        assert "the job goes on with what is there" in driver.output
+
+        driver.kill()
+        driver.wait_gone()
+    reached = newest_checkpoint(base, "cluster")
+    second.start()
+    elsewhere = {"spark.driver.host": "127.0.0.6", "spark.driver.bindAddress": "127.0.0.6"}
+    dynamic = {
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.executorIdleTimeout": "5s",
+    }
+    with Driver(*job, options={**options, **elsewhere, **dynamic}, work=tmp_path) as driver:
+        _more_checkpoints(driver, base)("restart of the driver")
+        assert first.executors()
+        assert second.executors()
+        driver.hurry()
+        assert driver.end() == 0, driver.output
+        assert RESTARTS not in driver.output, "the next driver's start was not a healthy one"
+        assert s3.secret_key not in driver.output
     folder = find_job_folder(base, "cluster")
     assert newest_checkpoint(base, "cluster") > reached
     assert verify(folder).faults == []
@@ -150,7 +161,9 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
     assert lines == Counter(f"{key} {count + 1}" for key, most in expected.items() for count in range(most))
 
 
-def test_parallelism_follows_executors_that_come_and_go(master: SparkMaster, tmp_path: Path) -> None:
+def test_parallelism_follows_executors_that_come_and_go(
+    master: SparkMaster, machines: list[SparkWorker], tmp_path: Path
+) -> None:
     output, job = tmp_path / "out", str(tmp_path / "log" / "cluster")
     options = {
         "state.changelog.dstl.dfs.base-path": tmp_path / "log",
@@ -165,24 +178,18 @@ def test_parallelism_follows_executors_that_come_and_go(master: SparkMaster, tmp
     def rescaled_to(expected: list[str]) -> Callable[[], bool]:
         return lambda: [each.rescaled for each in Timeline(job).attempts if each.rescaled] == expected
 
-    with (
-        SparkWorker(master, "127.0.0.2"),
-        SparkWorker(master, "127.0.0.3") as second,
-    ):
+    _, second, _ = run(machines, 1)
+    with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
+        driver.wait_for(lambda: newest_checkpoint(str(tmp_path / "log"), "cluster") > 1, what="checkpoint")
+        second.start()
+        driver.wait_for(rescaled_to(["1 -> 2"]), what="rescale up")
+        assert second.executors()
+        assert RESTARTS not in driver.output
+        _more_checkpoints(driver, str(tmp_path / "log"), 1)("rescale up")
         second.kill()
-        with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
-            driver.wait_for(
-                lambda: newest_checkpoint(str(tmp_path / "log"), "cluster") > 1, what="checkpoint"
-            )
-            second.start()
-            driver.wait_for(rescaled_to(["1 -> 2"]), what="rescale up")
-            assert second.executors()
-            assert RESTARTS not in driver.output
-            _more_checkpoints(driver, str(tmp_path / "log"), 1)("rescale up")
-            second.kill()
-            driver.wait_for(rescaled_to(["1 -> 2", "2 -> 1"]), what="rescale down")
-            driver.hurry()
-            assert driver.end() == 0, driver.output
+        driver.wait_for(rescaled_to(["1 -> 2", "2 -> 1"]), what="rescale down")
+        driver.hurry()
+        assert driver.end() == 0, driver.output
     assert "changelog.autoscale 2 -> 1: the executors run 1 tasks at a time" in driver.output
     expected = Counter(key_of(number) for number in range(NUMBERS))
     assert state_at(f"{job}/changelog").states["by key", "count"] == expected
@@ -194,7 +201,9 @@ def test_parallelism_follows_executors_that_come_and_go(master: SparkMaster, tmp
     assert lines == Counter(f"{key} {count + 1}" for key, most in expected.items() for count in range(most))
 
 
-def test_snapshots_have_executors_of_their_own_that_go_again(master: SparkMaster, tmp_path: Path) -> None:
+def test_snapshots_have_executors_of_their_own_that_go_again(
+    master: SparkMaster, machines: list[SparkWorker], tmp_path: Path
+) -> None:
     output, job = tmp_path / "out", tmp_path / "log" / "cluster"
     options = {
         "state.changelog.enabled": "true",
@@ -213,12 +222,8 @@ def test_snapshots_have_executors_of_their_own_that_go_again(master: SparkMaster
         "spark.driver.bindAddress": "127.0.0.8",
         "spark.local.dir": tmp_path / "spark",
     }
-    hosts = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
-    with ExitStack() as stack:
-        workers = [stack.enter_context(SparkWorker(master, host)) for host in hosts]
-        driver = stack.enter_context(
-            Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path)
-        )
+    workers = run(machines, 3)
+    with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
 
         def own() -> list[int]:
             return [pid for worker in workers for pid in worker.executors(profile=1)]
@@ -239,7 +244,9 @@ def test_snapshots_have_executors_of_their_own_that_go_again(master: SparkMaster
     assert verify(folder).faults == []
 
 
-def test_executors_come_with_subtasks_and_go_without_a_restart(master: SparkMaster, tmp_path: Path) -> None:
+def test_executors_come_with_subtasks_and_go_without_a_restart(
+    master: SparkMaster, machines: list[SparkWorker], tmp_path: Path
+) -> None:
     """Dynamic allocation takes away what idles, also of what the application began with."""
     output, job = tmp_path / "out", tmp_path / "log" / "cluster"
     options = {
@@ -252,11 +259,8 @@ def test_executors_come_with_subtasks_and_go_without_a_restart(master: SparkMast
         "spark.dynamicAllocation.executorIdleTimeout": "8s",
         **on(master, "127.0.0.9", tmp_path),
     }
-    with ExitStack() as stack:
-        workers = [stack.enter_context(SparkWorker(master, host)) for host in ("127.0.0.2", "127.0.0.3")]
-        driver = stack.enter_context(
-            Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path)
-        )
+    workers = run(machines, 2)[:2]
+    with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
 
         def executors() -> int:
             return sum(len(worker.executors()) for worker in workers)
