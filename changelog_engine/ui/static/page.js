@@ -105,13 +105,15 @@ function start() {
     if (part.dataset.part === "key") explaining?.abort();
     const had = document.activeElement;
     const held = part.contains(had) ? { id: had.id, set: had.dataset.set, value: had.dataset.value, at: had.selectionStart, text: had.value } : null;
-    const scrolled = $$(".scroll", part).map((box) => [box.scrollTop, box.scrollLeft]);
+    const scrolled = $$(".scroll, .tabs", part).map((box) => [box.scrollTop, box.scrollLeft]);
     const before = new Map($$("tr[data-row]", part).map((row) => [row.dataset.row, $(".value", row).textContent]));
     const folds = new Set($$("details[data-fold]", part).filter((each) => each.open).map((each) => each.dataset.fold));
     const parsed = new DOMParser().parseFromString(text, "text/html");
     part.replaceChildren(...parsed.body.childNodes);
     if (part.dataset.part === "now") head(part);
-    $$(".scroll", part).forEach((box, i) => scrolled[i] && box.scrollTo(scrolled[i][1], scrolled[i][0]));
+    $$(".scroll, .tabs", part).forEach((box, i) => scrolled[i] && box.scrollTo(scrolled[i][1], scrolled[i][0]));
+    const chosen = scrolled.length ? null : $(".tabs [aria-selected=true]", part);
+    if (chosen) chosen.closest(".tabs").scrollTop = chosen.offsetTop - 60;
     for (const each of $$("details[data-fold]", part)) each.open ||= folds.has(each.dataset.fold);
     for (const row of $$("tr[data-row]", part)) {
       const was = before.get(row.dataset.row);
