@@ -226,7 +226,7 @@ class Chaos:
     @contextlib.contextmanager
     def on_this_disk(self) -> Iterator[None]:
         opened = mock.patch.object(
-            sink_module, "open_store", lambda _, path: self.store(LocalDisk(path), str)
+            sink_module, "open_store", lambda _, path: self.store(LocalDisk(path), str, str)
         )
         most = mock.patch.object(compaction_module, "MAX_HELD_FILES", self.pick("most held", 3, 256))
         try:
