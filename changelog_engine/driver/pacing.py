@@ -14,7 +14,7 @@ from collections import deque
 
 from changelog_engine.clock import MonotonicMs
 
-FIRST_RECORDS = 1_000
+FIRST_RECORDS = 1_000  # no fewer: watermarks come between epochs, as in Flink none does in its first 200 ms
 LARGEST_RECORDS = 4_000_000
 OVERLAPPING = 3  # epochs that overlap, which count together
 _GROWTH = 8
@@ -31,8 +31,9 @@ class EpochSizer:
     waiting is not quite known: writing grows with the records and is not work that subtasks see. As much time as they saw
     may be that.
 
-    The first epoch also starts processes and opens functions, so how long it took says nothing about speed. But a warm one
-    works no longer on as many records: where that was little, the next one grows.
+    The first epoch also starts processes and opens functions, so how long it took says nothing about speed, and how long it
+    worked on records is an upper bound: a warm one works no longer on as many. The next one grows where that was little, and
+    shrinks where it was much.
 
     Where stages run the next epoch while this one runs, part of an epoch's work lies in the time of the one before, and its
     size was decided two epochs before: so the rate of the last few together counts, or sizes would swing.
@@ -67,7 +68,7 @@ class EpochSizer:
         if not warm:
             if records >= asked / 2:
                 growth = self.target_s / 2 / max(work_s, 1e-3)
-                self.records = int(min(self.records * min(max(growth, 1), _GROWTH), self.bound))
+                self.records = int(min(max(self.records * min(growth, _GROWTH), 1), self.bound))
             return
         self._waits_s.append(max(0.0, seconds - 2 * work_s))
         factor = self.target_s / max(seconds, 1e-3)

@@ -221,7 +221,9 @@ class StageBuilder:
             if not isinstance(function, IterableSource):  # the others give what they declare
                 head.output_type = UNCHECKED
             uid = self.plan.uids[node.id]
-            self.sources.append(SourceHead(uid, node.label, function, head))
+            # Where the stage branches, the steps show in the order of what its branches give.
+            linear = all(len(receivers) <= 1 for receivers in self.stage.links.values())
+            self.sources.append(SourceHead(uid, node.label, function, head, one_first=linear))
             return head
         if node.kind is NodeKind.SINK:
             return self._sink(node, function)

@@ -108,6 +108,7 @@ class SourceHead:
         uid, name: of the source's operator.
         head: where the elements go.
         monotonic: the clock in seconds that ends epochs.
+        one_first: the first step is of one element, as functions that nobody has seen run yet may take seconds for each.
     """
 
     def __init__(
@@ -117,6 +118,7 @@ class SourceHead:
         source: Source,
         head: SourceStart,
         monotonic: Callable[[], float] = monotonic_s,
+        one_first: bool = False,
     ) -> None:
         self._monotonic = monotonic
         self.uid = uid
@@ -132,7 +134,7 @@ class SourceHead:
         self._go_by(source if self._parts is None else self._parts.parts[0])
         self._reached: Positions = {}  # since the last acknowledgement
         self._readers: dict[str, SplitReader] = {}
-        self._step = _FIRST_STEP
+        self._step = 1 if one_first else _FIRST_STEP
 
     def _go_by(self, source: Source) -> None:
         self._acknowledges = source.acknowledges
@@ -281,7 +283,7 @@ class SourceHead:
     def _adapt(self, seconds: float, count: int) -> None:
         """Steps take a fiftieth of a second, so that a slow function doesn't hold the epoch up."""
         if seconds > 2 * _STEP_SECONDS:
-            self._step = max(1, self._step // 4)
+            self._step = max(1, min(self._step // 4, int(count * _STEP_SECONDS / seconds)))
         elif seconds < _STEP_SECONDS and count >= self._step:
             self._step = min(_LARGEST_STEP, self._step * 4)
 

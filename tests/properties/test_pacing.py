@@ -63,10 +63,24 @@ def test_epochs_that_overlap_come_to_their_target_together() -> None:
     assert max(sizes[12:]) <= 50_000
 
 
-def test_a_cold_first_epoch_and_a_source_that_has_no_more_say_nothing() -> None:
+def test_a_slow_function_has_few_records_an_epoch_from_the_second_on() -> None:
+    """A second for each record: after the first epoch each takes about its target."""
+    sizer, sizes = EpochSizer(1.0), []
+    for _ in range(4):
+        sizes.append(sizer.records)
+        sizer.observe(sizer.records, sizer.records, sizer.records)
+    assert sizes == [1_000, 1, 1, 1]
+
+
+def test_a_cold_first_epoch_says_little_and_a_source_that_has_no_more_says_nothing() -> None:
     sizer = EpochSizer(1.0, 1_000)
-    sizer.observe(1_000, 30.0, 30.0)
-    assert sizer.records == 1_000
+    sizer.observe(1_000, 30.0, 0.5)
+    assert sizer.records == 1_000, "its work took half of the target, whatever else it did"
+    loads = EpochSizer(1.0, 1_000)
+    loads.observe(1_000, 30.0, 20.0)
+    assert loads.records == 25
+    loads.observe(25, 0.05, 0.002)
+    assert loads.records == 200, "it loaded a model, and grows again"
     little = EpochSizer(1.0, 1_000)
     little.observe(1_000, 30.0, 0.25)
     assert little.records == 2_000, "it may work for half a second"

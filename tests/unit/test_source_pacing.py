@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.graphs import GraphBuilder
+from support.jobs import TestJob
 
+from api.datastream.functions import KeyedProcessFunction
 from changelog_engine.connectors import IterableSource, Range, Source, Split, SplitReader
 from changelog_engine.connectors.iterable import READ_BUDGET_S, IterableReader
 from changelog_engine.errors import UserFunctionError
@@ -103,6 +108,45 @@ def test_steps_grow_while_they_are_fast_and_shrink_when_they_are_slow() -> None:
     source = Slow(0.05, True)
     epoch(source, 200)
     assert source.asked == [64, 16, 4, 1]
+    source = Slow(5.0, True)
+    epoch(source, 6_000)
+    assert source.asked == [64, 1], "no step longer than need be"
+
+
+@pytest.mark.parametrize(("read_s", "asked"), [(2.0, [1]), (0.001, [1, 4, 16, 64, 256])])
+def test_a_slow_function_gets_its_first_elements_one_by_one(read_s: float, asked: list[int]) -> None:
+    """Where that is seen by nobody: the stage has one way."""
+    source = Slow(read_s, True)
+    head = SourceHead("uid", "slow", source, SourceStart("slow", None), lambda: source.now_s, one_first=True)
+    head.read({"a": 0}, 10**9, 5)
+    assert source.asked == asked
+
+
+class Passed(KeyedProcessFunction):
+    """Gives what it gets."""
+
+    def process_element(self, value: int, ctx: Any) -> Any:
+        yield value
+
+
+@pytest.mark.parametrize("branches", [False, True])
+def test_elements_behind_a_slow_function_come_in_epochs_of_their_own(tmp_path: Path, branches: bool) -> None:
+    """So that processing-time windows and timers fire meanwhile; not where the stage branches."""
+
+    def slow(number: int) -> int:
+        time.sleep(0.03)
+        return number
+
+    build = GraphBuilder()
+    source = build.source(range(6), uid="source")
+    build.collect(build.process(build.key_by(source, slow), Passed(), uid="passed"))
+    if branches:
+        build.collect(source)
+        build.collect(source)
+    job = TestJob(tmp_path, epoch_target_ms=10)
+    job.run(build.graph())
+    read = [sum(each.records_in for each in reports if each.sources) for reports in job.reports]
+    assert [count for count in read if count] == ([6] if branches else [1] * 6)
 
 
 def test_records_bound_an_epoch_too() -> None:
