@@ -3,6 +3,7 @@
 from changelog_engine.types import (
     BasicArrayTypeInfo,
     BasicTypeInfo,
+    DateTypeInfo,
     ListTypeInfo,
     MapTypeInfo,
     ObjectArrayTypeInfo,
@@ -10,6 +11,8 @@ from changelog_engine.types import (
     PrimitiveArrayTypeInfo,
     RowTypeInfo,
     SqlTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
     TupleTypeInfo,
     TypeInformation,
     Types,
@@ -20,6 +23,7 @@ from .._unsupported import module_getattr
 __all__ = [
     "BasicArrayTypeInfo",
     "BasicTypeInfo",
+    "DateTypeInfo",
     "ListTypeInfo",
     "MapTypeInfo",
     "ObjectArrayTypeInfo",
@@ -27,6 +31,8 @@ __all__ = [
     "PrimitiveArrayTypeInfo",
     "RowTypeInfo",
     "SqlTimeTypeInfo",
+    "TimeTypeInfo",
+    "TimestampTypeInfo",
     "TupleTypeInfo",
     "TypeInformation",
     "Types",

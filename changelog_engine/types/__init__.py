@@ -15,12 +15,13 @@ from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_members import JavaMembers
 from changelog_engine.types.pickled import PickledBytesTypeInfo
 from changelog_engine.types.row import Row, RowKind
-from changelog_engine.types.temporal import SqlTimeTypeInfo
+from changelog_engine.types.temporal import DateTypeInfo, SqlTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from changelog_engine.types.typeinfo import TypeInformation, type_from_spec, type_of
 
 __all__ = [
     "BasicArrayTypeInfo",
     "BasicTypeInfo",
+    "DateTypeInfo",
     "DecimalTypeInfo",
     "ElementsTypeInfo",
     "Instant",
@@ -35,6 +36,8 @@ __all__ = [
     "RowKind",
     "RowTypeInfo",
     "SqlTimeTypeInfo",
+    "TimeTypeInfo",
+    "TimestampTypeInfo",
     "TupleTypeInfo",
     "TypeInformation",
     "Types",

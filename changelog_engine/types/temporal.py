@@ -107,9 +107,30 @@ def moment_of_numpy(value: np.datetime64) -> datetime.datetime | None:
     return moment
 
 
-SQL_DATE = SqlTimeTypeInfo("SQL_DATE", datetime.date)
-SQL_TIME = SqlTimeTypeInfo("SQL_TIME", datetime.time)
-SQL_TIMESTAMP = SqlTimeTypeInfo("SQL_TIMESTAMP", datetime.datetime)
+class DateTypeInfo(SqlTimeTypeInfo):
+    """The class of ``Types.SQL_DATE()``, of which all instances are equal."""
+
+    def __init__(self) -> None:
+        super().__init__("SQL_DATE", datetime.date)
+
+
+class TimeTypeInfo(SqlTimeTypeInfo):
+    """The class of ``Types.SQL_TIME()``, of which all instances are equal."""
+
+    def __init__(self) -> None:
+        super().__init__("SQL_TIME", datetime.time)
+
+
+class TimestampTypeInfo(SqlTimeTypeInfo):
+    """The class of ``Types.SQL_TIMESTAMP()``, of which all instances are equal."""
+
+    def __init__(self) -> None:
+        super().__init__("SQL_TIMESTAMP", datetime.datetime)
+
+
+SQL_DATE = DateTypeInfo()
+SQL_TIME = TimeTypeInfo()
+SQL_TIMESTAMP = TimestampTypeInfo()
 INSTANT = SqlTimeTypeInfo("INSTANT", Instant)
 
 for _type in (SQL_DATE, SQL_TIME, SQL_TIMESTAMP, INSTANT):

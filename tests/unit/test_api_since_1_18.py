@@ -21,7 +21,7 @@ from api.common import (
     WatermarkStrategy,
 )
 from api.common.serialization import RowFieldExtractorSchema
-from api.common.typeinfo import BasicTypeInfo, SqlTimeTypeInfo
+from api.common.typeinfo import BasicTypeInfo, DateTypeInfo, SqlTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
 from api.datastream import (
     CheckpointingMode,
     EmbeddedRocksDBStateBackend,
@@ -196,6 +196,9 @@ def test_basic_types_by_their_longer_names(name: str) -> None:
 def test_times_by_their_shorter_names() -> None:
     found = SqlTimeTypeInfo.DATE(), SqlTimeTypeInfo.TIME(), SqlTimeTypeInfo.TIMESTAMP()
     assert found == (Types.SQL_DATE(), Types.SQL_TIME(), Types.SQL_TIMESTAMP())
+    assert found == (DateTypeInfo(), TimeTypeInfo(), TimestampTypeInfo())
+    assert [type(each) for each in found] == [DateTypeInfo, TimeTypeInfo, TimestampTypeInfo]
+    assert len({*found, DateTypeInfo()}) == 3
 
 
 @pytest.mark.parametrize(
