@@ -15,7 +15,7 @@ from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Seg
 from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import INPUTS, SHARED, SmallState, StageState, small_name
 from changelog_engine.clock import MonotonicMs, WallMs
-from changelog_engine.driver.compatibility import describe_operators, learn
+from changelog_engine.driver.compatibility import describe_operators, learn, perhaps_renamed
 from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import Job
@@ -90,6 +90,7 @@ class Checkpointer:
         self._states: dict[str, dict[str, DescribedState]] = {}  # uid -> state's name -> its description
         for operator in () if start is None else keyed_operators(start.operators):
             self._states[operator["uid"]] = {state["name"]: state for state in operator["states"]}
+        self._start = start  # until its states were compared with those that the program declares
         self._restored_ms: float | None = None
         self._acknowledged_ms: float | None = None  # of this attempt's newest checkpoint
         self._failed = 0  # in a row
@@ -131,6 +132,9 @@ class Checkpointer:
         if not self.changed and not self._parts and not ends and self.last is not None:
             self.committed_epoch = epoch.number
             return None
+        if self._start is not None:
+            self._compare_states(self._start, reports)
+            self._start = None
         barrier_ms = WallMs(int(max(report.barrier_ms for report in reports)))
         checkpoint = self._row(epoch, reports, barrier_ms)
         began_ms = self._job.clock.monotonic_ms()
@@ -155,6 +159,14 @@ class Checkpointer:
         self._acknowledged_ms = age_ms
         self._job.monitor.checkpointed(checkpoint, age_ms, now_ms - began_ms)
         return Acknowledged(checkpoint, age_ms, now_ms)
+
+    def _compare_states(self, start: Checkpoint, reports: list[EpochReport]) -> None:
+        declared: dict[str, set[str]] = {}
+        for report in reports:
+            for uid, states in report.states.items():
+                declared.setdefault(uid, set()).update([state["name"] for state in states])
+        for words in perhaps_renamed(start, declared):
+            log.warning("job %r: %s", self._job.plan.graph.name, words)
 
     def _take_over(self, epoch: Epoch, checkpoint: Checkpoint) -> None:
         self._failed = 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 
 from changelog_engine.changelog.model import Checkpoint
@@ -26,6 +26,7 @@ from changelog_engine.operators.broadcast import TYPES
 from changelog_engine.operators.state_types import restored_versions, same_type, type_name
 from changelog_engine.types import Types
 from changelog_engine.windowing.namespaces import window_codec
+from changelog_engine.windowing.reserved import RESERVED
 
 
 def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
@@ -233,6 +234,36 @@ def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
         operator_state=small,
         sources={uid: splits for uid, splits in checkpoint.sources.items() if uid in uids},
     )
+
+
+def perhaps_renamed(checkpoint: Checkpoint, declared: Mapping[str, Collection[str]]) -> Iterator[str]:
+    """What to tell of operators that declare states the checkpoint does not have, and not all that it has.
+
+    Nothing is lost by that, but a state that was renamed begins empty.
+
+    Args:
+        checkpoint: that the job went on from.
+        declared: uid to the names of states that any of its subtasks has declared since.
+    """
+    for operator in keyed_operators(checkpoint.operators):
+        kept = {state["name"] for state in operator["states"] if not state.get("removed")}
+        names = {name for name in declared.get(operator["uid"], ()) if not name.startswith(RESERVED)}
+        new, left = (
+            sorted(names - kept),
+            sorted(name for name in kept - names if not name.startswith(RESERVED)),
+        )
+        if new and left:
+            who, begins, unasked = (
+                f"{operator['name']!r} (uid {operator['uid']!r})",
+                ", ".join(new),
+                ", ".join(left),
+            )
+            yield (
+                f"operator {who} has states that checkpoint {checkpoint.id} does not have, so they begin empty: {begins}. "
+                f"It no longer asks for others that are there: {unasked}. If one was renamed, stop the job, give it its "
+                f"earlier name and begin at that checkpoint, with changelog.restore={checkpoint.id}. Else all is well: what "
+                "nobody asks for is kept"
+            )
 
 
 def learn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,35 @@ def test_case_26_a_new_state_starts_empty(tmp_path: Path, changelog: bool, paral
     assert first == {key: {"old": 10 + key, "new": None} for key in range(KEYS)}
     first = versions.run(Program(values("new", "old"), int))
     assert first == {key: {"old": 25 + key, "new": 25 + key} for key in range(KEYS)}
+
+
+@pytest.mark.parametrize("parallelism", [1, 2])
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        (("total",), ("sum",), r"begin empty: sum\. .* are there: total\. .* changelog\.restore=\d"),
+        (("a", "b", "c"), ("b", "d", "e"), r"begin empty: d, e\. .* are there: a, c\."),
+        (("a",), ("a", "b"), None),  # a new one
+        (("a", "b"), ("a",), None),  # one that is no longer asked for
+        (("a", "b"), ("b", "a"), None),
+    ],
+)
+def test_case_26_a_state_that_may_be_a_renamed_one_is_told(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    parallelism: int,
+    before: tuple[str, ...],
+    after: tuple[str, ...],
+    told: str | None,
+) -> None:
+    versions = Versions(tmp_path)
+    versions.run(Program(values(*before), int))
+    assert not caplog.records
+    for turn in range(2):  # then the new states are in the checkpoint
+        versions.run(Program(values(*after), int), parallelism)
+        warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
+        assert len(warnings) == (told is not None)
+        assert told is None or re.search(told, warnings[0]), turn
 
 
 @pytest.mark.parametrize(
