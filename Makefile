@@ -28,7 +28,8 @@ TESTED := kafka,jdbc,elasticsearch,kinesis,rabbitmq,pulsar,cassandra,avro,sql,ui
 
 # What users import; the reference is made of its docstrings.
 DOCUMENTED := changelog_engine.api.common changelog_engine.api.datastream changelog_engine.api.datastream.state changelog_engine.api.datastream.window changelog_engine.api.datastream.functions \
-    changelog_engine.api.datastream.connectors changelog_engine.errors changelog_engine.connectors.protocols \
+    changelog_engine.api.datastream.connectors $(addprefix changelog_engine.api.datastream.connectors.,cassandra elasticsearch hybrid_source kinesis pulsar) \
+    changelog_engine.errors changelog_engine.connectors.protocols \
     changelog_engine.state.backend changelog_engine.state.timer_table changelog_engine.state.identity_bytes changelog_engine.state.entry_bytes
 
 .PHONY: help setup servers demo test test-fast test-pythons search lint format docs pictures bench bench-quick soak golden clean check-java
