@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.errors import ArgumentTypeError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError
 
-from ._unsupported import homes, module_getattr, not_supported
-from .common._java_objects import JavaConfiguration, no_java_method, python_configuration
+from ._unsupported import homes, module_getattr
+from .common._java_objects import JavaConfiguration, no_java, no_java_method, python_configuration
 from .common.configuration import Configuration
 from .datastream._java_environment import JavaEnvironment
 from .datastream.stream_execution_environment import StreamExecutionEnvironment
@@ -90,8 +90,7 @@ class JavaPackage:
         if name[:1].isupper():
             there = homes().get(name)
             instead = f"from {there} import {name}" if there else "the classes of common and datastream"
-            why = f"is a Java class, and there is no Java process of Flink's here: use {instead}"
-            raise NotSupportedError(not_supported(full, why))
+            raise no_java(full, "a Java class", instead)
         return JavaPackage(full)
 
 

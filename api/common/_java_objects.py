@@ -31,8 +31,19 @@ def no_java_method(java_class: str, method: str, instead: str) -> NotSupportedEr
     Args:
         instead: what to use.
     """
-    why = f"is a method of a Java object, and there is no Java process of Flink's here: use {instead}"
-    return NotSupportedError(not_supported(f"{java_class}.{method}", why))
+    return no_java(f"{java_class}.{method}", "a method of a Java object", instead)
+
+
+def no_java(name: str, what: str, instead: str) -> NotSupportedError:
+    """The error for something of Java's that is not here.
+
+    Args:
+        what: it is.
+        instead: what to use.
+    """
+    return NotSupportedError(
+        not_supported(name, f"is {what}, and Flink's Java process does not run here: use {instead}")
+    )
 
 
 class JavaObject:

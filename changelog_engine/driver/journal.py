@@ -205,7 +205,7 @@ class JobJournal:
         """Remove the job's folder with all its checkpoints: DELETE_ON_CANCELLATION.
 
         Raises:
-            FencedError: another driver took the job over, so that they are no longer this one's; nothing was deleted.
+            FencedError: another driver took the job over, and the checkpoints with it; nothing was deleted.
             StorageError: the store does not answer; nothing was deleted.
         """
         if not self._upkeep.close():  # it would write into what was deleted

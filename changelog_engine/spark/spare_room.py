@@ -52,7 +52,7 @@ class SpareRoom:
         self._told_no_room = False
 
     def runners(self, plan: JobPlan, ahead: Collection[int]) -> list[BackgroundTasks]:
-        """Those there are now, the best first; each is always the same. Nothing where there is no room.
+        """The runners that there are now, the best first; the same objects in each call. None where there is no room.
 
         Args:
             plan: what the job runs.
