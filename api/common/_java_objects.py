@@ -38,7 +38,7 @@ def no_java(name: str, what: str, instead: str) -> NotSupportedError:
     """The error for something of Java's that is not here.
 
     Args:
-        what: it is.
+        what: its kind, such as "a Java class".
         instead: what to use.
     """
     return NotSupportedError(

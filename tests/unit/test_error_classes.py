@@ -126,7 +126,8 @@ def test_the_checks_of_the_api_are_found() -> None:
 
 def test_case_58_every_check_of_the_api_raises_one_of_pythons_exceptions_too() -> None:
     """A wrong class is a TypeError, as in PyFlink; whatever else is one of Python's own, not Exception alone."""
-    makers = {"_attribute_error": AttributeError, "no_java_method": errors.NotSupportedError}
+    makers = {"_attribute_error": AttributeError}
+    makers |= dict.fromkeys(["no_java", "no_java_method"], errors.NotSupportedError)
     own = {**vars(builtins), **vars(errors), **vars(_unsupported), **makers}
     bare, wrong = [], []
     for each in RAISES:
