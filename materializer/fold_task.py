@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.condensing import DICTIONARIES, Condensing
-from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
@@ -99,7 +99,7 @@ def fold_range(task: FoldTask) -> FoldResult:
         if not changes and len(base) <= 1 and all(p.stands_for(task.operator, kind, groups) for p, _ in base):
             kept.extend(piece for piece, _ in base)
             continue
-        states: dict[tuple[str, str], list[pa.Table]] = {}
+        states: RowsByState = {}
         for piece, file in base:
             table = read_part(storage, file, DICTIONARIES, _COLUMNS)
             exact = piece.stands_for(task.operator, kind, groups)
@@ -121,7 +121,7 @@ def _rows_of(log: Condensing, kind: str, groups: range) -> list[pa.Table]:
     return found
 
 
-def _gather(states: dict[tuple[str, str], list[pa.Table]], table: pa.Table) -> None:
+def _gather(states: RowsByState, table: pa.Table) -> None:
     if table.num_rows:
         for name, pieces in group_by_state([table]).items():
             states.setdefault(name, []).extend(pieces)
@@ -138,7 +138,7 @@ def _only(table: pa.Table, operator: str, kind: str, groups: range) -> pa.Table:
 def _write(
     task: FoldTask,
     groups: range,
-    states: dict[tuple[str, str], list[pa.Table]],
+    states: RowsByState,
     storage: Storage,
     number: int,
 ) -> Part | None:

@@ -14,11 +14,10 @@ import pyarrow as pa
 
 from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.columns import as_strings
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.state.backend import TIMER_STATES
 
 MOST_BYTES = 64 * 1024 * 1024
-
-_Name = tuple[str, str]
 
 
 class ChangedKeys:
@@ -35,7 +34,7 @@ class ChangedKeys:
         self.complete = True
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._tables: dict[_Name, list[pa.Table]] = {}
+        self._tables: dict[StateId, list[pa.Table]] = {}
 
     def add(self, drained: Iterable[LogColumns]) -> None:
         """Take what ``ChangelogBuffer.drain`` gave."""
@@ -53,11 +52,11 @@ class ChangedKeys:
                 self._take(name, table)
         self._bound()
 
-    def tables(self) -> dict[_Name, pa.Table]:
+    def tables(self) -> dict[StateId, pa.Table]:
         """(operator, state) to distinct rows: ``key``, and ``namespace`` of namespaced state; of timers ``value``."""
         return {name: _distinct(tables) for name, tables in self._tables.items()}
 
-    def _take(self, name: _Name, table: pa.Table) -> None:
+    def _take(self, name: StateId, table: pa.Table) -> None:
         self._tables.setdefault(name, []).append(table)
         self._bytes += table.nbytes
 

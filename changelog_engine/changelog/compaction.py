@@ -20,6 +20,7 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.oversized import ARRAY_BYTES, takeable, taken, text_bytes
 from changelog_engine.codec.arrow_columns import of_type
 from changelog_engine.errors import StateTooLargeError
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.state import mutation_log
 
 _LIST = frozenset({mutation_log.APPEND, mutation_log.REPLACE})
@@ -27,7 +28,7 @@ _TIMERS = frozenset({mutation_log.REGISTER_TIMER, mutation_log.DELETE_TIMER})
 _TEXTS = ("key", "namespace", "map_key", "value", "payload")
 
 
-def live_rows(tables: list[pa.Table]) -> dict[tuple[str, str], pa.Table]:
+def live_rows(tables: list[pa.Table]) -> dict[StateId, pa.Table]:
     """Fold log rows.
 
     Args:

@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 
 from changelog_engine.changelog.compaction import condensed
-from changelog_engine.changelog.fold import Pending, group_by_state
+from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.codec.arrow_columns import without_dictionary
+from changelog_engine.graph.nodes import StateId
 
 CONDENSE_ROWS = 1_000_000
 # Columns that are condensed faster when they come as dictionaries.
@@ -28,8 +29,8 @@ class Condensing:
     def __init__(self, at_once: bool = False) -> None:
         self.rows = 0
         self._at_once = at_once
-        self._waiting: Pending = {}
-        self._condensed_rows: dict[tuple[str, str], int] = {}
+        self._waiting: RowsByState = {}
+        self._condensed_rows: dict[StateId, int] = {}
 
     def add(self, table: pa.Table) -> None:
         """Take rows that come after those before."""
@@ -42,7 +43,7 @@ class Condensing:
                 waiting[:] = [condensed(waiting)]
                 self._condensed_rows[name] = waiting[0].num_rows
 
-    def tables(self) -> Pending:
+    def tables(self) -> RowsByState:
         """(operator, state) to the rows that are left, in log order."""
         return self._waiting
 

@@ -22,25 +22,25 @@ from changelog_engine.codec.arrow_columns import as_array, without_dictionary
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import codec_for
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateId, StateKind, StateSpec
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import KeyIdentity, StateTable
 from changelog_engine.types import TypeInformation
 
-Pending = dict[tuple[str, str], list[pa.Table]]
+RowsByState = dict[StateId, list[pa.Table]]
 _MOST_RUNS = 256
 
 
-def group_by_state(tables: Iterable[pa.Table]) -> Pending:
+def group_by_state(tables: Iterable[pa.Table]) -> RowsByState:
     """Sort log rows by (operator, state), each in log order; a run of rows of one state is not copied."""
-    pending: Pending = {}
+    found: RowsByState = {}
     for table in tables:
         for name, part in by_state(table):
-            pending.setdefault(name, []).append(part)
-    return pending
+            found.setdefault(name, []).append(part)
+    return found
 
 
-def by_state(table: pa.Table) -> Iterator[tuple[tuple[str, str], pa.Table]]:
+def by_state(table: pa.Table) -> Iterator[tuple[StateId, pa.Table]]:
     """The rows of a table for each (operator, state) that it has, in their order."""
     if not table.num_rows:
         return

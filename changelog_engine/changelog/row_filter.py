@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog.fold import by_state
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.state.backend import TIMER_STATES
 
 _PLACE = "place"
@@ -94,7 +95,7 @@ class OfEntries:
         key_groups: of the keys, where all of them are known; None for any.
     """
 
-    def __init__(self, texts: dict[tuple[str, str], pa.Array], key_groups: Any = None) -> None:
+    def __init__(self, texts: dict[StateId, pa.Array], key_groups: Any = None) -> None:
         of_timers = {state in TIMER_STATES for _, state in texts}
         self.columns = ("operator", "state", *["value" if timers else "key" for timers in sorted(of_timers)])
         self._texts = texts

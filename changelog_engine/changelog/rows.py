@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from changelog_engine.graph.nodes import StateId
+
 # Rows about the log itself; their value is a JSON document.
 CHECKPOINT = "checkpoint"
 ATTEMPT = "attempt"
@@ -41,6 +43,6 @@ class LogColumns(NamedTuple):
     columns: dict[str, Any]
 
     @property
-    def name(self) -> tuple[str, str]:
+    def name(self) -> StateId:
         """The operator's uid and the state's name."""
         return self.columns["operator"], self.columns["state"]

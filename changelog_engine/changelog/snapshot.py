@@ -9,7 +9,7 @@ from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import StateTooLargeError
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateId, StateKind, StateSpec
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import StateTable, TimerTable
 from changelog_engine.state.mutation_log import MutationLog
@@ -20,12 +20,12 @@ _DATA = ("key", "namespace", "map_key", "value", "payload")
 
 
 def snapshot_columns(
-    tables: Mapping[tuple[str, str], StateTable],
-    timers: Mapping[tuple[str, str], TimerTable],
-    specs: dict[tuple[str, str], StateSpec],
+    tables: Mapping[StateId, StateTable],
+    timers: Mapping[StateId, TimerTable],
+    specs: dict[StateId, StateSpec],
     key_type: TypeInformation | None,
     max_parallelism: int,
-    namespaces: dict[tuple[str, str], NamespaceCodec],
+    namespaces: dict[StateId, NamespaceCodec],
 ) -> Iterator[LogColumns]:
     """Every live entry as columns of the changelog, in chunks.
 
@@ -60,7 +60,7 @@ class StateSizes:
 
     def __init__(self, bound: int | None) -> None:
         self._bound = bound
-        self._bytes: dict[tuple[str, str], int] = {}
+        self._bytes: dict[StateId, int] = {}
 
     def add(self, rows: LogColumns) -> None:
         """Some rows of a state.

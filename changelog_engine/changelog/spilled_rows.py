@@ -11,14 +11,15 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from changelog_engine.changelog.fold import Pending, by_state
+from changelog_engine.changelog.fold import RowsByState, by_state
 from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.state.local_folder import LocalFolder
 
 _CHUNK_ROWS = 131_072  # a chunk is decoded at once
 
 
-def spilled(tables: Iterable[pa.Table], folder: LocalFolder) -> Pending:
+def spilled(tables: Iterable[pa.Table], folder: LocalFolder) -> RowsByState:
     """Rows by state, as ``group_by_state`` gives them, out of memory.
 
     Args:
@@ -28,7 +29,7 @@ def spilled(tables: Iterable[pa.Table], folder: LocalFolder) -> Pending:
     Raises:
         StorageError: the disk is full or cannot be written.
     """
-    writers: dict[tuple[str, str], pa.RecordBatchStreamWriter] = {}
+    writers: dict[StateId, pa.RecordBatchStreamWriter] = {}
     try:
         try:
             for table in tables:

@@ -30,6 +30,7 @@ from changelog_engine.graph.descriptions import (
     key_type_of,
     map_key_type_of,
 )
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.state.ttl import user_type
@@ -96,7 +97,7 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
     ]
     _check_columns(path, names, bool(rows), options)
     who, why = (_one(path, name, rows, options[name]) for name in ("who", "why"))
-    places: dict[tuple[str, str], list[int]] = {}
+    places: dict[StateId, list[int]] = {}
     for at, row in enumerate(rows):
         whose = [row.get(name) if options[name] is None else options[name] for name in ("operator", "state")]
         for name, text in zip(("operator", "state"), whose, strict=True):

@@ -17,6 +17,9 @@ from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.types import TypeInformation
 
+StateId = tuple[str, str]
+"""The uid of an operator and the name of its state; of timers, the name of the state that their log has."""
+
 NO_KEY = b"\0"
 """The key of all elements in ``window_all``, as in Flink; messages do not name it."""
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from changelog_engine.changelog import segments
 from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.compaction import fold_state
-from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.segments import last_of
 from changelog_engine.codec.arrow_columns import without_dictionary
@@ -36,6 +36,7 @@ from changelog_engine.graph.descriptions import (
     ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
@@ -56,7 +57,6 @@ _READ = ["operator", "state", *_COLUMNS]
 
 Numbers = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
-_Name = tuple[str, str]  # operator, state
 
 
 @dataclass(frozen=True)
@@ -237,10 +237,10 @@ class _Entries(NamedTuple):
     distinct: int
 
 
-_Shape = dict[_Name, _Described]
+_Shape = dict[StateId, _Described]
 
 
-def _described(checkpoint: Checkpoint) -> dict[tuple[str, str], _Described]:
+def _described(checkpoint: Checkpoint) -> dict[StateId, _Described]:
     found = {
         (operator["uid"], described["name"]): _Described(operator, described)
         for operator, described in states_of(checkpoint.operators)
@@ -290,7 +290,7 @@ def _restore(point: Point) -> RestorePoint:
 
 def _live(
     points: tuple[Point, Point], shapes: Sequence[_Shape], operators: frozenset[str], parted: _Common | None
-) -> list[dict[_Name, pa.Table]]:
+) -> list[dict[StateId, pa.Table]]:
     """The live rows of each state at both points; of the key groups that may differ."""
     if parted is None:
         tables = [_folded(_restored(point, ALL_KEY_GROUPS, operators)) for point in points]
@@ -306,16 +306,15 @@ def _live(
     ]
 
 
-def _restored(point: Point, groups: range, operators: frozenset[str]) -> dict[_Name, list[pa.Table]]:
+def _restored(point: Point, groups: range, operators: frozenset[str]) -> RowsByState:
     point.ledger.restore_point(point.checkpoint)  # says it where what is missing was let go on purpose
     return _by_state(read_parts(_restore(point), groups, operators, point.ledger))
 
 
-def _by_state(tables: Iterable[pa.Table]) -> dict[_Name, list[pa.Table]]:
-    pending = group_by_state(tables)
+def _by_state(tables: Iterable[pa.Table]) -> RowsByState:
     return {
         (uid, TIMER_STATES.get(name, name)): [_comparable(each) for each in pieces]
-        for (uid, name), pieces in pending.items()
+        for (uid, name), pieces in group_by_state(tables).items()
     }
 
 
@@ -326,10 +325,10 @@ def _comparable(piece: pa.Table) -> pa.Table:
 
 
 def _folded(
-    pieces: dict[_Name, list[pa.Table]],
+    pieces: RowsByState,
     touched: Mask | None = None,
-    base: dict[_Name, pa.Table] | None = None,
-) -> dict[_Name, pa.Table]:
+    base: dict[StateId, pa.Table] | None = None,
+) -> dict[StateId, pa.Table]:
     base = base or {}
     found = dict(base)
     for name, tables in pieces.items():
@@ -355,7 +354,7 @@ def _of_groups(table: pa.Table, touched: npt.NDArray[np.bool_]) -> pa.Table:
 
 
 def _state(
-    name: tuple[str, str],
+    name: StateId,
     descriptions: Sequence[_Described | None],
     sides: Sequence[pa.Table | None],
     limit: int,
@@ -470,7 +469,7 @@ def _untimed(both: pa.Table) -> pa.Table:
 
 
 def _values(
-    name: tuple[str, str],
+    name: StateId,
     described: _Described,
     both: pa.Table,
     entries: _Entries,

@@ -25,6 +25,7 @@ from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
 from changelog_engine.graph.descriptions import DescribedOperator, keyed_operators, states_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.history.names import HISTORY_SUFFIX, view_names
 from changelog_engine.history.plain_rows import dated, state_values, timers_values
 from changelog_engine.history.sql_types import time_of_ms
@@ -157,7 +158,7 @@ class Views:
         """The rows of a view that does not show the log's rows."""
         return self._makers[name]()
 
-    def _live(self, uid: str) -> dict[tuple[str, str], pa.Table]:
+    def _live(self, uid: str) -> dict[StateId, pa.Table]:
         point = self._ledger.restore_point(self._checkpoint)
         pending = group_by_state(read_parts(point, ALL_KEY_GROUPS, frozenset([uid]), self._ledger))
         return {name: dated(fold_state(pieces)) for name, pieces in pending.items()}

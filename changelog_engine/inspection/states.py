@@ -17,6 +17,7 @@ from changelog_engine.graph.descriptions import (
     ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import key_group
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names
@@ -129,7 +130,7 @@ class EntriesAt(Displayed):
     checkpoint: Checkpoint
     entries: tuple[StateEntry, ...]
     total: int
-    withheld: dict[tuple[str, str], str]
+    withheld: dict[StateId, str]
     missed: tuple[Miss, ...] = ()
 
     def display(self) -> Document:
@@ -220,7 +221,7 @@ def entries_at(
     ledger, checkpoint = open_point(path, at)
     check_names(checkpoint, operator, state)
     missed: tuple[Miss, ...] = ()
-    withheld: dict[tuple[str, str], str] = {}
+    withheld: dict[StateId, str] = {}
     if key is None:
         operators = None if operator is None else frozenset([operator])
         folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle, operators=operators, state=state)
@@ -286,7 +287,7 @@ def _of_key(
     state: str | None,
     key: str,
     allow_pickle: bool,
-    withheld: dict[tuple[str, str], str],
+    withheld: dict[StateId, str],
 ) -> list[StateEntry]:
     """The entries of a key in one operator: one key group is read."""
     found = []

@@ -25,7 +25,7 @@ from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.changed_keys import ChangedKeys
 from changelog_engine.changelog.conversion import TypeVersions
 from changelog_engine.changelog.fold import (
-    Pending,
+    RowsByState,
     fill_state,
     group_by_state,
     identities_of,
@@ -40,7 +40,7 @@ from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.descriptions import DescribedOperator, states_of, with_key_type
 from changelog_engine.graph.key_groups import KeyGroups, key_groups
-from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.graph.nodes import StateId, StateSpec
 from changelog_engine.ledger.reading import Tell, read_parts
 from changelog_engine.operators.failures import errors_within
 from changelog_engine.operators.messages import EpochOrder
@@ -55,8 +55,7 @@ log = logging.getLogger("changelog_engine")
 _FEW = 1_000  # keys; as many are always read
 _WORTH = 8  # where a larger share of all keys changed, a whole restore takes less time
 
-Name = tuple[str, str]
-Sizes = dict[Name, int]
+Sizes = dict[StateId, int]
 
 
 class CheckpointMark(NamedTuple):
@@ -108,7 +107,7 @@ class RecentChanges:
         """The order's restore point is what was taken."""
         self._base = mark_of(order.restore)
 
-    def declared(self, name: Name, size: int) -> None:
+    def declared(self, name: StateId, size: int) -> None:
         """A state has its table, as large as it is at the base and ever since."""
         for sizes in (self._base_sizes, *(each.sizes for each in self._sealed)):
             sizes[name] = size
@@ -192,7 +191,7 @@ class KeptState:
         buffer: the mutations that were not written yet.
         tables: of the states that were declared in this attempt or one before.
         timers: pending timers, in the order of their registration, by table.
-        pending: rows of states that nobody declared.
+        rows: of states that nobody declared.
         cursors: of the subtask.
     """
 
@@ -203,15 +202,15 @@ class KeptState:
     changes: RecentChanges
     backend: KeptBackend
     buffer: ChangelogBuffer
-    tables: dict[Name, KeptTable]
-    timers: dict[Name, Iterable[Timer]]
-    timer_namespaces: Mapping[Name, NamespaceCodec]
-    pending: Pending
+    tables: dict[StateId, KeptTable]
+    timers: dict[StateId, Iterable[Timer]]
+    timer_namespaces: Mapping[StateId, NamespaceCodec]
+    rows: RowsByState
     cursors: list[Cursor]
-    _identities: dict[Name, set[Any]] = field(default_factory=dict)
-    _versions: dict[Name, TypeVersions] = field(default_factory=dict)
-    _texts: dict[Name, list[pa.Array]] = field(default_factory=dict)
-    _stamps: dict[Name, set[int]] = field(default_factory=dict)
+    _identities: dict[StateId, set[Any]] = field(default_factory=dict)
+    _versions: dict[StateId, TypeVersions] = field(default_factory=dict)
+    _texts: dict[StateId, list[pa.Array]] = field(default_factory=dict)
+    _stamps: dict[StateId, set[int]] = field(default_factory=dict)
 
     def seal(self) -> None:
         """The attempt is over and its functions are closed: nobody changes the state through their handles from now on."""
@@ -223,7 +222,7 @@ class KeptState:
         for kept in self.tables.values():
             if isinstance(kept.table, dict):
                 kept.table.clear()
-        self.tables, self.timers, self.pending = {}, {}, {}
+        self.tables, self.timers, self.rows = {}, {}, {}
         self.backend.close()
 
     def roll_back(self, point: RestorePoint, described: list[DescribedOperator], tell: Tell | None) -> bool:
@@ -245,7 +244,7 @@ class KeptState:
             return False
         if not self._find(since[0]) or not self._worth_it():
             return False
-        rows = self._rows(point, tell)
+        rows = self._changed_rows(point, tell)
         if not all(versions.plain(rows.get(name, [])) for name, versions in self._versions.items()):
             return False
         for name, identities in self._identities.items():
@@ -300,10 +299,10 @@ class KeptState:
                     self._texts.setdefault(name, []).append(as_strings(columns["key"]))
         return True
 
-    def _has(self, name: Name) -> bool:
+    def _has(self, name: StateId) -> bool:
         return name in (self.timers if name[1] in TIMER_STATES else self.tables)
 
-    def _texts_of(self, name: Name, identities: set[Any]) -> pa.Array:
+    def _texts_of(self, name: StateId, identities: set[Any]) -> pa.Array:
         """The texts of the keys of some identities."""
         if self.tables[name].namespaces is not None:
             identities = {identity[0] for identity in identities}
@@ -316,7 +315,7 @@ class KeptState:
         whole += sum(int(size.entries or 0) for size in self.backend.sizes().values())
         return changed <= max(_FEW, whole // _WORTH)
 
-    def _rows(self, point: RestorePoint, tell: Tell | None) -> Pending:
+    def _changed_rows(self, point: RestorePoint, tell: Tell | None) -> RowsByState:
         """The checkpoint's rows of what changed."""
         wanted = {name: pa.concat_arrays(texts) for name, texts in self._texts.items()}
         for name, stamps in self._stamps.items():
@@ -340,7 +339,7 @@ class KeptState:
         }
         return key_groups(list(keys), self.max_parallelism)
 
-    def _put_back(self, name: Name, identities: set[Any], rows: list[pa.Table]) -> None:
+    def _put_back(self, name: StateId, identities: set[Any], rows: list[pa.Table]) -> None:
         kept = self.tables[name]
         before: dict[Any, Any] = {}
         if rows:
@@ -356,7 +355,7 @@ class KeptState:
         for identity, entry in before.items():
             table[identity] = entry
 
-    def _put_back_timers(self, name: Name, stamps: set[int], rows: list[pa.Table]) -> None:
+    def _put_back_timers(self, name: StateId, stamps: set[int], rows: list[pa.Table]) -> None:
         timers = [timer for timer in self.timers[name] if timer[0] not in stamps]
         timers += timers_of(rows, self.key_type, self.timer_namespaces.get(name))  # of one time, all are here
         self.timers[name] = timers

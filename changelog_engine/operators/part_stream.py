@@ -17,6 +17,7 @@ from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.changelog.small_state import LOG
 from changelog_engine.clock import monotonic_ms
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import TypeInformation
@@ -91,7 +92,7 @@ class PartStream:
         self._logs = config.logs
         self._sequence = 0
         self._part_number = 0
-        self._counts: dict[tuple[str, str], int] = {}
+        self._counts: dict[StateId, int] = {}
         self._encode_ms = 0.0
         self._write_ms = 0.0
         self._flush_rows = min(FLUSH_ROWS, _FIRST_ROWS) if self._logs else FLUSH_ROWS

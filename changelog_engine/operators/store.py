@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.compaction import fold_state
-from changelog_engine.changelog.conversion import clear_all, fill_versions
-from changelog_engine.changelog.fold import Pending, fill_state, group_by_state, timers_of
+from changelog_engine.changelog.conversion import clear_all
+from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.row_filter import OfState, RowFilter
 from changelog_engine.changelog.rows import LogColumns
@@ -22,21 +22,22 @@ from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
-from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
-from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.graph.descriptions import DescribedOperator
+from changelog_engine.graph.nodes import StateId, StateSpec
 from changelog_engine.ledger.reading import Tell, give_parts, read_parts
 from changelog_engine.operators.failures import backend_failure, table_failure, unfinished_change
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.part_stream import PartStream, StoreConfig
-from changelog_engine.operators.state_types import describe, restored_versions, spec_of
+from changelog_engine.operators.restored_states import RestoredStates
+from changelog_engine.operators.state_types import spec_of
 from changelog_engine.state.backend import KeptBackend, StateBackend, StateTable
 from changelog_engine.state.cursor import Cursor, NamespaceScope, key_words
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.sizes import TableSize, size_of_dict
-from changelog_engine.state.timer_table import Timer, TimerTable
+from changelog_engine.state.timer_table import TimerTable
 from changelog_engine.state.timers import TimerQueue
 from changelog_engine.state.ttl import TtlStates
 
@@ -76,16 +77,13 @@ class KeyedStore:
         self._handles = HandleFactory(
             self.backend, self.cursor, self.buffer if self.changelog else None, self.expiring
         )
-        self.specs: dict[tuple[str, str], StateSpec] = {}
-        self.namespaces: dict[tuple[str, str], NamespaceCodec] = {}
-        self._pending: Pending = {}
-        self._described: dict[tuple[str, str], DescribedState] = {}
-        self._declared: dict[tuple[str, str], StateSpec] = {}
-        self._unfinished: set[tuple[str, str]] = set()  # states whose declaration has failed
+        self.specs: dict[StateId, StateSpec] = {}
+        self.namespaces: dict[StateId, NamespaceCodec] = {}
+        self._restored = RestoredStates(config.key_type)
+        self._declared: dict[StateId, StateSpec] = {}
+        self._unfinished: set[StateId] = set()  # states whose declaration has failed
         self._cursors = [self.cursor]
         self._point: RestorePoint | None = None
-        self._kept_tables: dict[tuple[str, str], KeptTable] = {}  # that wait until they are declared
-        self._kept_timers: dict[tuple[str, str], list[Timer]] = {}
         keeps = self.changelog and config.local_recovery and isinstance(self.backend, KeptBackend)
         self._recent = RecentChanges() if keeps else None
         self.parts = PartStream(config, self.buffer, None if self._recent is None else self._recent.taken)
@@ -99,12 +97,12 @@ class KeyedStore:
         return lambda pair: f"{self._key_words(pair[0])}, window {namespaces.texts([pair[1]])[0]}"
 
     @property
-    def tables(self) -> Mapping[tuple[str, str], StateTable]:
+    def tables(self) -> Mapping[StateId, StateTable]:
         """The tables of the states that are declared, by (operator, state)."""
         return self._handles.tables
 
     @property
-    def timer_tables(self) -> Mapping[tuple[str, str], TimerTable]:
+    def timer_tables(self) -> Mapping[StateId, TimerTable]:
         """The tables of timers, by (operator, domain)."""
         return self._handles.timer_tables
 
@@ -112,44 +110,29 @@ class KeyedStore:
         """The handle of a state; with a scope, of namespaced state. What a restore left for it is decoded now."""
         name = operator, spec.name
         self._unfinished.add(name)
-        found = self._described.get(name)
-        versions = None if found is None else restored_versions(operator, found, spec, self.key_type)
-        kept = self._kept_table(name, spec)
+        versions = self._restored.versions(name, spec)
+        kept = self._restored.take_table(name, spec, self._read_again)
         state = self._handles.opened(operator, spec, scope, kept)
         self._declared[name] = spec
-        self.specs[name] = stored = state.stored
+        self.specs[name] = state.stored
         namespaces = None if scope is None else scope.codec
         if namespaces is not None:
             self.namespaces[name] = namespaces
         if scope is not None:
             self._cursors.append(scope.cursor)
             scope.cursor.words = self._words_in(scope.codec)
-        waiting = self._pending.pop(name, None)
-        if waiting and versions is None:  # the rows are of one with its name that was dropped, and cleared
-            fill_state([fold_state(waiting)], stored, self.key_type, state.table, namespaces)
-        elif waiting and versions is not None:  # what is converted goes into the log
-            fill_versions(
-                waiting, versions, operator, stored, self.key_type, state.table, namespaces, state.log
-            )
+        self._restored.fill(state, versions, namespaces)
         if self._recent is not None and isinstance(state.table, dict):
             self._recent.declared(name, len(state.table))
         handle = self._handles.handle(state)
         self._unfinished.discard(name)
         return handle
 
-    def _kept_table(self, name: tuple[str, str], spec: StateSpec) -> StateTable | None:
-        """The table that was kept for a state, if it is declared as it was; else its rows are read again."""
-        kept = self._kept_tables.pop(name, None)
-        if kept is None:
-            return None
-        if describe(spec) == describe(kept.declared) and spec.kind is kept.declared.kind:
-            return kept.table
+    def _read_again(self, name: StateId, kept: StateTable) -> RowsByState:
+        """The rows of a state whose table was kept, which nobody uses any more."""
         assert self._point is not None and isinstance(self.backend, KeptBackend)
-        self.backend.remove(kept.table)
-        rows = self._rows(self._point, frozenset([name[0]]), wanted=OfState(name[1]))
-        if name in rows:
-            self._pending[name] = rows[name]
-        return None
+        self.backend.remove(kept)
+        return self._rows(self._point, frozenset([name[0]]), wanted=OfState(name[1]))
 
     def _rows(
         self,
@@ -157,7 +140,7 @@ class KeyedStore:
         operators: frozenset[str],
         tell: Tell | None = None,
         wanted: RowFilter | None = None,
-    ) -> Pending:
+    ) -> RowsByState:
         """The subtask's rows of a restore point, where the backend wants them to wait."""
         root, groups = self._call_backend(self.backend.rows_folder), self.config.key_groups
         if root is None:
@@ -179,13 +162,9 @@ class KeyedStore:
         self._restore_timers(name)
         return queue
 
-    def _restore_timers(self, name: tuple[str, str]) -> None:
-        kept = self._kept_timers.pop(name, None)
-        if kept is not None:
-            self.timer_tables[name].fill(kept)
-        waiting = self._pending.pop(name, None)
-        if waiting:
-            timers = timers_of(waiting, self.key_type, self.namespaces.get(name))
+    def _restore_timers(self, name: StateId) -> None:
+        timers = self._restored.take_timers(name, self.namespaces.get(name))
+        if timers:
             self.timer_tables[name].fill(timers)
 
     def load(
@@ -207,18 +186,17 @@ class KeyedStore:
         """
         self._point, used = point, False
         if point is not None and point.checkpoint is not None:
-            self._describe(described)
+            self._restored.describe(described)
             if kept is not None and self._recent is not None and kept.owner == self.config:
                 used = kept.roll_back(point, described, tell)
         if kept is not None and used:
-            self._pending, self._kept_tables = kept.pending, kept.tables
-            self._kept_timers = {name: list(timers) for name, timers in kept.timers.items()}
+            self._restored.take(kept)
             self.backend.close()
             self.backend = self._handles.backend = kept.backend
         elif kept is not None:
             kept.let_go()
         if not used and point is not None and point.checkpoint is not None:
-            self._pending = self._rows(point, self.config.operators, tell, self._only)
+            self._restored.rows = self._rows(point, self.config.operators, tell, self._only)
         for timers in self.timer_tables:
             self._restore_timers(timers)
         return used
@@ -241,36 +219,24 @@ class KeyedStore:
             changes=self._recent,
             backend=self.backend,
             buffer=self.buffer,
-            tables={**self._kept_tables, **tables},
-            timers={**self._kept_timers, **self.timer_tables},
+            tables={**self._restored.tables, **tables},
+            timers={**self._restored.timers, **self.timer_tables},
             timer_namespaces=self.namespaces,
-            pending=dict(self._pending),  # closing forgets them
+            rows=self._restored.rows,
             cursors=self._cursors,
         )
 
     def take(self, tables: Iterable[Any], described: list[DescribedOperator]) -> None:
         """Keep log rows for the states that will be declared; see load."""
-        self._describe(described)
-        self._pending = group_by_state(tables)
-
-    def _describe(self, described: list[DescribedOperator]) -> None:
-        self._described = {
-            (operator["uid"], state["name"]): with_key_type(state, operator.get("key_type"))
-            for operator, state in states_of(described)
-        }
-
-    def _drop_removed(self) -> None:
-        """Remove the states that are to go because nobody declared them while the functions were opened."""
-        marked = [name for name, described in self._described.items() if described.get("removed")]
-        for name in [name for name in marked if name not in self.specs]:
-            described, tables = self._described.pop(name), self._pending.pop(name, [])
-            if tables and self.changelog:
-                log = self.buffer.log_of(name[0], spec_of(described))
-                clear_all(log, fold_state(tables), self.key_type)
+        self._restored.describe(described)
+        self._restored.rows = group_by_state(tables)
 
     def begin(self, order: EpochOrder) -> None:
         """The attempt's first epoch in this process comes next."""
-        self._drop_removed()
+        for (operator, _), described, rows in self._restored.take_removed(self.specs):
+            if rows and self.changelog:
+                log = self.buffer.log_of(operator, spec_of(described))
+                clear_all(log, fold_state(rows), self.key_type)
         self.parts.begin(order)
         if self._recent is not None:
             self._recent.begin(order)
@@ -327,7 +293,7 @@ class KeyedStore:
             return {}
         return found
 
-    def _lengths(self) -> dict[tuple[str, str], int]:
+    def _lengths(self) -> dict[StateId, int]:
         """How many entries there are, in tables that are dicts."""
         tables = {**self.tables, **self.timer_tables}
         return {name: len(table) for name, table in tables.items() if isinstance(table, dict)}
@@ -344,7 +310,7 @@ class KeyedStore:
         if not self._left:
             self._call_backend(self.backend.close)
         self.parts.close()
-        self._pending.clear()
+        self._restored = RestoredStates(self.key_type)
 
     def _call_backend(self, method: Callable[[], _T]) -> _T:
         """What a method of the backend gives; what it raises names it."""
@@ -363,11 +329,4 @@ class KeyedStore:
             self.config.max_parallelism,
             self.namespaces,
         )
-        for (operator, state), tables in self._pending.items():  # restored, and not declared until now
-            table = fold_state(tables)
-            self._pending[operator, state] = [table]
-            columns: dict[str, Any] = {name: table[name] for name in table.column_names}
-            for name in ("checkpoint_id", "attempt", "sequence"):
-                columns.pop(name)
-            if table.num_rows:
-                yield LogColumns(table.num_rows, {**columns, "operator": operator, "state": state})
+        yield from self._restored.live_columns()

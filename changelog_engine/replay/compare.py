@@ -25,7 +25,7 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.canonical import canonical_text
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, map_key_type_of, ttl_ms_of
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateId, StateKind, StateSpec
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
 from changelog_engine.state.backend import TIMER_DOMAINS
@@ -112,13 +112,13 @@ class Difference:
 class StateTypes(NamedTuple):
     """What is needed to read rows: states as they are stored, and the types of operators' keys."""
 
-    specs: dict[tuple[str, str], StateSpec]
+    specs: dict[StateId, StateSpec]
     keys: dict[str, TypeInformation | None]
 
 
 def types_of(operators: list[DescribedOperator]) -> StateTypes:
     """The types that a checkpoint describes."""
-    specs: dict[tuple[str, str], StateSpec] = {}
+    specs: dict[StateId, StateSpec] = {}
     keys: dict[str, TypeInformation | None] = {}
     for operator in operators:
         keys[operator["uid"]] = key_type_of(operator)
@@ -205,7 +205,7 @@ def _net(table: pa.Table) -> pa.Table:
 
 
 def _by_key(
-    name: tuple[str, str],
+    name: StateId,
     one: pa.Table,
     other: pa.Table,
     ours: StateTypes,

@@ -10,7 +10,7 @@ from changelog_engine.changelog.fold import column_of
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
-from changelog_engine.graph.nodes import StateSpec
+from changelog_engine.graph.nodes import StateId, StateSpec
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.ttl import TimedType
 from changelog_engine.types import TypeInformation
@@ -53,7 +53,7 @@ def table_of(count: int, columns: dict[str, Any]) -> pa.Table:
 
 
 def mutations_of(
-    table: pa.Table, specs: dict[tuple[str, str], StateSpec], key_type: TypeInformation | None
+    table: pa.Table, specs: dict[StateId, StateSpec], key_type: TypeInformation | None
 ) -> list[Mutation]:
     """The rows of one state as mutations.
 

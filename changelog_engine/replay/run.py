@@ -25,7 +25,7 @@ from changelog_engine.driver.compatibility import check_restorable
 from changelog_engine.driver.merged_state import merged_state
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateSpec
+from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateId, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
 from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport, Positions, SplitEnds
 from changelog_engine.operators.source import ends_of
@@ -206,9 +206,9 @@ class ReplayRun:
         )
         return read_part(self._scratch, file)
 
-    def types(self) -> tuple[dict[tuple[str, str], StateSpec], dict[str, TypeInformation | None]]:
+    def types(self) -> tuple[dict[StateId, StateSpec], dict[str, TypeInformation | None]]:
         """States as they are stored, by (operator, state); and operator to the type of its keys."""
-        specs: dict[tuple[str, str], StateSpec] = {}
+        specs: dict[StateId, StateSpec] = {}
         keys: dict[str, TypeInformation | None] = {}
         for store in self._stores():
             specs.update(store.specs)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
-from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.nodes import StateId, StateKind, StateSpec
 from changelog_engine.state.backend import PAGE, BufferedTable, StateBackend, StateTable
 from changelog_engine.state.compiled_handles import compiled
 from changelog_engine.state.cursor import Cursor, NamespaceScope
@@ -34,8 +34,6 @@ from changelog_engine.state.timer_table import HeapTimers, TimerTable
 from changelog_engine.state.timers import NetTimerQueue, TimerQueue
 from changelog_engine.state.ttl import TtlStates, stored_spec
 from changelog_engine.windowing.reserved import state_words
-
-_Name = tuple[str, str]
 
 
 class Logs(Protocol):
@@ -86,10 +84,10 @@ class HandleFactory:
         self._cursor = cursor
         self._logs = logs
         self._expiring = expiring
-        self.tables: dict[_Name, StateTable] = {}
-        self.timer_tables: dict[_Name, TimerTable] = {}
+        self.tables: dict[StateId, StateTable] = {}
+        self.timer_tables: dict[StateId, TimerTable] = {}
         self._given: list[Any] = []  # by the backend
-        self._guards: dict[_Name, FailureGuard] = {}
+        self._guards: dict[StateId, FailureGuard] = {}
 
     def opened(
         self,

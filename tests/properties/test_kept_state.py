@@ -183,9 +183,9 @@ class Kept:
             stored = timers_of(rows.get(name, []), kept.key_type, namespaces)
             assert sorted(timers, key=_time) == sorted(stored, key=_time), name  # of one time, in their order
         waiting = rows.keys() - kept.tables.keys() - kept.timers.keys()
-        assert waiting == kept.pending.keys() - kept.tables.keys() - kept.timers.keys()
+        assert waiting == kept.rows.keys() - kept.tables.keys() - kept.timers.keys()
         for name in waiting:  # rows of states that nobody has declared yet
-            assert folded(kept.pending[name]) == folded(rows[name]), name
+            assert folded(kept.rows[name]) == folded(rows[name]), name
 
 
 def _time(timer: Any) -> int:

@@ -134,7 +134,7 @@ def test_plain_keys_are_read_all_the_same() -> None:
 
 def store(key_type: TypeInformation | None) -> KeyedStore:
     made = KeyedStore(store_config(None, "count", key_type=key_type))
-    made._described = {
+    made._restored._described = {
         ("count", "n"): {
             "name": "n",
             "kind": "value",
