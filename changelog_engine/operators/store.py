@@ -73,10 +73,8 @@ class KeyedStore:
         self.backend: StateBackend = backend or HeapBackend()
         self.cursor = Cursor()
         self.cursor.words = self._key_words
-        self.buffer = ChangelogBuffer(config.key_type, config.timed, config.max_parallelism)
-        self._handles = HandleFactory(
-            self.backend, self.cursor, self.buffer if self.changelog else None, self.expiring
-        )
+        self.buffer = self._make_buffer()
+        self._handles = self._make_handles(self.buffer if self.changelog else None)
         self.specs: dict[StateId, StateSpec] = {}
         self.namespaces: dict[StateId, NamespaceCodec] = {}
         self._restored = RestoredStates(config.key_type)
@@ -88,6 +86,12 @@ class KeyedStore:
         self._recent = RecentChanges() if keeps else None
         self.parts = PartStream(config, self.buffer, None if self._recent is None else self._recent.taken)
         self._left = False  # whether the tables are the next attempt's
+
+    def _make_buffer(self) -> ChangelogBuffer:
+        return ChangelogBuffer(self.config.key_type, self.config.timed, self.config.max_parallelism)
+
+    def _make_handles(self, logs: ChangelogBuffer | None) -> HandleFactory:
+        return HandleFactory(self.backend, self.cursor, logs, self.expiring)
 
     def _key_words(self, identity: KeyIdentity) -> str:
         return key_words(key_codec_for(self.key_type).key_of(identity))

@@ -15,7 +15,8 @@ from changelog_engine.provenance.result import (
     SourceRecord,
     UnknownCause,
 )
-from changelog_engine.provenance.trace import Event, Held, Origin, OutputAt, RecordAt, Step, Via
+from changelog_engine.provenance.source_ranges import RecordAt
+from changelog_engine.provenance.trace import Event, Held, Origin, OutputAt, Step, Via
 from changelog_engine.state.backend import TIMER_DOMAINS
 
 _LONGEST = 40  # timers that timers set, and stages one after the other, that are followed

@@ -11,17 +11,13 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
-from changelog_engine.changelog.row_filter import OfKeys
-from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.clock import WallClock
 from changelog_engine.errors import NotSupportedError, RestoreError
-from changelog_engine.graph.key_groups import key_group
 from changelog_engine.operators.base import Operator, UnionInput
 from changelog_engine.operators.blocks import select
 from changelog_engine.operators.build import StageBuilder
@@ -43,17 +39,11 @@ from changelog_engine.operators.stateless import (
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.two_inputs import InputPort, TwoInputs
 from changelog_engine.operators.windows import WindowOperator
-from changelog_engine.provenance.trace import (
-    Entries,
-    RecordAt,
-    SourceRange,
-    Step,
-    Tracker,
-    Via,
-    trace_reads,
-)
+from changelog_engine.provenance.source_ranges import RecordAt, SourceRange
+from changelog_engine.provenance.trace import Step, Tracker, Via
+from changelog_engine.provenance.traced_store import TracedStore
 from changelog_engine.spark.worker import Registry
-from changelog_engine.state.timers import of_whole_ms
+from changelog_engine.state.backend import StateBackend
 from changelog_engine.types.copies import separate
 
 _EMIT_AT = 16_384  # as operators give what timers made
@@ -75,7 +65,7 @@ class TracingRegistry(Registry):
         """The runtime of a builder, wrapped."""
         tracker = self._tracker
         if builder.store is not None:
-            _trace_store(builder, tracker)
+            builder.store = _traced_store(builder.store, builder.clock, tracker)
         runtime = builder.build()
         for source in runtime.sources:
             _trace_source(source, tracker)
@@ -92,75 +82,13 @@ class TracingRegistry(Registry):
         return runtime
 
 
-def _trace_store(builder: StageBuilder, tracker: Tracker) -> None:
-    """Keep the mutations of the stage's states; of a wanted key, restore only what is its own."""
-    stage = builder.stage
-    wanted = tracker.keys.get(stage.id)
-    if wanted is not None:
-        assert builder.store is not None
-        config = builder.store.config
-        texts = key_codec_for(config.key_type).texts([wanted]).to_pylist()
-        builder.store.close()
-        only = OfKeys(key_group(wanted, stage.max_parallelism), texts)
-        builder.store = KeyedStore(config, builder.clock, only=only)
-    store = builder.store
-    assert store is not None
-    buffer, by_name = store.buffer, {}
-    log_of, timer_log, stored, timers = buffer.log_of, buffer.timer_log, store._handles.stored, store.timers
-
-    def traced_log(operator: str, spec: Any, namespaces: Any = None) -> Any:
-        log = log_of(operator, replace(spec, net=False), namespaces)  # each mutation, as it is made
-        by_name[operator, spec.name] = Entries(tracker, log, spec, wanted)
-        return log
-
-    def traced_timer_log(operator: str, domain: str, namespaces: Any = None, net: bool = False) -> Any:
-        log = timer_log(operator, domain, namespaces)
-        Entries(tracker, log, None, wanted)
-        return log
-
-    def traced_handle(state: Any) -> Any:
-        handle = stored(state)
-        if tracker.reads:
-            trace_reads(handle, by_name[state.operator, state.spec.name])
-        return handle
-
-    def traced_timers(operator: str, domain: str, scope: Any = None, net: bool = False) -> Any:
-        queue = timers(operator, domain, scope, net)
-        _trace_timers(queue, operator, domain, tracker)
-        return queue
-
-    wrapped: dict[str, Any] = {"log_of": traced_log, "timer_log": traced_timer_log}
-    buffer.__dict__.update(wrapped)
-    store._handles.__dict__["stored"] = traced_handle
-    store.__dict__["timers"] = traced_timers
-
-
-def _trace_timers(queue: Any, operator: str, domain: str, tracker: Tracker) -> None:
-    """Remember who set a timer, and let timers fire one at a time: between two, ``taken`` is set to False."""
-    pop_due, register, cursor, table = queue.pop_due, queue.register, queue._cursor, queue.table
-    set_by: dict[Any, Step | None] = {}
-    queue.taken = False
-
-    def traced_pop(until: int) -> Any:
-        timer = None if queue.taken else table.first()
-        if timer is None or timer[0] > until:
-            return None
-        queue.taken = True
-        step = Step(operator, timer[1], set_by.pop(timer, None), None, (domain, timer[0]))
-        tracker.step = tracker.origin = step
-        return pop_due(until)
-
-    def traced_register(timestamp: int) -> None:
-        timer = (timestamp, cursor.key)
-        if timer not in table:
-            set_by[timer] = tracker.step
-        register(timestamp)
-
-    def firing(until: int) -> Iterator[Any]:
-        return iter(partial(traced_pop, until), None)  # drives our own code
-
-    queue.firing, queue.register = firing, traced_register
-    queue.setter = partial(of_whole_ms, traced_register)
+def _traced_store(store: KeyedStore, clock: WallClock, tracker: Tracker) -> TracedStore:
+    """What the stage has in place of a store that nobody has used."""
+    backend: StateBackend | None = store.backend
+    if tracker.keys.get(store.config.stage) is not None:  # the state of one key fits on the heap
+        store.close()
+        backend = None
+    return TracedStore(store.config, clock, backend, tracker)
 
 
 def _trace_source(source: SourceHead, tracker: Tracker) -> None:

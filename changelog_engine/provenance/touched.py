@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from changelog_engine.provenance.trace import Event, Origin, RecordAt, Step, Via
+from changelog_engine.provenance.source_ranges import RecordAt
+from changelog_engine.provenance.trace import Event, Origin, Step, Via
 
 
 class Touched:

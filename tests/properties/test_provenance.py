@@ -49,7 +49,7 @@ from changelog_engine.provenance import (
     UnknownCause,
 )
 from changelog_engine.provenance.explain import Replays
-from changelog_engine.provenance.trace import SourceRange
+from changelog_engine.provenance.source_ranges import SourceRange
 from changelog_engine.replay.compare import types_of
 from changelog_engine.replay.log_rows import mutations_of
 from changelog_engine.replay.recorded import RecordedRange
