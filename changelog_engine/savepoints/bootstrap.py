@@ -118,35 +118,26 @@ def bootstrap(
         >>> made.rows
         2
     """
-    now_ms = clock()
-    _refuse_others("operators", operators, "uid -> name of a state -> its table")
-    _refuse_others("types", types, "uid -> name of a state -> its descriptor or the type of its values")
-    _refuse_others("timers", timers or {}, "uid -> 'event time' or 'processing time' -> a table")
-    _refuse_others("broadcast", broadcast or {}, "uid -> name of a broadcast state -> its table")
-    if not isinstance(key_types, Mapping):
-        raise ArgumentTypeError(f"key_types must be a dict, uid -> the type of its keys; got {key_types!r}")
-    shared = {uid: _shared(uid, tables, types) for uid, tables in (broadcast or {}).items()}
-    keyed_types = {
-        uid: {
-            name: found
-            for name, found in of.items()
-            if name not in shared.get(uid, {}) or name in operators.get(uid, {})
-        }
-        for uid, of in types.items()
-    }
-    sources, described = _planned(
-        operators, key_types, keyed_types, timers or {}, max_parallelism, now_ms, list(shared)
-    )
+    given = _Given(operators, key_types, types, timers or {}, broadcast or {}, max_parallelism, clock())
+    given.check()
+    shared = {uid: given.broadcast_state(uid) for uid in given.broadcast}
+    planned = [given.planned(uid) for uid in given.uids]
     target = new_savepoint_at(os.fspath(path))
     try:
         changelog, snapshots = begin_tables(target)
-        attempt = attempt_of_this_process(1, None, now_ms)
+        attempt = attempt_of_this_process(1, None, given.now_ms)
         small = {uid: {SHARED: {uid: state}} for uid, state in shared.items()}
         checkpoint = Checkpoint(
-            1, 1, None, (Segment(1, 1, 1),), now_ms, operators=described, operator_state=small
+            1,
+            1,
+            None,
+            (Segment(1, 1, 1),),
+            given.now_ms,
+            operators=[described for described, _ in planned],
+            operator_state=small,
         )
         parts: list[Part] = []
-        for number, source in enumerate(sources):
+        for number, source in enumerate(source for _, sources in planned for source in sources):
             parts += _write(target, checkpoint, number, source)
         complete_savepoint(target, changelog, snapshots, checkpoint, attempt, parts)
         return open_savepoint(target.storage.root)
@@ -156,69 +147,163 @@ def bootstrap(
         raise
 
 
-def _planned(
-    operators: Mapping[str, Mapping[str, Any]],
-    key_types: Mapping[str, TypeInformation],
-    types: Mapping[str, Mapping[str, TypeInformation | StateDescription]],
-    timers: Mapping[str, Mapping[str, Any]],
-    max_parallelism: int | Mapping[str, int],
-    now_ms: int,
-    shared: list[str],
-) -> tuple[list[_Source], list[DescribedOperator]]:
-    """The tables with what they become, and the operators as a checkpoint's row has them."""
-    uids: list[Any] = list(dict.fromkeys([*operators, *timers, *shared]))
-    if not uids:
-        raise ConfigurationError("no operator is named: give bootstrap() a table for at least one state")
-    _refuse_unknown("key_types", key_types, uids)
-    _refuse_unknown("types", types, uids)
-    if isinstance(max_parallelism, Mapping):
-        _refuse_unknown("max_parallelism", max_parallelism, uids)
-    sources: list[_Source] = []
-    described: list[DescribedOperator] = []
-    for uid in uids:
+@dataclass(frozen=True)
+class _Given:
+    """The arguments of ``bootstrap``, and what becomes of them."""
+
+    operators: Mapping[str, Mapping[str, Any]]
+    key_types: Mapping[str, TypeInformation]
+    types: Mapping[str, Mapping[str, TypeInformation | StateDescription]]
+    timers: Mapping[str, Mapping[str, Any]]
+    broadcast: Mapping[str, Mapping[str, Any]]
+    max_parallelism: int | Mapping[str, int]
+    now_ms: int
+
+    @property
+    def uids(self) -> list[Any]:
+        """Of the operators that have a table."""
+        return list(dict.fromkeys([*self.operators, *self.timers, *self.broadcast]))
+
+    def check(self) -> None:
+        """Refuse arguments of another form, and operators without a table."""
+        _refuse_others("operators", self.operators, "uid -> name of a state -> its table")
+        _refuse_others(
+            "types", self.types, "uid -> name of a state -> its descriptor or the type of its values"
+        )
+        _refuse_others("timers", self.timers, "uid -> 'event time' or 'processing time' -> a table")
+        _refuse_others("broadcast", self.broadcast, "uid -> name of a broadcast state -> its table")
+        if not isinstance(self.key_types, Mapping):
+            raise ArgumentTypeError(
+                f"key_types must be a dict, uid -> the type of its keys; got {self.key_types!r}"
+            )
+        if not self.uids:
+            raise ConfigurationError("no operator is named: give bootstrap() a table for at least one state")
+        self._refuse_unknown("key_types", self.key_types)
+        self._refuse_unknown("types", self.types)
+        if isinstance(self.max_parallelism, Mapping):
+            self._refuse_unknown("max_parallelism", self.max_parallelism)
+
+    def _refuse_unknown(self, argument: str, given: Mapping[str, Any]) -> None:
+        for uid in given:
+            if uid not in self.uids:
+                raise ConfigurationError(
+                    f"{argument} has the operator {uid!r}, for which there is no table; the tables are of "
+                    f"{', '.join([repr(uid) for uid in self.uids])}"
+                )
+
+    def planned(self, uid: Any) -> tuple[DescribedOperator, list[_Source]]:
+        """An operator as a checkpoint's row has it, and the tables of its keyed state and timers."""
         if not isinstance(uid, str) or not uid:
             raise ArgumentTypeError(f"an operator's uid must be a non-empty str, got {uid!r}")
         writable(uid, "the uid of an operator")
-        groups = _groups_of(uid, max_parallelism)
-        entry: DescribedOperator = {
+        groups = self._groups_of(uid)
+        described: DescribedOperator = {
             "uid": uid,
             "name": uid,
             "kind": "process",
             "parallelism": 1,
             "max_parallelism": groups,
         }
-        if spare := set(types.get(uid, {})) - set(operators.get(uid, {})):
+        tables = self.operators.get(uid, {})
+        if spare := self.types.get(uid, {}).keys() - tables.keys() - self.broadcast.get(uid, {}).keys():
             raise ConfigurationError(
                 f"types has {sorted(spare)[0]!r} of operator {uid!r}, for which there is no table: give it one (with no "
                 "rows, if the state is to be empty), or leave its type out"
             )
-        if uid not in operators and uid not in timers and uid not in key_types:
-            described.append(entry)  # it has broadcast state only, and no keys
-            continue
-        key_type = _key_type(uid, key_types)
-        specs = {name: _spec(uid, name, types) for name in operators.get(uid, {})}
-        for name, spec in specs.items():
-            shape = StateShape(
-                f"the table of state {name!r} of operator {uid!r}",
-                spec.kind,
-                key_type,
-                spec.value_type,
-                spec.map_key_type,
-                groups,
-                None if spec.ttl is None else now_ms,
+        if uid not in self.operators and uid not in self.timers and uid not in self.key_types:
+            return described, []  # it has broadcast state only, and no keys
+        key_type = self._key_type(uid)
+        specs = [self._spec(uid, name) for name in tables]
+        sources = [self._state(uid, spec, key_type, groups) for spec in specs]
+        sources += [self._timers(uid, domain, key_type, groups) for domain in self.timers.get(uid, {})]
+        states = [describe(spec) for spec in specs]
+        return {**described, "key_type": key_type.spec(), "states": states}, sources
+
+    def _state(self, uid: str, spec: StateSpec, key_type: TypeInformation, groups: int) -> _Source:
+        shape = StateShape(
+            f"the table of state {spec.name!r} of operator {uid!r}",
+            spec.kind,
+            key_type,
+            spec.value_type,
+            spec.map_key_type,
+            groups,
+            None if spec.ttl is None else self.now_ms,
+        )
+        return _Source(uid, spec.name, shape, self.operators[uid][spec.name])
+
+    def _timers(self, uid: str, domain: str, key_type: TypeInformation, groups: int) -> _Source:
+        if domain not in _TIMERS:
+            raise ConfigurationError(
+                f"timers of operator {uid!r} are of 'event time' or 'processing time', not {domain!r}"
             )
-            sources.append(_Source(uid, name, shape, operators[uid][name]))
-        for domain, table in timers.get(uid, {}).items():
-            if domain not in _TIMERS:
+        where = f"the table of {domain} timers of operator {uid!r}"
+        shape = StateShape(where, None, key_type, None, None, groups)
+        return _Source(uid, _TIMERS[domain], shape, self.timers[uid][domain])
+
+    def _key_type(self, uid: str) -> TypeInformation:
+        found = self.key_types.get(uid)
+        if not isinstance(found, TypeInformation):
+            raise ArgumentTypeError(
+                f"key_types[{uid!r}] must be the type that key_by() has before that operator, such as Types.STRING(), or "
+                f"Types.PICKLED_BYTE_ARRAY() where it has none; got {found!r}"
+            )
+        return found
+
+    def _groups_of(self, uid: str) -> int:
+        found = self.max_parallelism
+        if isinstance(found, Mapping):
+            found = found.get(uid, _DEFAULT_MAX_PARALLELISM)
+        if type(found) is not int or not 1 <= found <= len(ALL_KEY_GROUPS):
+            raise ArgumentTypeError(
+                f"max_parallelism of operator {uid!r} must be an int from 1 to {len(ALL_KEY_GROUPS)}, got {found!r}"
+            )
+        return found
+
+    def _spec(self, uid: str, name: Any) -> StateSpec:
+        found = self.types.get(uid, {}).get(name)
+        if isinstance(found, TypeInformation):
+            if not isinstance(name, str) or not name.strip() or name.startswith(_RESERVED):
                 raise ConfigurationError(
-                    f"timers of operator {uid!r} are of 'event time' or 'processing time', not {domain!r}"
+                    f"{name!r} of operator {uid!r} is not a name for a state: it must be a non-empty str that does not "
+                    f"begin with {_RESERVED!r}; timers go into the argument timers"
                 )
-            where = f"the table of {domain} timers of operator {uid!r}"
-            shape = StateShape(where, None, key_type, None, None, groups)
-            sources.append(_Source(uid, _TIMERS[domain], shape, table))
-        states = [describe(spec) for spec in specs.values()]
-        described.append({**entry, "key_type": key_type.spec(), "states": states})
-    return sources, described
+            writable(name, "the name of a state")
+            return StateSpec(name, StateKind.VALUE, found)
+        if isinstance(found, StateDescription):
+            spec = found.to_spec()
+            if spec.name != name:
+                raise ConfigurationError(
+                    f"types[{uid!r}][{name!r}] is the descriptor of a state named {spec.name!r}: use one name in both places"
+                )
+            return replace(spec, function=None, migration=None)
+        raise ArgumentTypeError(
+            f"types[{uid!r}][{name!r}] must be the state's descriptor, such as ListStateDescriptor({shown(name)}, "
+            f"Types.STRING()), or for a ValueState the type of its values, such as Types.LONG(); got {found!r}"
+        )
+
+    def broadcast_state(self, uid: Any) -> dict[str, Any]:
+        """The broadcast state of an operator, as checkpoints have it."""
+        tables = self.broadcast[uid]
+        specs = tuple(self._spec(uid, name) for name in tables)
+        for spec in specs:
+            if spec.kind is not StateKind.MAP:
+                raise ConfigurationError(
+                    f"types[{uid!r}][{spec.name!r}] is not the descriptor of a MapState, which every broadcast state is"
+                )
+        states = BroadcastStates(uid, specs)
+        for spec in specs:
+            where = f"the table of broadcast state {spec.name!r} of operator {uid!r}"
+            shape = StateShape(where, spec.kind, Types.INT(), spec.value_type, spec.map_key_type, 1)
+            table = tables[spec.name]
+            entries = states.writers[spec.name]
+            given = table.toArrow() if is_spark_frame(table) else table
+            for batch in batches(given, where, (MAP_KEY, VALUE), ()):
+                columns = {KEY: [0] * batch.rows, **batch.columns}
+                for number, _, key, value, _ in typed_rows(shape, batch._replace(columns=columns)):
+                    if entries.contains(key):
+                        raise refused_twice(where, number, key, None)
+                    entries.put(key, value)
+        return states.snapshot()
 
 
 def _refuse_others(argument: str, given: Any, wanted: str) -> None:
@@ -227,87 +312,6 @@ def _refuse_others(argument: str, given: Any, wanted: str) -> None:
     for uid, of in given.items():
         if not isinstance(of, Mapping):
             raise ArgumentTypeError(f"{argument}[{uid!r}] must be a dict ({argument}: {wanted}); got {of!r}")
-
-
-def _refuse_unknown(argument: str, given: Mapping[str, Any], uids: list[str]) -> None:
-    for uid in given:
-        if uid not in uids:
-            raise ConfigurationError(
-                f"{argument} has the operator {uid!r}, for which there is no table; the tables are of "
-                f"{', '.join([repr(uid) for uid in uids])}"
-            )
-
-
-def _key_type(uid: str, key_types: Mapping[str, TypeInformation]) -> TypeInformation:
-    found = key_types.get(uid)
-    if not isinstance(found, TypeInformation):
-        raise ArgumentTypeError(
-            f"key_types[{uid!r}] must be the type that key_by() has before that operator, such as Types.STRING(), or "
-            f"Types.PICKLED_BYTE_ARRAY() where it has none; got {found!r}"
-        )
-    return found
-
-
-def _groups_of(uid: str, max_parallelism: int | Mapping[str, int]) -> int:
-    found = max_parallelism
-    if isinstance(found, Mapping):
-        found = found.get(uid, _DEFAULT_MAX_PARALLELISM)
-    if type(found) is not int or not 1 <= found <= len(ALL_KEY_GROUPS):
-        raise ArgumentTypeError(
-            f"max_parallelism of operator {uid!r} must be an int from 1 to {len(ALL_KEY_GROUPS)}, got {found!r}"
-        )
-    return found
-
-
-def _spec(
-    uid: str, name: Any, types: Mapping[str, Mapping[str, TypeInformation | StateDescription]]
-) -> StateSpec:
-    found = types.get(uid, {}).get(name)
-    if isinstance(found, TypeInformation):
-        if not isinstance(name, str) or not name.strip() or name.startswith(_RESERVED):
-            raise ConfigurationError(
-                f"{name!r} of operator {uid!r} is not a name for a state: it must be a non-empty str that does not begin "
-                f"with {_RESERVED!r}; timers go into the argument timers"
-            )
-        writable(name, "the name of a state")
-        return StateSpec(name, StateKind.VALUE, found)
-    if isinstance(found, StateDescription):
-        spec = found.to_spec()
-        if spec.name != name:
-            raise ConfigurationError(
-                f"types[{uid!r}][{name!r}] is the descriptor of a state named {spec.name!r}: use one name in both places"
-            )
-        return replace(spec, function=None, migration=None)
-    raise ArgumentTypeError(
-        f"types[{uid!r}][{name!r}] must be the state's descriptor, such as ListStateDescriptor({shown(name)}, "
-        f"Types.STRING()), or for a ValueState the type of its values, such as Types.LONG(); got {found!r}"
-    )
-
-
-def _shared(
-    uid: Any, tables: Mapping[str, Any], types: Mapping[str, Mapping[str, TypeInformation | StateDescription]]
-) -> dict[str, Any]:
-    """The broadcast state of an operator, as checkpoints have it."""
-    specs = tuple(_spec(uid, name, types) for name in tables)
-    for spec in specs:
-        if spec.kind is not StateKind.MAP:
-            raise ConfigurationError(
-                f"types[{uid!r}][{spec.name!r}] is not the descriptor of a MapState, which every broadcast state is"
-            )
-    states = BroadcastStates(uid, specs)
-    for spec in specs:
-        where = f"the table of broadcast state {spec.name!r} of operator {uid!r}"
-        shape = StateShape(where, spec.kind, Types.INT(), spec.value_type, spec.map_key_type, 1)
-        table = tables[spec.name]
-        entries = states.writers[spec.name]
-        given = table.toArrow() if is_spark_frame(table) else table
-        for batch in batches(given, where, (MAP_KEY, VALUE), ()):
-            columns = {KEY: [0] * batch.rows, **batch.columns}
-            for number, _, key, value, _ in typed_rows(shape, batch._replace(columns=columns)):
-                if entries.contains(key):
-                    raise refused_twice(where, number, key, None)
-                entries.put(key, value)
-    return states.snapshot()
 
 
 def _write(target: JobFolder, checkpoint: Checkpoint, stage: int, source: _Source) -> list[Part]:
