@@ -181,19 +181,15 @@ def _written(
     note: CorrectionNote,
 ) -> Amendment:
     """The corrections as parts, each subtask's in its own, and their checkpoint."""
-    identity = parent.id + 1
     parts: list[Part] = []
     small = _without_what_was_written(parent)
     for stage, operator in enumerate(parent.operators):
         rows = [_rows(one) for one in changes if one.operator["uid"] == operator["uid"]]
-        if not rows:
-            continue
-        shape = operator["max_parallelism"], operator["parallelism"]
-        for subtask in range(operator["parallelism"]):
-            groups = key_group_range(subtask, *shape)
+        for subtask in range(operator["parallelism"] if rows else 0):
+            groups = key_group_range(subtask, operator["max_parallelism"], operator["parallelism"])
             writer = PartWriter(
                 folder.changelog.root,
-                checkpoint_id=identity,
+                checkpoint_id=parent.id + 1,
                 attempt=attempt.id,
                 stage=stage,
                 subtask=subtask,
@@ -211,12 +207,23 @@ def _written(
                 parts.append(writer.finish())
                 log = {LOG: [writer.rows, 1]}
                 small.setdefault(operator["uid"], {}).setdefault(str(subtask), {}).update(log)
-    row = replace(
+    return Amendment(_corrected(parent, attempt, parts, small, note), parts)
+
+
+def _corrected(
+    parent: Checkpoint,
+    attempt: Attempt,
+    parts: list[Part],
+    small: dict[str, StageState],
+    note: CorrectionNote,
+) -> Checkpoint:
+    """The checkpoint with the corrections."""
+    return replace(
         parent,
-        id=identity,
+        id=parent.id + 1,
         attempt=attempt.id,
         parent=parent.id,
-        lineage=(*parent.lineage, Segment(attempt.id, identity, identity)),
+        lineage=(*parent.lineage, Segment(attempt.id, parent.id + 1, parent.id + 1)),
         time_ms=max(attempt.time_ms, parent.time_ms),
         duration_ms=0,
         parent_acknowledged_ms=None,
@@ -229,7 +236,6 @@ def _written(
         stopped=parent.stopped or parent.finished,  # and then no sink has anything left to commit
         figures={"correction": note},
     )
-    return Amendment(row, parts)
 
 
 def _without_what_was_written(parent: Checkpoint) -> dict[str, StageState]:
