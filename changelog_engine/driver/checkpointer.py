@@ -15,7 +15,8 @@ from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Seg
 from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import INPUTS, SHARED, SmallState, StageState, small_name
 from changelog_engine.clock import MonotonicMs, WallMs
-from changelog_engine.driver.compatibility import describe_operators, learn, perhaps_renamed
+from changelog_engine.driver.compatibility import perhaps_renamed
+from changelog_engine.driver.declared_states import DeclaredStates
 from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import Job
@@ -23,7 +24,6 @@ from changelog_engine.driver.mistakes import FATAL
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import Journal
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.graph.descriptions import DescribedState, keyed_operators
 from changelog_engine.operators.messages import EpochReport
 from changelog_engine.operators.source import ends_of, with_ends
 
@@ -87,9 +87,7 @@ class Checkpointer:
         self.point = journal.restore_point(start)
         self.changed = False
         self._parts: list[Part] = []  # that no checkpoint has yet
-        self._states: dict[str, dict[str, DescribedState]] = {}  # uid -> state's name -> its description
-        for operator in () if start is None else keyed_operators(start.operators):
-            self._states[operator["uid"]] = {state["name"]: state for state in operator["states"]}
+        self._states = DeclaredStates(job.plan, start)
         self._start = start  # until its states were compared with those that the program declares
         self._restored_ms: float | None = None
         self._acknowledged_ms: float | None = None  # of this attempt's newest checkpoint
@@ -112,10 +110,7 @@ class Checkpointer:
         if read or report.mutations or report.parts or report.moved or ended or report.driver_output:
             self.changed = True
         self._parts.extend(report.parts)
-        # A state stays known once it was declared: subtasks may declare theirs late, or not again after a restore.
-        for uid, states in report.states.items():
-            known, stage = self._states.setdefault(uid, {}), self._job.plan.stages[report.stage]
-            learn(known, states, stage, report.subtask, self.next_id, self.last is None)
+        self._states.take(report, self.next_id, first=self.last is None)
         if report.restored_ms is not None:
             self._restored_ms = max(self._restored_ms or 0.0, report.restored_ms)
 
@@ -199,7 +194,7 @@ class Checkpointer:
             snapshot=before if self._job.settings.changelog else identity,
             sources=self._progress.to_json(),
             operator_state=self._operator_state(reports, with_inputs=not (stopped and epoch.drains)),
-            operators=describe_operators(self._job.plan, self._states),
+            operators=self._states.operators(),
             finished=finished,
             stopped=stopped,
             figures=self._job.monitor.row(),

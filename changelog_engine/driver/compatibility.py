@@ -1,9 +1,9 @@
-"""What a checkpoint keeps of the job's operators, and whether a job may go on from it."""
+"""Whether a job may go on from a checkpoint, and what of the checkpoint it takes."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from changelog_engine.changelog.model import Checkpoint
@@ -13,13 +13,10 @@ from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.descriptions import (
     DescribedOperator,
-    DescribedState,
-    EarlierType,
     keyed_operators,
     states_of,
     with_key_type,
 )
-from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.broadcast import TYPES
@@ -65,28 +62,6 @@ def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
                 at = found.setdefault(stage_of.get(uid, stage_uid), {})
                 at.setdefault(SHARED, {})[uid] = entries
     return replace(checkpoint, operator_state=found)
-
-
-def describe_operators(
-    plan: JobPlan, states: dict[str, dict[str, DescribedState]]
-) -> list[DescribedOperator]:
-    """The job's operators as a checkpoint row keeps them."""
-    described: dict[str, DescribedOperator] = {}
-    for stage in plan.stages:
-        for node in plan.nodes_of(stage):
-            uid = plan.uids[node.id]
-            entry: DescribedOperator = {
-                "uid": uid,
-                "name": node.name,
-                "kind": node.kind.value,
-                "parallelism": stage.parallelism,
-                "max_parallelism": stage.max_parallelism,
-            }
-            if uid in states:
-                entry["key_type"] = None if stage.key_type is None else stage.key_type.spec()
-                entry["states"] = [state for state in states[uid].values() if not state.get("removed")]
-            described.setdefault(uid, entry)  # a sink may be in several stages
-    return list(described.values())
 
 
 def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
@@ -246,93 +221,17 @@ def perhaps_renamed(checkpoint: Checkpoint, declared: Mapping[str, Collection[st
         declared: uid to the names of states that any of its subtasks has declared since.
     """
     for operator in keyed_operators(checkpoint.operators):
-        kept = {state["name"] for state in operator["states"] if not state.get("removed")}
-        names = {name for name in declared.get(operator["uid"], ()) if not name.startswith(RESERVED)}
-        new, left = (
-            sorted(names - kept),
-            sorted(name for name in kept - names if not name.startswith(RESERVED)),
-        )
+        kept = _of_the_user([state["name"] for state in operator["states"] if not state.get("removed")])
+        names = _of_the_user(declared.get(operator["uid"], ()))
+        new, left = sorted(names - kept), sorted(kept - names)
         if new and left:
-            who, begins, unasked = (
-                f"{operator['name']!r} (uid {operator['uid']!r})",
-                ", ".join(new),
-                ", ".join(left),
-            )
             yield (
-                f"operator {who} has states that checkpoint {checkpoint.id} does not have, so they begin empty: {begins}. "
-                f"It no longer asks for others that are there: {unasked}. If one was renamed, stop the job, give it its "
-                f"earlier name and begin at that checkpoint, with changelog.restore={checkpoint.id}. Else all is well: what "
-                "nobody asks for is kept"
+                f"operator {operator['name']!r} (uid {operator['uid']!r}) has states that checkpoint {checkpoint.id} does "
+                f"not have, so they begin empty: {', '.join(new)}. It no longer asks for others that are there: "
+                f"{', '.join(left)}. If one was renamed, stop the job, give it its earlier name and begin at that "
+                f"checkpoint, with changelog.restore={checkpoint.id}. Else all is well: what nobody asks for is kept"
             )
 
 
-def learn(
-    known: dict[str, DescribedState],
-    declared: list[DescribedState],
-    stage: Stage,
-    subtask: int,
-    checkpoint: int,
-    first: bool,
-) -> None:
-    """Take note of the states that a subtask declared.
-
-    The log may have rows of a state that is new: of a dropped one with its name, of any type. A state stays known once it
-    was declared: subtasks may declare theirs late, or not again after a restore. Where its type changed, the others' key
-    groups hold values of the earlier type until they declare it too.
-
-    Args:
-        known: the operator's states by name; changed.
-        declared: as the subtask describes them.
-        subtask: who declared them.
-        checkpoint: the next one, to which the converted values will belong.
-        first: the job has no checkpoint yet.
-    """
-    for state in declared:
-        before = known.get(state["name"])
-        if before is not None:
-            state = _succeeding(before, state, stage, subtask, checkpoint)
-        elif not first:
-            state = {**state, "since": checkpoint}
-        known[state["name"]] = state
-
-
-def _succeeding(
-    before: DescribedState, state: DescribedState, stage: Stage, subtask: int, checkpoint: int
-) -> DescribedState:
-    value_type, earlier, since = state["value_type"], list(before.get("earlier", ())), before.get("since")
-    if before.get("removed"):  # who doesn't declare it has dropped it, so nothing is left in another type
-        return {**state, "since": checkpoint}
-    if before["value_type"] != value_type:
-        all_groups, since = [[0, stage.max_parallelism - 1]], checkpoint
-        for version in earlier:
-            all_groups = _without(all_groups, version["key_groups"])
-        earlier.append({"value_type": before["value_type"], "key_groups": all_groups})
-    mine = key_group_range(subtask, stage.max_parallelism, stage.parallelism)
-    left: list[EarlierType] = []
-    for version in earlier:
-        groups = _without(version["key_groups"], [[mine.start, mine.stop - 1]])
-        since = since if groups == version["key_groups"] else checkpoint
-        if groups and version["value_type"] != value_type:
-            left.append({**version, "key_groups": groups})
-    found = state.copy()
-    if left:
-        found["earlier"] = left
-    if since is not None:
-        found["since"] = since
-    return found
-
-
-def _without(ranges: list[list[int]], taken: list[list[int]]) -> list[list[int]]:
-    """Ranges of key groups, each by its first and last, without those of others."""
-    for low, high in taken:
-        cut = []
-        for first, last in ranges:
-            if high < first or last < low:
-                cut.append([first, last])
-                continue
-            if first < low:
-                cut.append([first, low - 1])
-            if high < last:
-                cut.append([high + 1, last])
-        ranges = cut
-    return ranges
+def _of_the_user(names: Iterable[str]) -> set[str]:
+    return {name for name in names if not name.startswith(RESERVED)}
