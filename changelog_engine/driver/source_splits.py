@@ -1,0 +1,144 @@
+"""The splits of one source and how far each has been read.
+
+Invariants:
+    * Of a source of parts, the next part begins when all splits of the one before have ended.
+    * A split keeps its number, by which it is dealt to a subtask; what an epoch costs here goes by the splits that are not
+      finished, not by all that there ever were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from changelog_engine.clock import MonotonicMs
+from changelog_engine.connectors.protocols import DiscoveringSource, Source, SourceOfParts
+from changelog_engine.errors import EpochFailedError
+from changelog_engine.operators.messages import Positions, SplitEnds
+
+
+class SourceSplits:
+    """The splits of one source.
+
+    Args:
+        name: of its operator, for messages.
+        parallelism: how many subtasks read it.
+        restored: its splits in the checkpoint to go on from; None: they are planned anew.
+
+    Attributes:
+        all: where each is.
+        unsettled: a part began whose first splits no checkpoint has yet.
+    """
+
+    def __init__(
+        self, name: str, source: Source, parallelism: int, restored: Mapping[str, list[Any]] | None
+    ) -> None:
+        self.all: SplitEnds = {}
+        self.unsettled = False
+        self._name = name
+        self._source = source
+        self._parts = source if isinstance(source, SourceOfParts) else None
+        self._parallelism = parallelism
+        self._unfinished: dict[str, int] = {}  # split -> its number
+        self._dealt: list[Positions] | None = None  # by subtask
+        self._discovered_ms: dict[int, MonotonicMs] = {}  # part -> when somebody looked last
+        if restored is None or (not restored and self._parts is not None):
+            self.take({split.id: (split.start, False) for split in source.splits(parallelism)})
+        else:
+            self.take({split: (at, finished) for split, (at, finished) in restored.items()})
+
+    def take(self, splits: SplitEnds) -> None:
+        """Where splits are now, new ones among them."""
+        for split, state in splits.items():
+            if split not in self.all:
+                self._unfinished[split] = len(self.all)
+            self.all[split] = state
+            if state[1]:
+                self._unfinished.pop(split, None)
+        self._dealt = None
+
+    def of_subtask(self, subtask: int) -> Positions | None:
+        """The positions of the unfinished splits that a subtask reads; None when a source of parts will have no more."""
+        if self._dealt is None:
+            self._dealt = [{} for _ in range(self._parallelism)]
+            for split, number in self._unfinished.items():
+                self._dealt[number % self._parallelism][split] = self.all[split][0]
+        dealt = self._dealt[subtask]
+        return None if not dealt and self._parts is not None and self._in_last_part else dict(dealt)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all splits that are known were read to their ends, of the last part where there are several."""
+        return not self._unfinished and self._in_last_part
+
+    @property
+    def _part(self) -> int:
+        """Which part is being read; 0 of a source without parts."""
+        return 0 if self._parts is None else self._parts.part_of(next(reversed(self.all)))
+
+    @property
+    def _in_last_part(self) -> bool:
+        return self._parts is None or self._part == len(self._parts.parts) - 1
+
+    def begins_part(self, splits: Iterable[str]) -> bool:
+        """Whether these are the splits with which the next part begins."""
+        if self._parts is None:
+            return False
+        following = self._part + 1
+        return all(self._parts.part_of(split) == following for split in splits)
+
+    def discover(self, now_ms: MonotonicMs) -> bool:
+        """Begin the next part where one has ended, and ask for new splits when the interval for that is over.
+
+        Args:
+            now_ms: on the monotonic clock.
+
+        Returns:
+            Whether there are new splits.
+
+        Raises:
+            EpochFailedError: the source couldn't tell.
+        """
+        begun = self._begin_next_part()
+        part = self._part
+        source = self._source if self._parts is None else self._parts.parts[part]
+        if not isinstance(source, DiscoveringSource) or not self._is_due(part, source, now_ms):
+            return begun
+        self._discovered_ms[part] = now_ms
+        known = dict(self.all)
+        try:
+            splits = source.discover(known) if self._parts is None else self._parts.discover_in(part, known)
+        except Exception as error:
+            raise EpochFailedError(f"source {self._name!r} can't look for new splits: {error}") from error
+        new: SplitEnds = {}
+        for split in splits:
+            if split.id not in known:
+                new.setdefault(split.id, (split.start, False))
+        self.take(new)
+        return bool(new) or begun
+
+    def discovery_due(self, now_ms: MonotonicMs) -> bool:
+        """Whether ``discover`` would ask the source; it always may of one of parts."""
+        source = self._source
+        return self._parts is not None or (
+            isinstance(source, DiscoveringSource) and self._is_due(0, source, now_ms)
+        )
+
+    def _is_due(self, part: int, source: DiscoveringSource, now_ms: MonotonicMs) -> bool:
+        interval_ms, looked_ms = source.discovery_interval_ms, self._discovered_ms.get(part)
+        return interval_ms is not None and (looked_ms is None or now_ms - looked_ms >= interval_ms)
+
+    def _begin_next_part(self) -> bool:
+        """Begin the next part if the part before was read to its end; returns whether it was."""
+        if self._parts is None or self._in_last_part or self._unfinished:
+            return False
+        part = self._part + 1
+        try:
+            splits = self._parts.begin(part, self._parallelism)
+        except Exception as error:
+            raise EpochFailedError(
+                f"source {self._name!r} can't begin with source {part + 1} of its {len(self._parts.parts)}: {error}"
+            ) from error
+        self.take({split.id: (split.start, False) for split in splits})
+        self.unsettled = True
+        return True
