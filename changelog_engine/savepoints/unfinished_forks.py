@@ -6,15 +6,18 @@ beside the hidden folder, or in the folder at its place. It comes before the fol
 Invariants:
     * Nothing is removed that may still be finished, nor anything that has a commit of a job's.
     * On object stores, of any number of processes one has the place: the one whose note got there, when nothing else was.
+    * There, what a fork left is taken away by one process, which says so first in a claim beside the folder: another one
+      that found the same note before would take away what the next fork has made by then.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from changelog_engine.clock import wall_s
@@ -32,13 +35,18 @@ class UnfinishedFork(NamedTuple):
     """A fork that was not finished.
 
     Args:
-        who: made it, for people.
+        note: of the process that made it.
         ended: whether that process has ended, so that nobody will finish it.
     """
 
     folder: Storage
-    who: str
+    note: Mapping[str, object]
     ended: bool
+
+    @property
+    def who(self) -> str:
+        """The process that made it, for people."""
+        return who_noted(self.note)
 
 
 def begin_fork(base: Storage, slug: str, clock: Callable[[], float]) -> Storage:
@@ -49,7 +57,7 @@ def begin_fork(base: Storage, slug: str, clock: Callable[[], float]) -> Storage:
     """
     own = uuid.uuid4().hex
     folder = base.child(f"{_HIDDEN}{own}" if base.local is not None else slug)
-    place, note = _note_of(base, folder), json.dumps({**process_note(clock), "id": own}).encode()
+    place, note = _note_of(base, folder), _note(clock, own)
     if base.local is not None:
         base.write_durable(place, note)
         folder.make_dirs()
@@ -75,10 +83,13 @@ def finish_fork(base: Storage, folder: Storage, slug: str) -> None:
     """A fork has all that it needs, its commit too: give it its name.
 
     Raises:
-        StorageError: somebody else has made a folder of that name, or it can't be written.
+        StorageError: somebody else has made a folder of that name, or taken away what was made, or it can't be written.
     """
-    if base.local is not None:
-        base.move(_name_of(folder), slug)
+    if base.local is not None and not base.move(_name_of(folder), slug):
+        raise StorageError(
+            f"{folder.root}, in which the fork was made, is gone: somebody removed it, and there is no fork",
+            folder.root,
+        )
     leave_fork(base, folder)
 
 
@@ -101,21 +112,73 @@ def make_room(base: Storage, slug: str, clock: Callable[[], float] = wall_s) -> 
     Raises:
         StorageError: another process is making a fork at that place, or may be.
     """
-    for found in _hidden(base, clock) if base.local is not None else _at(base, [slug], clock):
+    if base.local is None:
+        for found in _at(base, [slug], clock):
+            if not found.ended:
+                raise _being_made(found.folder, found.note)
+            _claim_and_remove(base, found, clock)
+        return
+    for found in _hidden(base, clock):
         if found.ended:
-            try:
-                found.folder.delete_tree()
-                base.delete(_note_of(base, found.folder))
-            except StorageError as failure:
-                log.warning("what an unfinished fork by %s left cannot be removed: %s", found.who, failure)
-            else:
-                log.info("removed %s, a fork by %s that was not finished", found.folder.root, found.who)
-        elif base.local is None:
-            raise StorageError(
-                f"{found.folder.root} is there already: {found.who}, is making a fork there. If that one was killed, delete "
-                "the folder, or name another; a day after its beginning the next fork takes its place",
-                found.folder.root,
-            )
+            _remove(base, found)
+
+
+def _remove(base: Storage, found: UnfinishedFork) -> None:
+    """Take away a fork that nobody finishes."""
+    try:
+        if base.local is None:
+            # The note goes last: nobody begins there before, and a process that is killed meanwhile leaves it to the next.
+            for entry in found.folder.list():
+                if entry.is_folder:
+                    found.folder.delete_tree(entry.name)
+                elif entry.name != UNFINISHED_FORK:
+                    found.folder.delete(entry.name)
+        found.folder.delete_tree()
+        base.delete(_note_of(base, found.folder))
+    except StorageError as failure:
+        log.warning("what an unfinished fork by %s left cannot be removed: %s", found.who, failure)
+    else:
+        log.info("removed %s, a fork by %s that was not finished", found.folder.root, found.who)
+
+
+def _claim_and_remove(base: Storage, found: UnfinishedFork, clock: Callable[[], float]) -> None:
+    """Take away a fork on an object store that nobody finishes, unless another process has done so meanwhile.
+
+    Raises:
+        StorageError: another process does so at this moment.
+    """
+    claims: list[str] = []
+    held = found.note
+    while not claims or has_ended(held, clock()):  # a claim of a process that was killed is claimed itself
+        claims.append(_claim_of(found.folder, held))
+        if base.put_if_absent(claims[-1], _note(clock, uuid.uuid4().hex)):
+            break
+        held = base.read_document(claims[-1])
+    else:
+        raise _being_made(found.folder, held)
+    # The others' claims go when the note is gone: who claims it after that finds another note, or none.
+    if found.folder.read_document(UNFINISHED_FORK) == found.note:
+        _remove(base, found)
+    for claim in claims:
+        base.delete(claim)
+
+
+def _note(clock: Callable[[], float], identity: str) -> bytes:
+    return json.dumps({**process_note(clock), "id": identity}).encode()
+
+
+def _claim_of(folder: Storage, note: Mapping[str, object]) -> str:
+    """Where the claim to take away what goes with a note lies, from the base path on."""
+    digest = hashlib.sha256(json.dumps(note, sort_keys=True).encode()).hexdigest()[:32]
+    return f"{_HIDDEN}{_name_of(folder)}-{digest}{_NOTE}"
+
+
+def _being_made(folder: Storage, note: Mapping[str, object]) -> StorageError:
+    return StorageError(
+        f"{folder.root} is there already: {who_noted(note)}, is making a fork there. If that one was killed, delete the "
+        "folder, or name another; a day after its beginning the next fork takes its place",
+        folder.root,
+    )
 
 
 def unfinished_forks(base: Storage, clock: Callable[[], float] = wall_s) -> list[UnfinishedFork]:
@@ -133,14 +196,14 @@ def _hidden(base: Storage, clock: Callable[[], float]) -> Iterator[UnfinishedFor
         if entry.name.startswith(_HIDDEN) and entry.name.endswith(_NOTE):
             note = base.read_document(entry.name)
             folder = base.child(entry.name.removesuffix(_NOTE))
-            yield UnfinishedFork(folder, who_noted(note), has_ended(note, clock()))
+            yield UnfinishedFork(folder, note, has_ended(note, clock()))
 
 
 def _at(base: Storage, names: Iterable[str], clock: Callable[[], float]) -> Iterator[UnfinishedFork]:
     for folder in (base.child(name) for name in names):
         if is_unfinished_fork(folder):
             note = folder.read_document(UNFINISHED_FORK)
-            yield UnfinishedFork(folder, who_noted(note), has_ended(note, clock()))
+            yield UnfinishedFork(folder, note, has_ended(note, clock()))
 
 
 def _note_of(base: Storage, folder: Storage) -> str:

@@ -36,6 +36,7 @@ from changelog_engine.ledger.job_folder import (
 )
 from changelog_engine.ledger.process_notes import LONGEST_HOURS
 from changelog_engine.savepoints import forks
+from changelog_engine.savepoints import unfinished_forks as unfinished
 from changelog_engine.savepoints.unfinished_forks import begin_fork, make_room, unfinished_forks
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.file_systems import options_in_use, use_options
@@ -180,6 +181,73 @@ def test_case_57_two_forks_that_find_one_place_free_at_once(
     assert logged_state(far_base, "other") == logged_state(far_base, "job")
     assert not base.exists(f"other/{UNFINISHED_FORK}")
     open_job_folder(far_base, "other")
+
+
+def left_by(base: str, note: dict[str, Any]) -> None:
+    """What an unfinished fork by a process has left."""
+    open_storage(base).write_durable(f"other/{UNFINISHED_FORK}", json.dumps(note).encode())
+    open_storage(base).write_durable(f"other/{CHANGELOG}/part", b"half")
+
+
+def ended() -> dict[str, Any]:
+    return {"host": "elsewhere", "pid": 1, "time": wall_s() - 3601 * LONGEST_HOURS}
+
+
+def test_case_57_two_that_find_one_dead_fork_on_an_object_store(
+    far_base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The slower one must not take away what the other has made in its place."""
+    left_by(far_base, ended())
+    judge, others = unfinished.has_ended, [fork]
+
+    def overtaken(*arguments: Any) -> bool:
+        if others:
+            assert others.pop()(far_base)[0] == 0
+        return judge(*arguments)
+
+    monkeypatch.setattr(unfinished, "has_ended", overtaken)
+    status, said = fork(far_base)
+    assert (status, others) == (1, [])
+    assert "is there already" in said
+    assert logged_state(far_base, "other") == logged_state(far_base, "job")
+    assert [entry.name for entry in open_storage(far_base).list()] == ["job", "other"]
+
+
+def test_case_57_who_takes_a_dead_fork_away_claims_it(far_base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    left_by(far_base, ended())
+    base, removed = open_storage(far_base), unfinished._remove
+
+    def killed(base: Any, found: Any) -> None:
+        raise DriverKilled(Fault.DRIVER)
+
+    monkeypatch.setattr(unfinished, "_remove", killed)
+    with pytest.raises(DriverKilled):
+        fork(far_base)
+    monkeypatch.setattr(unfinished, "_remove", removed)
+    status, said = fork(far_base)  # this process is the one that claimed it, and lives
+    assert status == 1
+    assert f"is there already: process {os.getpid()} on " in said
+    assert base.exists(f"other/{CHANGELOG}/part")
+    make_room(base, "other", lambda: wall_s() + 3601 * LONGEST_HOURS)
+    assert [entry.name for entry in base.list()] == ["job"]
+    assert fork(far_base)[0] == 0
+
+
+def test_case_57_a_fork_whose_folder_is_removed_while_it_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job(str(tmp_path))
+    finish = forks.finish_fork
+
+    def robbed(base: Any, folder: Any, slug: str) -> None:
+        folder.delete_tree()
+        finish(base, folder, slug)
+
+    monkeypatch.setattr(forks, "finish_fork", robbed)
+    status, said = fork(str(tmp_path))
+    assert status == 1
+    assert "is gone: somebody removed it, and there is no fork" in said
+    assert [entry.name for entry in open_storage(str(tmp_path)).list()] == ["job"]
 
 
 def test_case_57_a_job_that_began_where_a_fork_is_made_keeps_its_folder(
