@@ -163,7 +163,6 @@ _NOT_HERE = {
     "is of PyFlink 1.12: use Encoder.simple_string_encoder()": "SimpleStringEncoder",
     "is not needed: let your schema have get_produced_type()": "ResultTypeQueryable",
     "is the type behind others, and programs never name it: use Types, such as Types.STRING()": "BasicType ExternalTypeInfo",
-    "is not a class of its own here: use Types.INSTANT()": "InstantTypeInfo",
     "is of Java's dates: use Types.SQL_DATE(), SQL_TIME() or SQL_TIMESTAMP()": "LocalTimeTypeInfo",
     "is not part of this version: write with KinesisStreamsSink, and let Firehose read from that stream": (
         "KinesisFirehoseSink KinesisFirehoseSinkBuilder"

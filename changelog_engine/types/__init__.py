@@ -15,7 +15,13 @@ from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_members import JavaMembers
 from changelog_engine.types.pickled import PickledBytesTypeInfo
 from changelog_engine.types.row import Row, RowKind
-from changelog_engine.types.temporal import DateTypeInfo, SqlTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from changelog_engine.types.temporal import (
+    DateTypeInfo,
+    InstantTypeInfo,
+    SqlTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
 from changelog_engine.types.typeinfo import TypeInformation, type_from_spec, type_of
 
 __all__ = [
@@ -25,6 +31,7 @@ __all__ = [
     "DecimalTypeInfo",
     "ElementsTypeInfo",
     "Instant",
+    "InstantTypeInfo",
     "IntegerTypeInfo",
     "JavaMembers",
     "ListTypeInfo",

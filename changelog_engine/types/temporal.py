@@ -128,10 +128,17 @@ class TimestampTypeInfo(SqlTimeTypeInfo):
         super().__init__("SQL_TIMESTAMP", datetime.datetime)
 
 
+class InstantTypeInfo(SqlTimeTypeInfo):
+    """The class of ``Types.INSTANT()``, of which all instances are equal."""
+
+    def __init__(self) -> None:
+        super().__init__("INSTANT", Instant)
+
+
 SQL_DATE = DateTypeInfo()
 SQL_TIME = TimeTypeInfo()
 SQL_TIMESTAMP = TimestampTypeInfo()
-INSTANT = SqlTimeTypeInfo("INSTANT", Instant)
+INSTANT = InstantTypeInfo()
 
 for _type in (SQL_DATE, SQL_TIME, SQL_TIMESTAMP, INSTANT):
     register_one(_type)

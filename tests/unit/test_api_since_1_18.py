@@ -21,7 +21,14 @@ from api.common import (
     WatermarkStrategy,
 )
 from api.common.serialization import RowFieldExtractorSchema
-from api.common.typeinfo import BasicTypeInfo, DateTypeInfo, SqlTimeTypeInfo, TimestampTypeInfo, TimeTypeInfo
+from api.common.typeinfo import (
+    BasicTypeInfo,
+    DateTypeInfo,
+    InstantTypeInfo,
+    SqlTimeTypeInfo,
+    TimestampTypeInfo,
+    TimeTypeInfo,
+)
 from api.datastream import (
     CheckpointingMode,
     EmbeddedRocksDBStateBackend,
@@ -199,6 +206,8 @@ def test_times_by_their_shorter_names() -> None:
     assert found == (DateTypeInfo(), TimeTypeInfo(), TimestampTypeInfo())
     assert [type(each) for each in found] == [DateTypeInfo, TimeTypeInfo, TimestampTypeInfo]
     assert len({*found, DateTypeInfo()}) == 3
+    assert type(Types.INSTANT()) is InstantTypeInfo
+    assert Types.INSTANT() == InstantTypeInfo() != TimestampTypeInfo()
 
 
 @pytest.mark.parametrize(

@@ -97,7 +97,7 @@ def test_names_that_scripts_import_from_there(module: str, names: str) -> None:
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("from pyflink.common.typeinfo import InstantTypeInfo", r"use Types\.INSTANT\(\)"),
+        ("from pyflink.common.typeinfo import LocalTimeTypeInfo", r"use Types\.SQL_DATE\(\)"),
         ("from pyflink.common.time import get_gateway", "reaches into Flink's Java process"),
         ("from pyflink.java_gateway import java_import", "reaches into Flink's Java process"),
         ("from pyflink.util.java_utils import to_jarray", "reaches into Flink's Java process"),

@@ -85,7 +85,7 @@ class TestImports:
         check("""\
             from pyflink.datastream import MapFunction, StreamExecutionEnviroment  # error: did you mean 'StreamExecutionEnvironment'?
             from pyflink.datastream import KafkaSource  # error: from pyflink.datastream.connectors import KafkaSource
-            from pyflink.common.typeinfo import InstantTypeInfo  # error: use Types.INSTANT()
+            from pyflink.common.typeinfo import LocalTimeTypeInfo  # error: use Types.SQL_DATE()
             from pyflink.java_gateway import java_import  # error: reaches into Flink's Java process
             from pyflink.datastraem import DataStream  # error: No module named 'pyflink.datastraem'
             import pyflink.ml  # error: use the model of a Python library
