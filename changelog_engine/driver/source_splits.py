@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from changelog_engine.clock import MonotonicMs
-from changelog_engine.connectors.protocols import DiscoveringSource, Source, SourceOfParts
-from changelog_engine.errors import EpochFailedError
+from changelog_engine.connectors.kept_values import kept_copy
+from changelog_engine.connectors.protocols import DiscoveringSource, Source, SourceOfParts, Split
+from changelog_engine.errors import ConfigurationError, EpochFailedError
 from changelog_engine.operators.messages import Positions, SplitEnds
+from changelog_engine.types.typeinfo import shown
 
 
 class SourceSplits:
@@ -43,9 +45,33 @@ class SourceSplits:
         self._dealt: list[Positions] | None = None  # by subtask
         self._discovered_ms: dict[int, MonotonicMs] = {}  # part -> when somebody looked last
         if restored is None or (not restored and self._parts is not None):
-            self.take({split.id: (split.start, False) for split in source.splits(parallelism)})
+            self.take(self._begun(source.splits(parallelism)))
         else:
             self.take({split: (at, finished) for split, (at, finished) in restored.items()})
+
+    def _begun(self, splits: Iterable[Split], repeated: bool = False) -> SplitEnds:
+        """Where new splits begin.
+
+        Args:
+            repeated: one may come twice, as that of a file which two looks find.
+
+        Raises:
+            ConfigurationError: an id is no str, or two splits have it: one of them would not be read.
+            NotSerializableError: a checkpoint cannot keep where one begins.
+        """
+        found: SplitEnds = {}
+        for split in splits:
+            if not isinstance(split.id, str):
+                raise ConfigurationError(
+                    f"source {self._name!r}: the id of a split must be a str, got {shown(split.id)}"
+                )
+            if split.id in found and not (repeated and found[split.id][0] == split.start):
+                raise ConfigurationError(
+                    f"source {self._name!r} has two splits with the id {shown(split.id)}: each needs one of its own"
+                )
+            kept_copy(split.start, f"the start of split {split.id!r} of source {self._name!r}")
+            found[split.id] = (split.start, False)
+        return found
 
     def take(self, splits: SplitEnds) -> None:
         """Where splits are now, new ones among them."""
@@ -108,12 +134,9 @@ class SourceSplits:
         known = dict(self.all)
         try:
             splits = source.discover(known) if self._parts is None else self._parts.discover_in(part, known)
+            new = self._begun((split for split in splits if split.id not in known), repeated=True)
         except Exception as error:
             raise EpochFailedError(f"source {self._name!r} can't look for new splits: {error}") from error
-        new: SplitEnds = {}
-        for split in splits:
-            if split.id not in known:
-                new.setdefault(split.id, (split.start, False))
         self.take(new)
         return bool(new) or begun
 
@@ -134,11 +157,11 @@ class SourceSplits:
             return False
         part = self._part + 1
         try:
-            splits = self._parts.begin(part, self._parallelism)
+            begun = self._begun(self._parts.begin(part, self._parallelism))
         except Exception as error:
             raise EpochFailedError(
                 f"source {self._name!r} can't begin with source {part + 1} of its {len(self._parts.parts)}: {error}"
             ) from error
-        self.take({split.id: (split.start, False) for split in splits})
+        self.take(begun)
         self.unsettled = True
         return True

@@ -13,6 +13,7 @@ from typing import Any
 
 from changelog_engine.changelog.small_state import KeptSink
 from changelog_engine.connectors.inherits import check_inherits
+from changelog_engine.connectors.kept_values import kept_copy
 from changelog_engine.connectors.protocols import (
     Committable,
     CommittingSink,
@@ -128,14 +129,17 @@ class CommittingSinkOperator(WritingOperator):
         """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
         try:
             prepared = self._writer.prepare(final)
+            committables = list(prepared.committables)
+            state = kept_copy(prepared.state, "the state of the writer")
+            kept_copy(committables, "what is to be committed")
         except BaseException as error:
             raise user_failure(error, self.name, "preparing a checkpoint") from error
-        if prepared.committables:
-            self._waiting.append((epoch, list(prepared.committables)))
+        if committables:
+            self._waiting.append((epoch, committables))
         waiting = [committable for _, some in self._waiting for committable in some]
         kept: KeptSink | None = None
-        if waiting or prepared.state is not None:
-            kept = {"committables": waiting, "state": prepared.state}
+        if waiting or state is not None:
+            kept = {"committables": waiting, "state": state}
         self.moved = kept != self._kept
         self._kept = kept
         return kept

@@ -13,17 +13,20 @@ Invariants:
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.inherits import check_inherits
+from changelog_engine.connectors.kept_values import kept_copy
 from changelog_engine.connectors.protocols import Source, SourceOfParts, Split, SplitReader, is_endless
+from changelog_engine.errors import TypeMismatchError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.messages import Positions, SplitEnds
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
+from changelog_engine.types.typeinfo import shown
 
 _FIRST_STEP = 64
 _LARGEST_STEP = 32_768
@@ -199,8 +202,8 @@ class SourceHead:
                 wanted = min(split_left, self._step)
                 try:
                     values, position, finished, times, aside = reader.read(position, wanted)
-                    if type(values) not in _SLICED:
-                        values = list(values)
+                    values = _in_order(values)
+                    _check_times(times, len(values))
                     kept = _kept(position)
                 except BaseException as error:
                     raise user_failure(error, self.name, f"reading split {split!r}") from error
@@ -256,7 +259,9 @@ class SourceHead:
         """Put in the positions that a checkpoint is to keep for those that an epoch ended at."""
         for split, (position, finished) in reached.items():
             try:
-                reached[split] = (self._reader(split).at_barrier(position), finished)
+                position = self._reader(split).at_barrier(position)
+                kept_copy(position, "the position")
+                reached[split] = (position, finished)
             except BaseException as error:
                 raise user_failure(error, self.name, f"preparing a checkpoint of split {split!r}") from error
 
@@ -295,6 +300,24 @@ class SourceHead:
                 reader.close()
             except BaseException as error:
                 raise user_failure(error, self.name, f"closing split {split!r}") from error
+
+
+def _in_order(values: Any) -> Sequence[Any]:
+    """A reader's elements; a text or a dict would be taken for its characters or keys."""
+    if type(values) in _SLICED:
+        found: Sequence[Any] = values
+        return found
+    if isinstance(values, (str, bytes, bytearray, Mapping)):
+        raise TypeMismatchError(
+            f"read() gave {shown(values)} as the elements of a Range: they are a sequence, such as a list"
+        )
+    return list(values)
+
+
+def _check_times(times: Sequence[int] | None, count: int) -> None:
+    """Refuse timestamps that are not one for each element: others would be taken for these, or left out."""
+    if times is not None and len(times) != count:
+        raise TypeMismatchError(f"read() gave {count} elements and {len(times)} timestamps: each has one")
 
 
 def _kept(position: Any) -> Any:

@@ -8,7 +8,6 @@ what was seen and what was expected. Elements are compared exactly: 1 is not 1.0
 from __future__ import annotations
 
 import contextlib
-import json
 import pickle
 import random
 import uuid
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from changelog_engine.connectors.kept_values import kept_copy
 from changelog_engine.connectors.protocols import (
     CommittingSink,
     CommittingWriter,
@@ -33,6 +33,7 @@ from changelog_engine.connectors.protocols import (
     Split,
     SplitReader,
 )
+from changelog_engine.errors import NotSerializableError
 from changelog_engine.event_time import MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.testing.exact import exactly
 from changelog_engine.types import TypeInformation
@@ -443,10 +444,9 @@ class _SinkJob:
 def _as_json(value: Any, what: str) -> Any:
     """The value as a checkpoint gives it back."""
     try:
-        text = json.dumps(value)
-    except TypeError as error:
-        raise AssertionError(f"{what} is not a JSON value: {value!r} ({error})") from None
-    return json.loads(text)
+        return kept_copy(value, what)
+    except NotSerializableError as error:
+        raise AssertionError(str(error)) from None
 
 
 def _counted(elements: Iterable[Any]) -> Counter[Any]:
