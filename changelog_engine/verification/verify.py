@@ -47,6 +47,12 @@ _Who = tuple[int, int]  # attempt, checkpoint
 _TRIES = 3
 
 
+class _Base(NamedTuple):
+    """Where a restore begins: with the snapshot of a checkpoint; None for the beginning of the log."""
+
+    snapshot: int | None
+
+
 class Fault(NamedTuple):
     """Something that is wrong: with which file, and what."""
 
@@ -120,7 +126,7 @@ class _Verifier:
         self.merged = False
         self.snapshots: dict[_Who, tuple[str, list[PartFile]]] = {}  # good ones
         self._times: dict[tuple[str, int, int], int] = {}  # of rows with files of their own, as they say
-        self.newest_base: dict[int, int | None] = {}  # restorable checkpoint -> where its restore begins
+        self.bases: dict[int, _Base] = {}  # of the checkpoints that can be restored
 
     def run(self) -> Verification:
         """All steps."""
@@ -167,7 +173,7 @@ class _Verifier:
             if row.attempt not in newest or newest[row.attempt].id < row.id:
                 newest[row.attempt] = row
         for row in newest.values():
-            if row.id in self.newest_base:
+            if row.id in self.bases:
                 try:
                     ledger.base(row)
                 except CorruptChangelogError as error:
@@ -381,15 +387,15 @@ class _Verifier:
             row = self.checkpoints[identity]
             self._check_count(row)
             if (row.attempt, row.id) in self.snapshots:
-                self.newest_base[row.id] = row.id
+                self.bases[row.id] = _Base(row.id)
             elif self._complete(row):
-                begins = self._base_before(row)
-                if begins is not False:
-                    self.newest_base[row.id] = begins
-        self.found.restorable = sorted(self.newest_base)
-        self.found.lost = sorted(self.checkpoints.keys() - self.newest_base.keys())
+                base = self._base_before(row)
+                if base is not None:
+                    self.bases[row.id] = base
+        self.found.restorable = sorted(self.bases)
+        self.found.lost = sorted(self.checkpoints.keys() - self.bases.keys())
         newest = max(self.checkpoints, default=None)
-        if newest is not None and newest not in self.newest_base:
+        if newest is not None and newest not in self.bases:
             self._fault(
                 self.folder.changelog,
                 self.paths[newest],
@@ -408,35 +414,35 @@ class _Verifier:
                 f"checkpoint {row.id} has {expected} mutations, and the log has {there} of it",
             )
 
-    def _base_before(self, row: Checkpoint) -> int | bool | None:
-        """Where the restore of a checkpoint's parent begins: a snapshot, None for the log alone, False for nowhere."""
+    def _base_before(self, row: Checkpoint) -> _Base | None:
+        """Where the restore of a checkpoint's parent begins; None when the parent can't be restored."""
         if row.parent is None:
-            return None
-        if row.parent in self.newest_base:
-            return self.newest_base[row.parent]
+            return _Base(None)
+        if row.parent in self.bases:
+            return self.bases[row.parent]
         found = segment_of(row.lineage, row.parent)
         if found is not None and (found.attempt, row.parent) in self.snapshots:
-            return row.parent
-        return False
+            return _Base(row.parent)
+        return None
 
     def _compare(self, who: _Who) -> None:
         """Compare a snapshot with the fold of what comes before it, where the log has that."""
         row = self.checkpoints.get(who[1])
         if row is None or row.attempt != who[0] or not self._complete(row):
             return
-        after = self._base_before(row)
-        if after is False:
+        base = self._base_before(row)
+        if base is None:
             return
         path, files = self.snapshots[who]
-        base: list[PartFile] = []
-        if after is not None:
-            found = segment_of(row.lineage, after)
+        before: list[PartFile] = []
+        if base.snapshot is not None:
+            found = segment_of(row.lineage, base.snapshot)
             assert found is not None
-            base = self.snapshots[found.attempt, after][1]
+            before = self.snapshots[found.attempt, base.snapshot][1]
         told = self._try(
             self.folder.snapshots,
             path,
-            lambda: differences(self.folder, row, None if after is None else int(after), base, files),
+            lambda: differences(self.folder, row, base.snapshot, before, files),
         )
         if told is not None:
             self.found.compared += 1
