@@ -66,24 +66,6 @@ def history(
         path, key, operator=operator, state=name, at=at, start=start, end=end, allow_pickle=allow_pickle
     )
     shown = found.changes[-limit:]
-    several = len({change.operator for change in shown}) > 1
-    columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state"]
-    below, belows = _below_keys(shown)
-    columns += [*below, "operation", "before", "after", "cause"]
-    rows = []
-    for change, cells_below in zip(shown, belows, strict=True):
-        cells = [
-            change.checkpoint,
-            When(change.time_ms),
-            *([change.operator] if several else []),
-            change.state,
-            *cells_below,
-        ]
-        at_ms = None if change.cause == TIME_TO_LIVE else change.event_time_ms
-        moment = "" if at_ms is None else f" at {iso(at_ms)}"
-        values = [_cell(change.kind, each) for each in (change.before, change.after)]
-        by = "" if change.who is None else f" by {change.who}: {change.why}"
-        rows.append((*cells, change.operation, *values, f"{change.cause}{by}{moment}"))
     notes = [
         f"{counted(len(found.changes), 'change')}, {found.files:,} of {counted(found.of_files, 'file')} opened"
     ]
@@ -113,7 +95,33 @@ def history(
         "changes": shown,
     }
     head = [f"key {key} up to checkpoint {found.checkpoint.id}, attempt {found.checkpoint.attempt}"]
-    return Answer(document, [Sheet(columns, rows, right=1)], head, notes, status=int(missed))
+    return Answer(document, [_sheet_of(shown)], head, notes, status=int(missed))
+
+
+def _sheet_of(changes: Sequence[KeyChange]) -> Sheet:
+    """A row for each change."""
+    several = len({change.operator for change in changes}) > 1
+    below, belows = _below_keys(changes)
+    rows = []
+    for change, cells_below in zip(changes, belows, strict=True):
+        at_ms = None if change.cause == TIME_TO_LIVE else change.event_time_ms
+        moment = "" if at_ms is None else f" at {iso(at_ms)}"
+        by = "" if change.who is None else f" by {change.who}: {change.why}"
+        rows.append(
+            (
+                change.checkpoint,
+                When(change.time_ms),
+                *([change.operator] if several else []),
+                change.state,
+                *cells_below,
+                change.operation,
+                _cell(change.kind, change.before),
+                _cell(change.kind, change.after),
+                f"{change.cause}{by}{moment}",
+            )
+        )
+    columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state", *below]
+    return Sheet([*columns, "operation", "before", "after", "cause"], rows, right=1)
 
 
 @click.command(cls=TakesPoints)
