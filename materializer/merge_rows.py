@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from changelog_engine.changelog.model import CheckpointMark
 from changelog_engine.changelog.row_files import (
     ListedRow,
     MergedFile,
@@ -111,7 +112,7 @@ class _Changes:
 
     def _entry_stays(self, entry: ListedRow) -> bool:
         if self.operation == CHECKPOINT:
-            return entry.id in self.stays.singles or self.stays.logs(entry.attempt, entry.id)
+            return entry.id in self.stays.singles or self.stays.logs(CheckpointMark(entry.id, entry.attempt))
         return entry.id in self.stays.attempts
 
     def _write(self, table: pa.Table) -> list[AddFile]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.model import CheckpointMark, Segment
 from changelog_engine.changelog.row_files import Index, Numbers
 from changelog_engine.changelog.segments import after, on_lineage, up_to
 from changelog_engine.ledger.lineage import Lineage
@@ -45,19 +45,19 @@ class Needed(NamedTuple):
         log: runs of checkpoints whose mutations and rows stay.
         singles: checkpoints whose rows stay besides.
         attempts: whose rows stay.
-        snapshots: (checkpoint, attempt) of those that stay.
+        snapshots: those that stay.
         settled: mutations up to this checkpoint are of use to the history only, and may be merged.
     """
 
     log: frozenset[Segment]
     singles: frozenset[int]
     attempts: frozenset[int]
-    snapshots: frozenset[tuple[int, int]]
+    snapshots: frozenset[CheckpointMark]
     settled: int
 
-    def logs(self, attempt: int, checkpoint: int) -> bool:
+    def logs(self, mark: CheckpointMark) -> bool:
         """Whether the mutations of a checkpoint stay."""
-        return on_lineage(self.log, attempt, checkpoint)
+        return on_lineage(self.log, mark.attempt, mark.checkpoint)
 
     def logs_any(self, first: int, last: int) -> bool:
         """Whether mutations of any of these checkpoints stay."""
@@ -81,7 +81,7 @@ class Needed(NamedTuple):
 
 def needed(
     lineage: Lineage,
-    snapshots: Iterable[tuple[int, int]],
+    snapshots: Iterable[CheckpointMark],
     retention: Retention,
     protected: set[int],
     protected_snapshots: set[int],
@@ -91,7 +91,7 @@ def needed(
 
     Args:
         lineage: checkpoints and attempts there are.
-        snapshots: (checkpoint, attempt) of complete snapshots.
+        snapshots: complete ones.
         retention: the settings.
         protected: checkpoints that somebody copies.
         protected_snapshots: checkpoints whose snapshots somebody copies.
@@ -108,8 +108,8 @@ def needed(
     if len(index.ids):
         singles.add(lineage.newest_checkpoint_id)
     history = _history(index, retention, now_ms)
-    snapshot_times = {pair: _time_of(lineage, pair) for pair in there}
-    kept = {pair for pair in there if pair[0] in protected_snapshots}
+    snapshot_times = {mark: _time_of(lineage, mark) for mark in there}
+    kept = {mark for mark in there if mark.checkpoint in protected_snapshots}
     kept |= _spread(snapshot_times, history, now_ms)
     for point in singles | {first for first, _ in history.values()}:
         base = _base(there, chains.of(point))
@@ -175,31 +175,31 @@ def _history(index: Index, retention: Retention, now_ms: int) -> dict[int, tuple
     return found
 
 
-def _time_of(lineage: Lineage, snapshot: tuple[int, int]) -> int:
-    entry = lineage.checkpoints.get(snapshot[0])
+def _time_of(lineage: Lineage, snapshot: CheckpointMark) -> int:
+    entry = lineage.checkpoints.get(snapshot.checkpoint)
     rows = lineage.checkpoints
-    return rows.time_of(entry) if entry is not None and entry.attempt == snapshot[1] else 0
+    return rows.time_of(entry) if entry is not None and entry.attempt == snapshot.attempt else 0
 
 
 def _spread(
-    times: dict[tuple[int, int], int], history: dict[int, tuple[int, int]], now_ms: int
-) -> set[tuple[int, int]]:
+    times: dict[CheckpointMark, int], history: dict[int, tuple[int, int]], now_ms: int
+) -> set[CheckpointMark]:
     """Snapshots that make old states quick to reach: the two newest, and ever fewer the older they are."""
     within = [
-        pair for pair in sorted(times, reverse=True)
-        if times[pair] and any(first <= pair[0] <= last for first, last in history.values())
+        mark for mark in sorted(times, reverse=True)
+        if times[mark] and any(first <= mark.checkpoint <= last for first, last in history.values())
     ]  # fmt: skip
     kept = list(within[-1:])  # from the oldest on, so that each neighbour that stays is known
-    for pair, newer in zip(reversed(within[2:-1]), reversed(within[1:-2]), strict=True):
+    for mark, newer in zip(reversed(within[2:-1]), reversed(within[1:-2]), strict=True):
         if now_ms - times[kept[-1]] > _SPREAD * (now_ms - times[newer]):
-            kept.append(pair)
+            kept.append(mark)
     return {*kept, *within[:2]}
 
 
-def _base(snapshots: set[tuple[int, int]], line: tuple[Segment, ...]) -> tuple[int, int] | None:
-    return max((s for s in snapshots if on_lineage(line, s[1], s[0])), default=None)
+def _base(snapshots: set[CheckpointMark], line: tuple[Segment, ...]) -> CheckpointMark | None:
+    return max((mark for mark in snapshots if on_lineage(line, mark.attempt, mark.checkpoint)), default=None)
 
 
-def _after(base: tuple[int, int] | None, line: tuple[Segment, ...]) -> set[Segment]:
+def _after(base: CheckpointMark | None, line: tuple[Segment, ...]) -> set[Segment]:
     """The runs of a lineage after a snapshot."""
-    return set(after(line, 0 if base is None else base[0]))
+    return set(after(line, 0 if base is None else base.checkpoint))

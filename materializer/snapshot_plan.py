@@ -110,13 +110,13 @@ def _base(
     ledger: Ledger, checkpoint: Checkpoint, broken: frozenset[int]
 ) -> tuple[Base, list[tuple[Piece, PartFile]]]:
     """What to build on, and the pieces of its snapshot with their files; what can't be used is passed over."""
-    for who in ledger.snapshots.on(checkpoint.lineage, checkpoint.id):
-        if who[0] not in broken:
+    for mark in ledger.snapshots.on(checkpoint.lineage, checkpoint.id):
+        if mark.checkpoint not in broken:
             try:
-                ledger.snapshots.get(who)
+                ledger.snapshots.get(mark)
                 break
             except CorruptChangelogError as error:
-                warn_unusable(who[0], error)
+                warn_unusable(mark.checkpoint, error)
     try:
         found = ledger.base(checkpoint, broken)
     except CorruptChangelogError as error:

@@ -144,7 +144,7 @@ def _truncate_log(
         usable = [found for found in listed if found.checkpoint not in damaged]
         stays = needed(
             lineage,
-            [(found.checkpoint, found.attempt) for found in usable],
+            [found.mark for found in usable],
             retention,
             protected_checkpoints(folder, clock),
             protected_snapshots(folder, [found.checkpoint for found in usable].copy, clock),
@@ -271,25 +271,25 @@ def _look_at(storage: Storage, parts: Sequence[PartFile]) -> None:
 
 def _stays(storage: Storage, part: PartFile, stays: Needed) -> bool:
     if part.name is not None:
-        return stays.logs(part.name.attempt, part.name.checkpoint)
+        return stays.logs(part.name.mark)
     bounds = merged_bounds(part.path)
     if bounds is not None:
         return stays.logs_any(*bounds)
-    return any(stays.logs(attempt, checkpoint) for attempt, checkpoint in counted_rows(storage, part.path))
+    return any(map(stays.logs, counted_rows(storage, part.path)))  # drives our own code
 
 
 def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
     """Step 3. A snapshot that can't be read stays until there is a newer one."""
-    newest = max((checkpoint for checkpoint, _ in stays.snapshots), default=0)
+    newest = max((mark.checkpoint for mark in stays.snapshots), default=0)
     committed = max(stays.singles, default=0)
     for _ in range(COMMIT_TRIES):
         found = Snapshots(snapshots.storage, snapshots)
-        usable = {(one.checkpoint, one.attempt): one.paths for one in found.usable()}
-        kept = {path for who, files in usable.items() if who in stays.snapshots for path in files}
+        usable = {one.mark: one.paths for one in found.usable()}
+        kept = {path for mark, files in usable.items() if mark in stays.snapshots for path in files}
         gone = [
             path for path in found.paths
-            if path not in kept and (who := snapshot_of(path)) is not None
-            and who[0] <= (committed if who in usable else newest)
+            if path not in kept and (mark := snapshot_of(path)) is not None
+            and mark.checkpoint <= (committed if mark in usable else newest)
         ]  # fmt: skip
         if not gone:
             return 0

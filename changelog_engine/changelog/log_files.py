@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from changelog_engine.changelog.model import CheckpointMark
 from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import CorruptChangelogError
@@ -59,6 +60,11 @@ class PartName(NamedTuple):
     number: int
     crc: int
 
+    @property
+    def mark(self) -> CheckpointMark:
+        """The checkpoint that commits the part, and its attempt."""
+        return CheckpointMark(self.checkpoint, self.attempt)
+
 
 class PackedPart(NamedTuple):
     """What a pack's name says of one of its parts.
@@ -83,6 +89,11 @@ class RowName(NamedTuple):
     checkpoint: int
     attempt: int
     crc: int
+
+    @property
+    def mark(self) -> CheckpointMark:
+        """The checkpoint and its attempt."""
+        return CheckpointMark(self.checkpoint, self.attempt)
 
 
 class MergedRowsName(NamedTuple):

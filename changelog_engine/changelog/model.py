@@ -82,6 +82,13 @@ class Part(NamedTuple):
     pack_size: int = 0  # bytes of the pack that has it; 0: it is a file of its own
 
 
+class CheckpointMark(NamedTuple):
+    """A checkpoint and the attempt that made it; of attempts that did not end well several may have used one number."""
+
+    checkpoint: int
+    attempt: int
+
+
 class Segment(NamedTuple):
     """A run of checkpoints of one attempt on a lineage, both ends inclusive."""
 
@@ -184,6 +191,11 @@ class Checkpoint(Displayed):
 
     def __str__(self) -> str:
         return text_of(self.display())
+
+    @property
+    def mark(self) -> CheckpointMark:
+        """It and its attempt."""
+        return CheckpointMark(self.id, self.attempt)
 
     @property
     def correction(self) -> CorrectionNote | None:

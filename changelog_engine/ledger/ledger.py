@@ -113,14 +113,14 @@ class Ledger:
         """
         first: CorruptChangelogError | None = None
         passed_over: list[tuple[int, CorruptChangelogError]] = []
-        for who in self.snapshots.on(line, line[-1].last):
-            if who[0] in without:
+        for mark in self.snapshots.on(line, line[-1].last):
+            if mark.checkpoint in without:
                 continue
             try:
-                snapshot = self.snapshots.get(who)
+                snapshot = self.snapshots.get(mark)
             except CorruptChangelogError as error:
                 first = first or error
-                passed_over.append((who[0], error))
+                passed_over.append((mark.checkpoint, error))
                 continue
             try:
                 suffix = self.following(line, snapshot.checkpoint)
@@ -159,13 +159,15 @@ class Ledger:
             RestoreError, CorruptChangelogError: as ``base``; what was lost, other than by truncation, is never left out.
         """
         found = None
-        for who in (*self.snapshots.on(checkpoint.lineage, checkpoint.id), None):
+        for mark in (*self.snapshots.on(checkpoint.lineage, checkpoint.id), None):
             try:
-                snapshot = None if who is None else self.snapshots.get(who)
+                snapshot = None if mark is None else self.snapshots.get(mark)
             except CorruptChangelogError:
                 continue
             try:
-                found = Base(snapshot, self.following(checkpoint.lineage, None if who is None else who[0]))
+                found = Base(
+                    snapshot, self.following(checkpoint.lineage, None if mark is None else mark.checkpoint)
+                )
             except NotLoggedError:
                 break
         return found or self.base(checkpoint)
@@ -226,7 +228,8 @@ class Ledger:
     def _refuse_retired(self, checkpoint: Checkpoint) -> None:
         """Say it where what is missing was let go on purpose."""
         there = sorted(self.snapshots.markers)
-        newest = max((who[0] for who in self.snapshots.on(checkpoint.lineage, checkpoint.id)), default=None)
+        listed = self.snapshots.on(checkpoint.lineage, checkpoint.id)
+        newest = max((mark.checkpoint for mark in listed), default=None)
         if checkpoint.snapshot is not None and (newest is None or newest < checkpoint.snapshot):
             names = ", ".join([str(number) for number in sorted({number for number, _ in there})]) or "none"
             raise RestoreError(

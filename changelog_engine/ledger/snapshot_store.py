@@ -62,7 +62,7 @@ class SnapshotStore:
             paths = self._paths()
             if missing := shared.difference(paths):
                 raise CorruptChangelogError("was removed meanwhile", self.log.storage.join(min(missing)))
-            listed = {p for p in paths if snapshot_of(p) == (checkpoint.id, checkpoint.attempt)}
+            listed = {p for p in paths if snapshot_of(p) == checkpoint.mark}
             if listed == fresh:
                 return
             try:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from changelog_engine.changelog.log_files import SNAPSHOT, parse_part, parse_row
-from changelog_engine.changelog.model import Segment
+from changelog_engine.changelog.model import CheckpointMark, Segment
 from changelog_engine.changelog.part_selection import PartFile, part_files
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.changelog.snapshot_row import SnapshotRow, read_snapshot_row
@@ -30,8 +30,6 @@ SNAPSHOTS = "snapshots"  # the table's folder, beside the changelog's
 _LOG = logging.getLogger("changelog_engine")
 _MOST_WARNED = 1_000
 _WARNED: set[str] = set()  # faults of which a warning was logged
-
-Who = tuple[int, int]  # checkpoint, attempt
 
 
 class Snapshot(NamedTuple):
@@ -50,6 +48,11 @@ class Snapshot(NamedTuple):
     row: SnapshotRow
     files: tuple[PartFile, ...]
     bounds: tuple[Bounds | None, ...]
+
+    @property
+    def mark(self) -> CheckpointMark:
+        """Its checkpoint, and the attempt that made that."""
+        return CheckpointMark(self.checkpoint, self.attempt)
 
     @property
     def paths(self) -> frozenset[str]:
@@ -72,8 +75,8 @@ class Snapshots:
         self.storage = storage
         self.listing: pa.Table | None = None
         self.files: dict[str, PartFile] = {}
-        self.markers: dict[Who, str] = {}
-        self._read: dict[Who, Snapshot] = {}
+        self.markers: dict[CheckpointMark, str] = {}
+        self._read: dict[CheckpointMark, Snapshot] = {}
         if log is None and DeltaLog.exists(storage):
             log = DeltaLog(storage)
         if log is not None:
@@ -86,42 +89,46 @@ class Snapshots:
         for path in self.paths:
             name = parse_row(path)
             if name is not None and name.operation == SNAPSHOT:
-                self.markers[name.checkpoint, name.attempt] = path
+                self.markers[name.mark] = path
 
     @property
     def paths(self) -> list[str]:
         """All files that the table lists."""
         return [] if self.listing is None else [str(path) for path in self.listing["path"].to_pylist()]
 
-    def on(self, line: Sequence[Segment], newest: int) -> list[Who]:
+    def on(self, line: Sequence[Segment], newest: int) -> list[CheckpointMark]:
         """Those of a lineage up to a checkpoint, newest first, whether they can be used or not."""
         return sorted(
-            (who for who in self.markers if who[0] <= newest and on_lineage(line, who[1], who[0])),
+            (
+                mark
+                for mark in self.markers
+                if mark.checkpoint <= newest and on_lineage(line, mark.attempt, mark.checkpoint)
+            ),
             reverse=True,
         )
 
-    def get(self, who: Who) -> Snapshot:
+    def get(self, mark: CheckpointMark) -> Snapshot:
         """A snapshot with its files.
 
         Raises:
             CorruptChangelogError: its row can't be read, or a file that it is made of is not in the table.
         """
-        if who not in self._read:
-            self._read[who] = self._open(who)
-        return self._read[who]
+        if mark not in self._read:
+            self._read[mark] = self._open(mark)
+        return self._read[mark]
 
     def usable(self) -> list[Snapshot]:
         """Those whose row can be read and whose parts are all listed. Of each other one a warning is logged, once."""
         found = []
-        for who in self.markers:
+        for mark in self.markers:
             try:
-                found.append(self.get(who))
+                found.append(self.get(mark))
             except CorruptChangelogError as error:
-                warn_unusable(who[0], error)
+                warn_unusable(mark.checkpoint, error)
         return found
 
-    def _open(self, who: Who) -> Snapshot:
-        marker = self.markers[who]
+    def _open(self, mark: CheckpointMark) -> Snapshot:
+        marker = self.markers[mark]
         row = read_snapshot_row(self.storage, marker)
         bounds: list[Bounds | None] = []
         if row.pieces is not None:
@@ -133,16 +140,16 @@ class Snapshots:
                 files.append(self.files[piece.path])
                 bounds.append(Bounds(piece.operator, piece.first, piece.last))
         else:
-            own = (f for f in self.files.values() if f.name and (f.name.checkpoint, f.name.attempt) == who)
+            own = (f for f in self.files.values() if f.name and f.name.mark == mark)
             files = sorted(own, key=lambda file: file.name or ())
             bounds = [None] * len(files)
         if len(files) != row.parts:
             full = self.storage.join(marker)
             raise CorruptChangelogError(
-                f"is the snapshot of checkpoint {who[0]}, which has {len(files)} parts, not {row.parts}",
+                f"is the snapshot of checkpoint {mark.checkpoint}, which has {len(files)} parts, not {row.parts}",
                 full,
             )
-        return Snapshot(*who, marker, row, tuple(files), tuple(bounds))
+        return Snapshot(*mark, marker, row, tuple(files), tuple(bounds))
 
 
 def beside(changelog: Storage) -> Storage:
@@ -156,16 +163,16 @@ def newest_attempt_named(changelog: Storage) -> int:
     It is newer than those of the changelog where that lost its end: it was repaired, or copied before its snapshots were.
     """
     named = (snapshot_of(entry.name) for entry in beside(changelog).list())
-    return max((who[1] for who in named if who is not None), default=0)
+    return max((mark.attempt for mark in named if mark is not None), default=0)
 
 
-def snapshot_of(path: str) -> Who | None:
-    """(checkpoint, attempt) of a file in the snapshots table, or None when it isn't one of ours."""
+def snapshot_of(path: str) -> CheckpointMark | None:
+    """Whose a file in the snapshots table is, or None when it isn't one of ours."""
     part = parse_part(path)
     if part is not None:
-        return part.checkpoint, part.attempt
+        return part.mark
     row = parse_row(path)
-    return (row.checkpoint, row.attempt) if row is not None else None
+    return None if row is None else row.mark
 
 
 def warn_unusable(checkpoint: int, error: Exception) -> None:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from changelog_engine.changelog.file_memo import FileMemo
 from changelog_engine.changelog.log_files import checksum_of, merged_bounds, read_unchanged
-from changelog_engine.changelog.model import Checkpoint, Segment
+from changelog_engine.changelog.model import Checkpoint, CheckpointMark, Segment
 from changelog_engine.changelog.part_selection import PartFile, restore_hint
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.changelog.small_state import LOG
@@ -33,8 +33,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
-_Who = tuple[int, int]  # attempt, checkpoint
-_COUNTS: FileMemo[dict[_Who, int]] = FileMemo(256)  # of merged files
+_COUNTS: FileMemo[dict[CheckpointMark, int]] = FileMemo(256)  # of merged files
 
 
 class Position(NamedTuple):
@@ -73,7 +72,7 @@ def follow(
     lineage: Lineage,
     storage: Storage,
     files: Sequence[PartFile],
-    snapshots: Collection[tuple[int, int]],
+    snapshots: Collection[CheckpointMark],
     line: Sequence[Segment],
     after: int | None,
 ) -> Suffix:
@@ -83,7 +82,7 @@ def follow(
         lineage: rows of checkpoints.
         storage: the changelog.
         files: all of its files of mutations.
-        snapshots: (checkpoint, attempt) of those that there are: their checkpoints' rows stay when mutations are truncated.
+        snapshots: those that there are: their checkpoints' rows stay when mutations are truncated.
         line: the lineage, up to the checkpoint that is wanted.
         after: the checkpoint after which; None: from the beginning.
 
@@ -98,9 +97,9 @@ def follow(
         if file.name is None:
             if log.add_merged(file):
                 merged.append(file)
-        elif log.wants(file.name.attempt, file.name.checkpoint):
-            parts.setdefault(file.name.attempt, []).append(file)
-            log.add(file.name.attempt, file.name.checkpoint, file.rows or 0)
+        elif log.wants(mark := file.name.mark):
+            parts.setdefault(mark.attempt, []).append(file)
+            log.add(mark, file.rows or 0)
     bounds: dict[str, Bounds] = {}
     firsts: dict[str, int] = {}
     for segment in line:
@@ -114,8 +113,8 @@ def follow(
     return Suffix((*merged, *chosen), bounds, firsts, after)
 
 
-def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
-    """How many mutations a merged file has of which attempt and checkpoint.
+def counted_rows(storage: Storage, path: str) -> dict[CheckpointMark, int]:
+    """How many mutations a merged file has of which checkpoint.
 
     Raises:
         CorruptChangelogError: it is missing or isn't what it was.
@@ -126,14 +125,14 @@ def counted_rows(storage: Storage, path: str) -> dict[_Who, int]:
     return _COUNTS.of(storage.join(path), lambda: _counted(storage, path, crc))
 
 
-def _counted(storage: Storage, path: str, crc: int | None) -> dict[_Who, int]:
+def _counted(storage: Storage, path: str, crc: int | None) -> dict[CheckpointMark, int]:
     with reading(storage.join(path)):
         data = read_unchanged(storage, path, crc)
-        names = ["attempt", "checkpoint_id", "sequence"]
+        names = ["checkpoint_id", "attempt", "sequence"]
         table = pq.ParquetFile(pa.BufferReader(data)).read(names, use_threads=False)
     counted = table.group_by(names[:2]).aggregate([("sequence", "count")])
     columns = (counted[name].to_pylist() for name in (*names[:2], "sequence_count"))
-    return {(attempt, checkpoint): rows for attempt, checkpoint, rows in zip(*columns, strict=True)}
+    return {CheckpointMark(*mark): rows for *mark, rows in zip(*columns, strict=True)}
 
 
 class _Log:
@@ -143,7 +142,7 @@ class _Log:
         self,
         lineage: Lineage,
         storage: Storage,
-        snapshots: Collection[tuple[int, int]],
+        snapshots: Collection[CheckpointMark],
         line: Sequence[Segment],
         start: int,
     ) -> None:
@@ -152,16 +151,16 @@ class _Log:
         self.snapshots = snapshots
         self.line = line
         self.start = start
-        self.rows: dict[_Who, int] = {}
+        self.rows: dict[CheckpointMark, int] = {}
         self.merged: Counter[int] = Counter()  # attempt -> rows in merged files
 
-    def wants(self, attempt: int, checkpoint: int) -> bool:
+    def wants(self, mark: CheckpointMark) -> bool:
         """Whether a checkpoint's mutations belong to the suffix."""
-        return checkpoint > self.start and on_lineage(self.line, attempt, checkpoint)
+        return mark.checkpoint > self.start and on_lineage(self.line, mark.attempt, mark.checkpoint)
 
-    def add(self, attempt: int, checkpoint: int, rows: int) -> None:
+    def add(self, mark: CheckpointMark, rows: int) -> None:
         """Count rows."""
-        self.rows[attempt, checkpoint] = self.rows.get((attempt, checkpoint), 0) + rows
+        self.rows[mark] = self.rows.get(mark, 0) + rows
 
     def add_merged(self, file: PartFile) -> bool:
         """Count the rows of a file with rows of several checkpoints, by its content; whether it has some of these."""
@@ -169,11 +168,11 @@ class _Log:
         if named is not None and (named[1] <= self.start or named[0] > self.line[-1].last):
             return False
         found = False
-        for (attempt, checkpoint), rows in counted_rows(self.storage, file.path).items():
-            if rows and self.wants(attempt, checkpoint):
+        for mark, rows in counted_rows(self.storage, file.path).items():
+            if rows and self.wants(mark):
                 found = True
-                self.merged[attempt] += rows
-                self.add(attempt, checkpoint, rows)
+                self.merged[mark.attempt] += rows
+                self.add(mark, rows)
         return found
 
     def row(self, checkpoint: int, attempt: int) -> Checkpoint:
@@ -307,9 +306,9 @@ class _Run:
             if number not in self.log.lineage.checkpoints:
                 truncated = True
                 continue
-            due = self.log.lineage.checkpoint(number).rows
-            there = self.log.rows.get((self.attempt, number), 0)
-            if there == 0 and due and (number, self.attempt) in self.log.snapshots:
+            due, mark = self.log.lineage.checkpoint(number).rows, CheckpointMark(number, self.attempt)
+            there = self.log.rows.get(mark, 0)
+            if there == 0 and due and mark in self.log.snapshots:
                 truncated = True
             elif there != due:
                 return CorruptChangelogError

@@ -31,7 +31,7 @@ from changelog_engine.changelog.fold import (
     identities_of,
     timers_of,
 )
-from changelog_engine.changelog.model import RestorePoint
+from changelog_engine.changelog.model import CheckpointMark, RestorePoint
 from changelog_engine.changelog.row_filter import OfEntries
 from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.columns import as_strings
@@ -56,13 +56,6 @@ _FEW = 1_000  # keys; as many are always read
 _WORTH = 8  # where a larger share of all keys changed, a whole restore takes less time
 
 Sizes = dict[StateId, int]
-
-
-class CheckpointMark(NamedTuple):
-    """A durable checkpoint, and the attempt that made it."""
-
-    checkpoint: int
-    attempt: int
 
 
 def mark_of(point: RestorePoint | None) -> CheckpointMark | None:

@@ -278,9 +278,9 @@ def _unfinished(storage: Storage) -> RestoreError:
 def _with_parts(folder: JobFolder, checkpoint: Checkpoint) -> Savepoint:
     storage = folder.snapshots
     snapshots = Snapshots(storage)
-    if list(snapshots.markers) != [(checkpoint.id, checkpoint.attempt)]:
+    if list(snapshots.markers) != [checkpoint.mark]:
         raise CorruptChangelogError(f"has no complete snapshot of checkpoint {checkpoint.id}", storage.root)
-    snapshot = snapshots.get((checkpoint.id, checkpoint.attempt))
+    snapshot = snapshots.get(checkpoint.mark)
     parts, others = list(snapshot.files), snapshots.files.keys() - snapshot.paths
     if others or len(parts) != checkpoint.parts:
         raise CorruptChangelogError(

@@ -26,7 +26,7 @@ from changelog_engine.changelog.log_files import (
     read_row,
     read_unchanged,
 )
-from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.model import Attempt, Checkpoint, CheckpointMark
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, Within, part_files
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
@@ -43,7 +43,6 @@ from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.snapshot_check import differences
 
 T = TypeVar("T")
-_Who = tuple[int, int]  # attempt, checkpoint
 _TRIES = 3
 
 
@@ -120,11 +119,11 @@ class _Verifier:
         self.checkpoints: dict[int, Checkpoint] = {}
         self.paths: dict[int, str] = {}
         self.attempts: dict[int, Attempt] = {}
-        self.logged: dict[_Who, int] = {}  # rows that are there and good
-        self.damaged: set[_Who] = set()  # with a part that isn't
+        self.logged: dict[CheckpointMark, int] = {}  # rows that are there and good
+        self.damaged: set[CheckpointMark] = set()  # with a part that isn't
         self._packs: set[str] = set()  # that were read
         self.merged = False
-        self.snapshots: dict[_Who, tuple[str, list[PartFile]]] = {}  # good ones
+        self.snapshots: dict[CheckpointMark, tuple[str, list[PartFile]]] = {}  # good ones
         self._times: dict[tuple[str, int, int], int] = {}  # of rows with files of their own, as they say
         self.bases: dict[int, _Base] = {}  # of the checkpoints that can be restored
 
@@ -147,8 +146,8 @@ class _Verifier:
         if ledger is None:
             return self.found
         self._asked(ledger)
-        for who in sorted(self.snapshots, key=lambda who: who[1]):
-            self._compare(who)
+        for mark in sorted(self.snapshots):
+            self._compare(mark)
         return self.found
 
     def _ledger(self, log: DeltaLog) -> Ledger | None:
@@ -305,38 +304,37 @@ class _Verifier:
                 self.merged = True
                 self._merged(file, table)
                 continue
-            who = (file.name.attempt, file.name.checkpoint)
-            row = self.checkpoints.get(file.name.checkpoint)
-            if row is not None and row.attempt != file.name.attempt:
+            mark = file.name.mark
+            row = self.checkpoints.get(mark.checkpoint)
+            if row is not None and row.attempt != mark.attempt:
                 self._fault(
-                    storage, file.path, f"is of attempt {file.name.attempt}, its checkpoint of {row.attempt}"
+                    storage, file.path, f"is of attempt {mark.attempt}, its checkpoint of {row.attempt}"
                 )
             if table is None:
-                self.damaged.add(who)
+                self.damaged.add(mark)
                 continue
-            self.logged[who] = self.logged.get(who, 0) + table.num_rows
+            self.logged[mark] = self.logged.get(mark, 0) + table.num_rows
             writer, number = (file.name.attempt, file.name.stage, file.name.subtask), file.name.number
             first = int(table["sequence"][0].as_py()) if table.num_rows else ends.get(writer, (0, 0))[1]
             before = ends.get(writer, (0, 0) if number == 1 else (number, 0))
             if before[0] == number - 1 and before[1] != first:
                 self._fault(storage, file.path, f"begins at sequence number {first}, {before[1]} is due")
-                self.damaged.add(who)
+                self.damaged.add(mark)
             ends[writer] = (number, first + table.num_rows)
 
     def _merged(self, file: PartFile, table: pa.Table | None) -> None:
         if table is None:
             first, last = file.first_checkpoint or 0, file.last_checkpoint
             self.damaged |= {
-                (row.attempt, row.id)
+                row.mark
                 for row in self.checkpoints.values()
                 if row.id >= first and (last is None or row.id <= last)
             }
             return
-        counts = table.group_by(["attempt", "checkpoint_id"]).aggregate([([], "count_all")])
-        for attempt, checkpoint, count in zip(
-            *(counts[name].to_pylist() for name in counts.column_names), strict=True
-        ):
-            self.logged[attempt, checkpoint] = self.logged.get((attempt, checkpoint), 0) + count
+        counts = table.group_by(["checkpoint_id", "attempt"]).aggregate([([], "count_all")])
+        for *who, count in zip(*(counts[name].to_pylist() for name in counts.column_names), strict=True):
+            mark = CheckpointMark(*who)
+            self.logged[mark] = self.logged.get(mark, 0) + count
 
     def _read(self, storage: Storage, file: PartFile) -> pa.Table | None:
         if file.within is not None and file.path not in self._packs:
@@ -361,13 +359,11 @@ class _Verifier:
             row = self._try(storage, path, partial(read_snapshot_row, storage, path))
             if row is None:
                 continue
-            who = (name.attempt, name.checkpoint)
+            mark = name.mark
             if row.pieces is not None:
                 wanted = [piece.path for piece in row.pieces]
             else:
-                wanted = [
-                    p for p, f in files.items() if f.name and (f.name.attempt, f.name.checkpoint) == who
-                ]
+                wanted = [p for p, f in files.items() if f.name and f.name.mark == mark]
             missing = [path for path in wanted if path not in files]
             if missing or len(wanted) != row.parts:
                 lacks = (
@@ -375,18 +371,18 @@ class _Verifier:
                 )
                 self._fault(storage, path, f"the snapshot of checkpoint {name.checkpoint} {lacks}")
             elif all(good[path] for path in wanted):
-                self.snapshots[who] = (path, [files[path] for path in wanted])
+                self.snapshots[mark] = (path, [files[path] for path in wanted])
 
     def _complete(self, row: Checkpoint) -> bool:
         """Whether the log has all mutations of a checkpoint."""
-        who = (row.attempt, row.id)
-        return row.snapshot != row.id and who not in self.damaged and self.logged.get(who, 0) == row.rows
+        mark = row.mark
+        return row.snapshot != row.id and mark not in self.damaged and self.logged.get(mark, 0) == row.rows
 
     def _restorable(self) -> None:
         for identity in sorted(self.checkpoints):
             row = self.checkpoints[identity]
             self._check_count(row)
-            if (row.attempt, row.id) in self.snapshots:
+            if row.mark in self.snapshots:
                 self.bases[row.id] = _Base(row.id)
             elif self._complete(row):
                 base = self._base_before(row)
@@ -404,10 +400,10 @@ class _Verifier:
             )
 
     def _check_count(self, row: Checkpoint) -> None:
-        who = (row.attempt, row.id)
-        there = self.logged.get(who, 0)
+        mark = row.mark
+        there = self.logged.get(mark, 0)
         expected = 0 if row.snapshot == row.id else row.rows
-        if there > expected or (0 < there < expected and not self.merged and who not in self.damaged):
+        if there > expected or (0 < there < expected and not self.merged and mark not in self.damaged):
             self._fault(
                 self.folder.changelog,
                 self.paths[row.id],
@@ -421,24 +417,24 @@ class _Verifier:
         if row.parent in self.bases:
             return self.bases[row.parent]
         found = segment_of(row.lineage, row.parent)
-        if found is not None and (found.attempt, row.parent) in self.snapshots:
+        if found is not None and CheckpointMark(row.parent, found.attempt) in self.snapshots:
             return _Base(row.parent)
         return None
 
-    def _compare(self, who: _Who) -> None:
+    def _compare(self, mark: CheckpointMark) -> None:
         """Compare a snapshot with the fold of what comes before it, where the log has that."""
-        row = self.checkpoints.get(who[1])
-        if row is None or row.attempt != who[0] or not self._complete(row):
+        row = self.checkpoints.get(mark.checkpoint)
+        if row is None or row.attempt != mark.attempt or not self._complete(row):
             return
         base = self._base_before(row)
         if base is None:
             return
-        path, files = self.snapshots[who]
+        path, files = self.snapshots[mark]
         before: list[PartFile] = []
         if base.snapshot is not None:
             found = segment_of(row.lineage, base.snapshot)
             assert found is not None
-            before = self.snapshots[found.attempt, base.snapshot][1]
+            before = self.snapshots[CheckpointMark(base.snapshot, found.attempt)][1]
         told = self._try(
             self.folder.snapshots,
             path,

@@ -20,12 +20,12 @@ from api.common import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.changelog.changed_keys import ChangedKeys
-from changelog_engine.changelog.model import RestorePoint, Segment
+from changelog_engine.changelog.model import CheckpointMark, RestorePoint, Segment
 from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.errors import DiskFullError, NoCurrentKeyError
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
 from changelog_engine.operators import kept_state, part_stream
-from changelog_engine.operators.kept_state import CheckpointMark, RecentChanges
+from changelog_engine.operators.kept_state import RecentChanges
 from changelog_engine.operators.messages import EpochKind, EpochOrder
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.factory import HandleFactory
