@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
 from typing import Any
@@ -20,6 +20,7 @@ from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.foreign import fields_of
 from changelog_engine.types.java_text import double_text
 from changelog_engine.types.row import Row, field_names_of
 
@@ -139,8 +140,8 @@ def as_json(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, Decimal):
         return str(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: as_json(getattr(value, field.name)) for field in fields(value)}
+    if (found := fields_of(value)) is not None:
+        return {name: as_json(each) for name, each in found.items()}
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray)):
         return [as_json(each) for each in value]
     return repr(value)

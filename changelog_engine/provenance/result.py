@@ -7,11 +7,12 @@ import linecache
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
+from changelog_engine.types.foreign import fields_of
 from changelog_engine.types.typeinfo import cut, shown
 
 _WIDTH = 80
@@ -381,14 +382,14 @@ def _cut(line: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if is_dataclass(value) and not isinstance(value, type):
+    if (found := fields_of(value)) is not None:
         if isinstance(value, (SourceRecord, KeyedElement, FiredTimer, UnknownCause)):
             kind = {"kind": _KINDS[type(value)]}
         else:
             kind = {}
         if isinstance(value, CodeLine):
             kind = {"text": value.text}
-        return kind | {name: _plain(each) for name, each in vars(value).items()}
+        return kind | {name: _plain(each) for name, each in found.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
     try:

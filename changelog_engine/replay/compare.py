@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from datetime import datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple
@@ -32,6 +32,7 @@ from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
 from changelog_engine.state.ttl import TimedType, user_type
 from changelog_engine.types import Row, TypeInformation
+from changelog_engine.types.foreign import fields_of
 from changelog_engine.types.row import field_names_of, values_of
 from changelog_engine.types.typeinfo import shown
 
@@ -282,9 +283,7 @@ def _parts(value: Any) -> dict[Any, Any] | None:
         names = field_names_of(value)
         kinds = {"kind": value.get_row_kind(), "names": names and tuple(names)}
         return {**kinds, **dict(enumerate(values_of(value)))}
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value) if field.compare}
-    return None
+    return fields_of(value, compared=True)
 
 
 def _words(mutation: Mutation | None) -> str:

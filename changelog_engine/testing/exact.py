@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterable
-from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from changelog_engine.types.foreign import fields_of
 from changelog_engine.types.row import Row, field_names_of, values_of
 
 # Equal ones may be different: 1.0 and 1.00, noon in UTC and one o'clock further east.
@@ -71,8 +71,8 @@ def _form_of(value: Any) -> Any:
             None if names is None else tuple(names),
             tuple([_form_of(item) for item in values_of(value)]),
         )
-    if is_dataclass(value) and not isinstance(value, type):
-        return kind, tuple([_form_of(getattr(value, field.name)) for field in fields(value) if field.compare])
+    if (found := fields_of(value, compared=True)) is not None:
+        return kind, tuple([_form_of(item) for item in found.values()])
     try:
         hash(value)
     except TypeError:

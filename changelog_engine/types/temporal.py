@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from changelog_engine.types.foreign import has_nanoseconds
 from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_text import instant_text, timestamp_text
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one
@@ -72,7 +73,7 @@ class SqlTimeTypeInfo(TypeInformation):
 
     def _of_datetime(self, value: datetime.datetime) -> datetime.date:
         """Of a class of its own, such as pandas.Timestamp."""
-        if value != value or getattr(value, "nanosecond", None):
+        if value != value or has_nanoseconds(value):
             raise Misfit(self, value, "not a time" if value != value else "finer than a microsecond")
         if self._class is datetime.date:
             if value.timetz() != datetime.time():

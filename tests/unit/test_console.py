@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.inspection.values import as_json, key_identities
 from changelog_engine.ledger.job_path import NAME_A_JOB, open_job
 from changelog_engine.ledger.points import FORMS, checkpoint_at, time_of
-from changelog_engine.provenance.result import Explanation
+from changelog_engine.provenance.result import ExplainedOutput, Explanation, SourceRecord
 from changelog_engine.readable import iso
 from changelog_engine.replay.compare import Difference
 from changelog_engine.replay.job import ReplayReport
@@ -385,6 +386,17 @@ def test_counts_below_zero_are_refused(job: Path) -> None:
     ):
         with pytest.raises(ConfigurationError, match=r"(first|limit) must be at least 0, got -1"):
             ask()
+
+
+@dataclass(slots=True)
+class Slotted:
+    amount: int
+
+
+def test_an_explanation_of_records_without_a_dict_is_json() -> None:
+    record = SourceRecord("source", "numbers", "0", 1, Slotted(7))
+    found = Explanation("words", None, 1, "a key", outputs=[ExplainedOutput("sink", 7, None, 1, record)])
+    assert found.to_json()["outputs"][0]["cause"]["value"] == {"amount": 7}
 
 
 def test_every_command_takes_every_form_of_a_point(job: Path, tmp_path: Path) -> None:

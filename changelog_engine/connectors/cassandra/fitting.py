@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from changelog_engine.types import basic
+from changelog_engine.types.foreign import has_nanoseconds
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, shown
 
 Check = Callable[[Any], str]  # why a value that is not None does not fit, and what to do; "" when it fits
@@ -91,7 +92,7 @@ def _blob(value: Any) -> str:
 
 def _timestamp(value: Any) -> str:
     if isinstance(value, datetime.datetime):
-        if value.microsecond % 1000 or getattr(value, "nanosecond", 0):
+        if value.microsecond % 1000 or has_nanoseconds(value):
             return "the column has milliseconds: round it first, value.replace(microsecond=value.microsecond // 1000 * 1000)"
     elif isinstance(value, float) and not value.is_integer():
         return "the column has milliseconds: round it first, by round(value)"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
 from functools import lru_cache
@@ -17,6 +17,7 @@ import numpy as np
 import orjson
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.types.foreign import fields_of
 from changelog_engine.types.row import Row, field_names_of
 from changelog_engine.types.temporal import moment_of_numpy
 from changelog_engine.types.typeinfo import shown
@@ -213,8 +214,7 @@ def _has_nan(value: Any) -> bool:
     if isinstance(value, Enum):
         return _has_nan(value.value)
     # What orjson writes of it: attributes beside its fields too, none with an underscore.
-    if is_dataclass(value):
-        found = {each.name: getattr(value, each.name, None) for each in fields(value)}
+    if (found := fields_of(value)) is not None:
         found |= getattr(value, "__dict__", {})
         return any(_has_nan(each) for name, each in found.items() if not name.startswith("_"))
     if hasattr(value, "tolist") and not isinstance(value, (str, bytes)):  # numpy's

@@ -20,6 +20,7 @@ from changelog_engine.errors import NotSupportedError, TypeMismatchError
 from changelog_engine.formats.texts import of_32_bits, time_of_utc
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.basic import DecimalTypeInfo
+from changelog_engine.types.foreign import has_nanoseconds
 from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in_order
 from changelog_engine.types.typeinfo import Misfit, shown
 
@@ -285,7 +286,7 @@ def _time(value: Any) -> Any:
 
 def _stamp(value: Any) -> Any:
     """Arrow takes numbers for a count since 1970, and cuts off what pandas has below a microsecond."""
-    if getattr(value, "nanosecond", 0):
+    if isinstance(value, datetime) and has_nanoseconds(value):
         raise TypeError(
             f"{shown(value)} is finer than a microsecond: round it, or make the column an INSTANT"
         )

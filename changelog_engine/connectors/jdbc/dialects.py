@@ -183,7 +183,7 @@ class PostgresDialect(Dialect):
         driver = self.driver()
         if isinstance(error, (driver.OperationalError, driver.InterfaceError)):
             return True
-        return getattr(error, "sqlstate", None) in _POSTGRESQL_PASSING
+        return isinstance(error, driver.Error) and error.sqlstate in _POSTGRESQL_PASSING
 
 
 class MySqlDialect(Dialect):
