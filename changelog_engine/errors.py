@@ -290,9 +290,11 @@ class EpochFailedError(ChangelogEngineError, RuntimeError):
 
     Attributes:
         in_engine: this engine's own code raised in a task; nothing was lost.
+        ended_from_outside: a process of Spark's or a Python worker ended without an error of its own, as by SIGTERM.
     """
 
     in_engine = False
+    ended_from_outside = False
 
 
 class SparkEndedError(ChangelogEngineError, RuntimeError):

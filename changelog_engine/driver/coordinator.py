@@ -15,7 +15,7 @@ from changelog_engine.driver.attempt import AttemptRun
 from changelog_engine.driver.attempt_notes import AttemptNotes
 from changelog_engine.driver.control import JobControl
 from changelog_engine.driver.job import AttemptStart, Job
-from changelog_engine.driver.mistakes import Repetitions, is_final, is_mistake
+from changelog_engine.driver.mistakes import Repetitions, ended_from_outside, is_final, is_mistake
 from changelog_engine.driver.protocols import JobOutcome
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restart import Restarts, strategy_of
@@ -89,6 +89,9 @@ class Coordinator:
                     break
                 self._rescale(attempt, attempt.rescale)
             except ChangelogEngineError as failure:
+                self._find_last(attempt)
+                if attempt is not None and self._was_stopped_with_spark(failure):
+                    break
                 self._after_failure(failure, attempt)
         stopped = control.stopping and not attempt.input_ended
         self._notes.ended(attempt.id, STOPPED if stopped else FINISHED)
@@ -143,7 +146,6 @@ class Coordinator:
                 attempt.hand_out_covered_by(newest)
 
     def _after_failure(self, failure: ChangelogEngineError, attempt: AttemptRun | None) -> None:
-        self._find_last(attempt)
         if attempt is not None and attempt.rescale is not None:
             self.control.rescales.refuse(attempt.rescale, failure)
         self._lost_state = self._lost_state or isinstance(failure, StateLostError)
@@ -162,6 +164,17 @@ class Coordinator:
             self._told(failure),
         )
         self.control.wait(delay_ms)
+
+    def _was_stopped_with_spark(self, failure: ChangelogEngineError) -> bool:
+        """Whether the job was to stop and Spark ended first, as where a signal goes to all processes: nothing failed."""
+        if not self.control.stopping or self.control.keeps_result or not ended_from_outside(failure):
+            return False
+        log.warning(
+            "job %r stops without another checkpoint: Spark's processes ended first, as where SIGTERM goes to all of them "
+            "(docs/operations.md says how it goes to the driver alone). What was read since is read again",
+            self._job.name,
+        )
+        return True
 
     def _kept(self) -> str:
         """What is safe although Spark is gone."""

@@ -112,6 +112,13 @@ def is_mistake(failure: ChangelogEngineError) -> bool:
     return type(failure) is EpochFailedError and failure.in_engine and not origin_of(failure).outage
 
 
+def ended_from_outside(failure: ChangelogEngineError) -> bool:
+    """Whether Spark's processes ended, and no work of theirs failed."""
+    if isinstance(failure, EpochFailedError):
+        return failure.ended_from_outside
+    return isinstance(failure, SparkEndedError)
+
+
 def in_engine(error: BaseException, text: str) -> EpochFailedError:
     """What to raise when the engine's own code raised in a task.
 

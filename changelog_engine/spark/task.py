@@ -25,6 +25,7 @@ from changelog_engine.spark.printed import flush_printed, print_to
 _MARK = "changelog-engine-failure:"
 _JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
 _PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
+_SHUT_DOWN = re.compile(r"SparkContext (?:has been|was) shut ?down|stopped SparkContext")
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _FULL = ("No space left on device", "Disk quota exceeded")
@@ -218,9 +219,13 @@ def failure_of_spark(
     if "Python worker exited unexpectedly" in text:
         # What it names tells nothing of a process that was killed.
         said = said.partition(" Consider setting")[0]
-        return errors.EpochFailedError(
+        worker_ended = errors.EpochFailedError(
             "a Python worker ended without an error, as one does that the system kills for want of memory (its log says so: "
             "journalctl -k | grep -i -E 'oom|killed process') or whose native code crashes. Where it is memory: state in "
             f"RocksDB, or more parallelism (docs/runbook.md). Spark says: {said}"
         )
-    return errors.EpochFailedError(f"a Spark task failed: {said}")
+        worker_ended.ended_from_outside = True
+        return worker_ended
+    failure = errors.EpochFailedError(f"a Spark task failed: {said}")
+    failure.ended_from_outside = _SHUT_DOWN.search(text) is not None
+    return failure

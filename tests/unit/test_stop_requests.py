@@ -5,12 +5,22 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
+from support.functions import Count
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.script import Script
 
 from changelog_engine.driver.control import JobControl
+from changelog_engine.driver.protocols import JobOutcome
+from changelog_engine.errors import EpochFailedError, JobExecutionError
+from changelog_engine.in_process.runner import InProcessRunner
+from changelog_engine.inspection.timeline import Timeline
+from changelog_engine.spark.task import failure_of_spark
 
 
 @pytest.mark.parametrize("waits", ["wait", "rest"])
@@ -46,3 +56,51 @@ def wait_and_stop(control: JobControl, waits: str, instruction: int) -> None:
         getattr(control, waits)(5)
     finally:
         sys.settrace(None)
+
+
+class StopsAtACheckpoint(TestJob):
+    """Asked to stop at its first checkpoint; what Spark says comes out of the epoch after it."""
+
+    def __init__(self, base: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__(base, Script((2,), (True,)))
+        run = InProcessRunner.run
+
+        def run_or_fail(runner: InProcessRunner, *arguments: Any) -> Any:
+            if self.coordinator.control.stopping:
+                raise failure_of_spark(said)
+            return run(runner, *arguments)
+
+        monkeypatch.setattr(InProcessRunner, "run", run_or_fail)
+
+    def on_commit(self, checkpoint: Any) -> None:
+        self.coordinator.control.stop()
+
+
+def stopped(base: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> JobOutcome:
+    return StopsAtACheckpoint(base, said, monkeypatch).run_driver(keyed_job(["a", "b", "c", "d"], Count()))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "SparkContext has been shutdown",
+        "Job 5 cancelled because SparkContext was shut down",
+        "Python worker exited unexpectedly (crashed)",
+    ],
+)
+def test_a_stop_that_ends_spark_first_is_a_stop(
+    tmp_path: Path, said: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As `systemctl stop` without KillMode=mixed, and `timeout`, which signal Spark's processes too."""
+    outcome = stopped(tmp_path, said, monkeypatch)
+    assert (outcome.cancelled, outcome.last_checkpoint, outcome.restarts) == (True, 1, 0)
+    assert [row.end for row in Timeline(str(tmp_path / "job")).attempts] == ["stopped"]
+    assert "stops without another checkpoint: Spark's processes ended first" in caplog.text
+
+
+def test_a_stop_during_which_something_fails_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(JobExecutionError, match="disk full") as failed:
+        stopped(tmp_path, "java.io.IOException: No space left on device", monkeypatch)
+    assert isinstance(failed.value.__cause__, EpochFailedError)
