@@ -25,7 +25,7 @@ from changelog_engine.driver.job import Job
 from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.driver.signs_of_life import SignsOfLife
-from changelog_engine.errors import JobExecutionError, JobInterruptedError
+from changelog_engine.errors import JobCancelledError, JobExecutionError, JobInterruptedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan, plan_job
@@ -410,6 +410,7 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
     Raises:
         JobExecutionError: the job failed and its restart strategy gave up.
         JobInterruptedError: Ctrl-C or SIGTERM ended it. What there is to say was printed.
+        JobCancelledError: likewise in IPython, which shows it in one line.
     """
     job: LaunchedJob | None = None
     stopping: list[int] = []
@@ -427,7 +428,7 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
 
 def _interrupted(
     name: str, settings: JobSettings, last: int | None, number: int = signal.SIGINT
-) -> JobInterruptedError:
+) -> JobCancelledError:
     """Say once how a job ended that Ctrl-C or another signal stopped."""
     if settings.checkpoint_interval_ms is None:
         message = (
@@ -437,8 +438,23 @@ def _interrupted(
         message = f"job {name!r} stopped before its first checkpoint: run again, it begins anew"
     else:
         message = f"job {name!r} stopped after checkpoint {last}; run it again to go on from there"
+    if in_ipython():
+        return _InterruptedCellError(message)
     print(message, file=sys.stderr)
     return JobInterruptedError(message, number)
+
+
+class _InterruptedCellError(JobCancelledError):
+    """The same in IPython and notebooks, where a SystemExit ends nothing and comes with advice how to leave IPython."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"{JobCancelledError.__name__}: {self}"]
+
+
+def in_ipython() -> bool:
+    """Whether IPython or a notebook's kernel runs this program."""
+    shell = sys.modules.get("IPython")
+    return shell is not None and shell.get_ipython() is not None
 
 
 def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> LaunchedJob:

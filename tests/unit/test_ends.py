@@ -108,6 +108,26 @@ def test_case_57_ctrl_c_is_one_message_and_status_130(
     assert "THE JOB ENDED" not in done.stdout
 
 
+def test_ctrl_c_in_ipython_is_one_line_without_advice_how_to_leave(tmp_path: Path) -> None:
+    """As a notebook's stop button; a SystemExit would be shown with "To exit: use 'exit', 'quit', or Ctrl-D"."""
+    pytest.importorskip("IPython")
+    (tmp_path / "job.py").write_text(STOPPED)
+    done = subprocess.run(
+        [sys.executable, "-m", "IPython", "--colors=nocolor", "job.py", "checkpoints", "1", str(10**7)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=False,
+        env={**os.environ, "IPYTHONDIR": str(tmp_path)},
+    )
+    shown = done.stdout + done.stderr
+    last = r"^JobCancelledError: job 'job' stopped after checkpoint \d+; run it again to go on from there$"
+    assert len(re.findall(last, shown, re.MULTILINE)) == 1, shown
+    assert "Traceback" not in shown
+    assert "To exit" not in shown
+    assert "THE JOB ENDED" not in shown
+
+
 @pytest.mark.parametrize(
     ("times", "status", "said"),
     [
