@@ -22,6 +22,7 @@ from changelog_engine.connectors.delta import DeltaSink
 from changelog_engine.errors import (
     ArgumentTypeError,
     ConfigurationError,
+    EnvironmentNotReadyError,
     InvalidJobError,
     JobCancelledError,
 )
@@ -1395,19 +1396,37 @@ class SparkTable(DataStreamSink):
         Args:
             spark: a SparkSession with Delta's extension.
             version: of the table; None for the newest.
+
+        Raises:
+            EnvironmentNotReadyError: the session has no Delta; says how to build one that has.
         """
         reader = spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
-        return reader.load(self.path)
+        return self._loaded(reader)
 
     def read_stream(self, spark: Any) -> Any:
         """A streaming DataFrame of the table, which goes on with each checkpoint.
 
         Args:
             spark: a SparkSession with Delta's extension.
+
+        Raises:
+            EnvironmentNotReadyError: as ``read``.
         """
-        return spark.readStream.format("delta").load(self.path)
+        return self._loaded(spark.readStream.format("delta"))
+
+    def _loaded(self, reader: Any) -> Any:
+        try:
+            return reader.load(self.path)
+        except Exception as error:  # PySpark's, which is not imported here
+            if "DATA_SOURCE_NOT_FOUND" not in str(error):
+                raise
+            raise EnvironmentNotReadyError(
+                f"this SparkSession has no Delta, so it cannot read {self.path}",
+                "Build it with configure_spark_with_delta_pip of the package delta, as docs/connectors/spark_and_delta.md "
+                "shows, or read the table without Spark: deltalake.DeltaTable(path).to_pandas()",
+            ) from None
 
 
 class CloseableIterator:

@@ -13,6 +13,7 @@ from collections import Counter
 from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
+from unittest import mock
 
 import deltalake
 import pyarrow as pa
@@ -37,6 +38,7 @@ from changelog_engine.connectors.spark_frames import StagedVersions, name_of
 from changelog_engine.errors import (
     ConfigurationError,
     ConnectorError,
+    EnvironmentNotReadyError,
     NotSupportedError,
     StorageError,
     TypeMismatchError,
@@ -226,6 +228,20 @@ class TestSink:
         assert len(list(tmp_path.glob("*.parquet"))) == 2
         writer.close()
         assert [file.name for file in tmp_path.glob("*.parquet")] == [prepared.committables[0]["path"]]
+
+    @pytest.mark.parametrize("method", ["read", "read_stream"])
+    def test_a_session_without_delta_is_told_how_to_have_it(self, method, tmp_path):
+        spark = mock.Mock()
+        for reader in (spark.read, spark.readStream):
+            reader.format.return_value.load.side_effect = RuntimeError(
+                "o1.load: [DATA_SOURCE_NOT_FOUND] delta"
+            )
+        env = StreamExecutionEnvironment.get_execution_environment()
+        table = env.from_collection([Row(1, 2)], ROW).to_spark(str(tmp_path / "t"))
+        with pytest.raises(
+            EnvironmentNotReadyError, match=r"no Delta.*/t\. Build it with configure_spark_with_d"
+        ):
+            getattr(table, method)(spark)
 
     def test_tables_that_do_not_fit(self, tmp_path):
         write_version(tmp_path / "t", [{"k": 1, "c": "text"}])
