@@ -37,6 +37,7 @@ from changelog_engine.ui.drawing import draw_life, timeline_values
 from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Explainer, Program
 from changelog_engine.ui.now import now_of
 from changelog_engine.ui.opened_job import OpenedJob, States
+from changelog_engine.ui.overview import by_urgency, count_by_state
 from changelog_engine.ui.rendering import HERE, templates
 from changelog_engine.ui.values import shown
 
@@ -92,7 +93,14 @@ class Page:
         if len(jobs) == 1 and jobs[0].fault is None:
             return RedirectResponse(f"/job/{quote(_folder(jobs[0].path), safe='')}", 303)
         root = open_storage(self._path).root
-        return self._html("jobs.html", jobs=jobs, base=self._path, root=root, error=None)
+        return self._html(
+            "jobs.html",
+            jobs=by_urgency(jobs),
+            states=count_by_state(jobs),
+            base=self._path,
+            root=root,
+            error=None,
+        )
 
     async def _job(self, request: Request) -> Response:
         try:
