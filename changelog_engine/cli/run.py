@@ -11,6 +11,7 @@ import contextlib
 import os
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -117,6 +118,7 @@ def run(
 
     What the script says in code wins over these options, and they win over the file that CHANGELOG_ENGINE_CONF names.
     """
+    _note_misplaced(script, arguments)
     if not os.path.isfile(script):
         what = "is a folder, not a script" if os.path.isdir(script) else "does not exist"
         raise RefusedError(f"{script} {what}")
@@ -138,6 +140,18 @@ def run(
         if in_process:
             stack.enter_context(without_spark())
         _run(script, arguments)
+
+
+def _note_misplaced(script: str, arguments: tuple[str, ...]) -> None:
+    """Say which arguments of the script's own look like options of ``run``, where the script does not know them."""
+    ours = {name for option in run.params for name in option.opts if name.startswith("--")}
+    given = [name for each in arguments if (name := each.partition("=")[0]) in ours]
+    with contextlib.suppress(OSError):
+        text = Path(script).read_bytes() if given else b""
+        for name in given:
+            if name.encode() not in text:
+                told = f"note: {name} stands behind SCRIPT, so it is the script's own argument"
+                click.echo(f"{told}; as an option of `run` it stands before it", err=True)
 
 
 # What a replay has no use for.

@@ -5,17 +5,15 @@ from __future__ import annotations
 import sys
 
 import click
-from rich.text import Text
 
 from changelog_engine.cli.completion import complete_path
-from changelog_engine.cli.console import console, table_of
-from changelog_engine.cli.options import at_option
+from changelog_engine.cli.options import PATH, at_option
+from changelog_engine.cli.shown import Answer, Sheet, Size, When, identified, shows
 from changelog_engine.display import printable
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
-from changelog_engine.readable import iso
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.savepoints.writer import create_savepoint
 
@@ -57,23 +55,41 @@ def create(path: str, directory: str, at: str | None) -> None:
     click.echo(printable(create_savepoint(job, checkpoint, directory).path))
 
 
-@savepoint.command(name="list")
-@click.argument("directory", shell_complete=complete_path)
-def list_(directory: str) -> None:
-    """List the savepoints below DIRECTORY, damaged and unfinished ones too."""
+@savepoint.command(name="list", short_help="List savepoints, damaged ones too.")
+@click.argument("directory", type=PATH)
+@shows
+def list_(directory: str) -> Answer:
+    """List the savepoints below DIRECTORY, damaged and unfinished ones too.
+
+    The exit status is 1 when one can't be used.
+    """
     found = list_savepoints(directory)
-    if not found:
-        click.echo("no savepoints")
-        return
-    table = table_of("rows", "bytes", "checkpoint", "time (UTC)", "job", "savepoint", right=3)
-    for name, made in found:
-        if isinstance(made, Savepoint):
-            table.add_row(*_cells(made), Text(printable(name)))
-    if table.row_count:
-        console().print(table)
-    for name, made in found:
-        if not isinstance(made, Savepoint):
-            click.echo(printable(f"{name}: {made}"))
+    whole = [(name, made) for name, made in found if isinstance(made, Savepoint)]
+    faults = {name: str(made) for name, made in found if not isinstance(made, Savepoint)}
+    sheet = Sheet(
+        ("rows", "size", "checkpoint", "time (UTC)", "job", "savepoint"),
+        [
+            (
+                made.rows,
+                Size(made.bytes),
+                made.checkpoint.id,
+                When(made.checkpoint.time_ms),
+                made.folder.name,
+                name,
+            )
+            for name, made in whole
+        ],
+        right=3,
+        spare=("rows", "size", "checkpoint", "time (UTC)"),
+    )
+    document = [
+        {"savepoint": name, "path": made.path, "job": made.folder.name, **identified(made.checkpoint)}
+        | {"rows": made.rows, "bytes": made.bytes, "fault": None}
+        for name, made in whole
+    ] + [{"savepoint": name, "fault": fault} for name, fault in faults.items()]
+    notes = [f"{name}: {fault}" for name, fault in faults.items()]
+    none = [] if found else [f"no savepoints below {directory}"]
+    return Answer(document, [sheet], notes=notes or none, status=bool(faults))
 
 
 @savepoint.command()
@@ -87,14 +103,3 @@ def dispose(paths: tuple[str, ...], yes: bool) -> None:
         if yes or click.confirm(f"Delete the savepoint {printable(path)}?"):
             dispose_savepoint(path)
             click.echo(f"disposed of {printable(path)}")
-
-
-def _cells(made: Savepoint) -> tuple[Text, ...]:
-    cells = (
-        f"{made.rows:,}",
-        f"{made.bytes:,}",
-        str(made.checkpoint.id),
-        iso(made.checkpoint.time_ms),
-        made.folder.name,
-    )
-    return tuple(Text(printable(cell)) for cell in cells)

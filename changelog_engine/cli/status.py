@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -59,7 +60,9 @@ def jobs(base: str) -> Answer:
         for each in left
     ]
     sheet = Sheet(columns, rows, right=4, spare=("attempts", "checkpoints", "size", "newest", "time (UTC)"))
-    return Answer(found, [sheet], notes=[*(notes if found else ["no jobs"]), *said], status=bool(notes))
+    return Answer(
+        found, [sheet], notes=[*(notes if found else [f"no jobs below {base}"]), *said], status=bool(notes)
+    )
 
 
 @click.command()
@@ -115,7 +118,7 @@ def _name(job: Any) -> str:
 
 def _state(found: JobStatus) -> str:
     driver = found.driver
-    who = "" if driver.host is None else f" process {driver.pid} on {driver.host}, since {driver.since}"
+    who = "" if driver.host is None else f" process {driver.pid} on {driver.host}, since {_since(driver)}"
     if driver.running:
         return f"running:{who}{_doubt(driver)}"
     if driver.running is None and (who or found.summary.state in ("ended", UNTOLD)):
@@ -124,6 +127,14 @@ def _state(found: JobStatus) -> str:
     if found.summary.state == NOT_RUN:
         return "a fork that was not run yet"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
+
+
+def _since(driver: Driver) -> str:
+    """When the driver began, written as all other moments."""
+    try:
+        return f"{datetime.fromisoformat(driver.since or '').astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except ValueError:  # a note of another hand
+        return str(driver.since)
 
 
 def _doubt(driver: Driver) -> str:

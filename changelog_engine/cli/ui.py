@@ -15,7 +15,7 @@ from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.options import entries_option
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ConfigurationError, StorageError
-from changelog_engine.ledger.job_path import beside
+from changelog_engine.ledger.job_path import beside, refuse_file
 from changelog_engine.storage.opening import open_storage
 
 _PACKAGES = tuple(Package("the page needs", name, "ui", name) for name in ("starlette", "uvicorn", "jinja2"))
@@ -69,7 +69,9 @@ def ui(
     """
     if script is None and (entries or arguments):
         raise click.UsageError("-D and ARGUMENTS go with --script")
-    if script is None and not (base := open_storage(path)).exists():  # that of a script may be made yet
+    base = open_storage(path)
+    refuse_file(base)
+    if script is None and not base.exists():  # that of a script may be made yet
         raise StorageError(f"{base.root}: no such folder{beside(base)}")
     server = page_server(path, host, port, names, script, arguments, entries)
     click.echo(f"{server.address.url}  (Ctrl-C ends it)")

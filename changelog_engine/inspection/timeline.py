@@ -62,7 +62,8 @@ class AttemptRow:
         end: ``finished``, ``stopped``, ``rescaled`` (likewise), ``running``, ``failed`` (with an error), ``cancelled`` (at
             once, by somebody), ``killed`` (it left no error: as SIGKILL does, or a full disk), ``killed or running`` (the
             newest, which left none, and may run elsewhere: see ``ledger.ownership.Driver``), or ``killed or failed``,
-            where nothing was noted of it; of a fork, ``forked`` (the other job's, up to the fork) and ``not run yet``.
+            where nothing was noted of it; of a fork, ``forked`` (the other job's, up to the fork) and ``not run yet``;
+            ``imported`` of one that only took a savepoint in, which runs nothing.
         first, last: its checkpoints that are there; None for none.
         checkpoints: how many.
         on_line: how many of them are on the newest checkpoint's lineage.
@@ -262,7 +263,7 @@ class Timeline(Displayed):
         if begins:
             parent = None if of is None or of.how == IMPORTED else of.parent
             marks.append(BEGAN if of is None else of.how)
-        if of is not None and number == of.last and of.end != RUNNING:
+        if of is not None and number == of.last and of.end not in (RUNNING, IMPORTED):
             marks.append(of.end)
         read = self._ledger.lineage.readable([number], self.faults).get(number) if details else None
         lost = number in self.faults
@@ -331,12 +332,15 @@ def _attempts(
             newest = number == numbers[-1]
             end = RUNNING if running and newest else end_of(notes.get(number), newest and running is None)
         note = notes.get(number)
+        how = _how(attempt, first, found)
+        if how == IMPORTED and end == ENDED and len(ids) == 1:
+            end = IMPORTED
         changes = in_words(note.rescaled) if note is not None and note.rescaled else None
         found.append(
             AttemptRow(
                 number,
                 attempt.parent,
-                FORKED if number == forked else RESCALED if changes else _how(attempt, first, found),
+                FORKED if number == forked else RESCALED if changes else how,
                 end,
                 int(ids[0]) if len(ids) else None,
                 int(ids[-1]) if len(ids) else None,

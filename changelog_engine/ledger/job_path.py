@@ -97,8 +97,8 @@ def beside(missing: Storage) -> str:
     """A hint when there is no such folder: which ones lie above that are most like it."""
     above, _, wanted = missing.root.rpartition("/")
     try:
-        there = [entry.name for entry in open_storage(above).list() if entry.is_folder]
+        there = [entry.name for entry in open_storage(above or "/").list() if entry.is_folder]
     except ChangelogEngineError:
         return ""
     names = ", ".join([repr(name) for name in nearest(there, wanted)])
-    return f"; the nearest in {above}: {names}" if names else ""
+    return f"; the nearest in {above or '/'}: {names}" if names else ""

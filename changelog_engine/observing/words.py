@@ -122,12 +122,10 @@ def last_words(now: JobFigures) -> str:
     text += f", {counted(now.checkpoints, 'checkpoint')}"
     if now.restarts:
         text += f", {counted(now.restarts, 'restart')}"
-    if now.status == "FAILED":
-        if now.uncovered:
-            text += f"; at least {now.uncovered:,} records since the last checkpoint are read again by the next run"
-        return f"{text}. Next: changelog-engine status {now.folder}"
-    text += f", lost {now.uncovered:,}"
-    return text if now.status == "CANCELED" else f"{text}. Next: changelog-engine checkpoints {now.folder}"
+    if now.uncovered:
+        least = "at least " if now.status == "FAILED" else ""
+        text += f"; {least}{now.uncovered:,} records since the last checkpoint are read again by the next run"
+    return text if now.status == "CANCELED" else f"{text}. Next: changelog-engine status {now.folder}"
 
 
 def _lag(source: SourceFigures, wall_ms: WallMs) -> str:

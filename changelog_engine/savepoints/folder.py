@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, check_format
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.display import Displayed, Document, Grid
 from changelog_engine.errors import (
     ChangelogEngineError,
     CorruptChangelogError,
@@ -41,6 +42,7 @@ from changelog_engine.ledger.job_folder import (
 )
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import SNAPSHOTS, Snapshots
+from changelog_engine.readable import counted, iso, size_text
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
@@ -50,8 +52,8 @@ _SAVEPOINT = "savepoint-"
 _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 
-@dataclass(frozen=True)
-class Savepoint:
+@dataclass(frozen=True, repr=False)
+class Savepoint(Displayed):
     """A complete savepoint.
 
     Args:
@@ -69,6 +71,19 @@ class Savepoint:
     def path(self) -> str:
         """Where it lies."""
         return self.folder.storage.root
+
+    def display(self) -> Document:
+        operators = [
+            (each["uid"], len(each["states"])) for each in self.checkpoint.operators if each.get("states")
+        ]
+        return Document(
+            f"savepoint {self.path}",
+            [
+                f"{counted(self.rows, 'row')} ({size_text(self.bytes)}) of job {self.folder.name!r} at checkpoint "
+                f"{self.checkpoint.id}, {iso(self.checkpoint.time_ms)} UTC"
+            ],
+            [Grid(("operator", "states"), operators)],
+        )
 
     def verify(self) -> None:
         """Read every file of state.

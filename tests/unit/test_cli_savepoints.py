@@ -15,7 +15,9 @@ from support.jobs import TestJob
 from support.script import Script
 
 from api.common.typeinfo import Types
+from changelog_engine import bootstrap
 from changelog_engine.cli import main
+from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from materializer.fold import state_at
@@ -63,11 +65,28 @@ def test_create(job: Path, tmp_path: Path, folder: str) -> None:
 def test_other_commands_read_it(job: Path, tmp_path: Path) -> None:
     path = made(job, tmp_path, "--at", 2)
     assert "process" in cli("state", path).output
+    assert repr(open_savepoint(str(path))).splitlines()[0] == f"savepoint {path}"
     assert "\n  2        1       - " in cli("checkpoints", path).output
 
 
+def test_the_timeline_of_a_job_that_took_a_savepoint_in_tells_of_no_failure(tmp_path: Path) -> None:
+    counts = {"process": {"count": {"key": ["a", "b"], "value": [1, 2]}}}
+    made = bootstrap(
+        str(tmp_path / "made"),
+        counts,
+        key_types={"process": Types.STRING()},
+        types={"process": {"count": Types.LONG()}},
+    )
+    graph = keyed_job(["a", "b"], Count(), key_type=Types.STRING())
+    TestJob(tmp_path / "base", Script((2,))).run_driver(graph, restore=made.path)
+    for path in (made.path, tmp_path / "base" / "job"):
+        shown = cli("timeline", path).output
+        assert "imported from a savepoint, snapshot\n" in shown
+        assert "killed" not in shown
+
+
 def test_list(job: Path, tmp_path: Path) -> None:
-    assert cli("savepoint", "list", tmp_path).output == "no savepoints\n"
+    assert cli("savepoint", "list", tmp_path).output == f"no savepoints below {tmp_path}\n"
     first, second = made(job, tmp_path, "--at", 1), made(job, tmp_path)
     broken, unfinished = made(job, tmp_path), made(job, tmp_path)
     next((broken / "snapshots").glob("part-*")).unlink()
@@ -79,15 +98,22 @@ def test_list(job: Path, tmp_path: Path) -> None:
     header, _, *rows = (
         line for line in cli("savepoint", "list", tmp_path).output.splitlines() if line.strip()
     )
-    assert header.split() == ["rows", "bytes", "checkpoint", "time", "(UTC)", "job", "savepoint"]
+    assert header.split() == ["rows", "size", "checkpoint", "time", "(UTC)", "job", "savepoint"]
     assert len(rows) == 4
-    assert sorted(row.split()[::2][:2] for row in rows if "words/of mine" in row) == [["3", "1"], ["3", "4"]]
+    shown = [row.split() for row in rows if "words/of mine" in row]
+    assert sorted((cells[0], cells[3]) for cells in shown) == [("3", "1"), ("3", "4")]
     text = "\n".join(rows)
     assert first.name in text
     assert "moved [bold]ä" in text
     assert "words/of mine" in text
     assert f"{broken.name}: " in text
     assert f"{unfinished.name}: the savepoint {unfinished} was never finished" in text
+    answer = cli("savepoint", "list", tmp_path, "--json")
+    assert answer.exit_code == 1  # two of them can't be used
+    found = {each["savepoint"]: each for each in json.loads(answer.output)}
+    assert found[first.name]["path"] == str(first)
+    assert (found[first.name]["checkpoint"], found[first.name]["rows"]) == (1, 3)
+    assert (found[first.name]["fault"], "never finished" in found[unfinished.name]["fault"]) == (None, True)
     assert "is not a folder" in refused(cli("savepoint", "list", tmp_path / "nowhere"))
 
 

@@ -174,7 +174,9 @@ def test_jobs_of_a_base_path(job: Path, tmp_path: Path) -> None:
         assert f"is a job's own folder: name the base path, {job.parent}\n" in refused(cli("jobs", folder))
     for command in (("jobs", f"{job.parent}x"), ("ui", f"{job}x"), ("status", f"{job}x")):
         assert "no such folder; the nearest in" in refused(cli(*command))
-    assert cli("jobs", tmp_path).output == "no jobs\n"
+    assert cli("jobs", tmp_path).output == f"no jobs below {tmp_path}\n"
+    (tmp_path / "file").touch()
+    assert "is a file" in refused(cli("ui", tmp_path / "file"))
 
 
 def test_a_damaged_job_is_listed_as_such(job: Path, tmp_path: Path) -> None:

@@ -171,6 +171,18 @@ def test_scripts_that_are_none(tmp_path: Path) -> None:
     assert refused(run(main, ["run"])) == "Missing argument 'SCRIPT'."
 
 
+def test_an_option_behind_the_script_that_the_script_does_not_know_is_named(
+    launched: Callable[..., Result],
+) -> None:
+    """`run job.py --check` runs the job."""
+    arguments = ("--check", "--restore=none", "--verbose", "-p")
+    result = launched("print('begun')", arguments=arguments)
+    assert (result.exit_code, result.stdout) == (0, "begun\n")
+    note = "note: {} stands behind SCRIPT, so it is the script's own argument; as an option of `run` it stands before it"
+    assert result.stderr.splitlines() == [note.format("--check"), note.format("--restore")]
+    assert launched("options = ['--check', '--restore']", arguments=arguments).stderr == ""
+
+
 def test_what_no_execution_took_is_named(launched: Callable[..., Result]) -> None:
     program = """
         from api.datastream import StreamExecutionEnvironment

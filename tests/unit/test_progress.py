@@ -135,8 +135,13 @@ class TestWords:
         assert first_words("a", None, None) == "job 'a': makes no checkpoints, begins empty"
         ended = replace(SOME, status="FINISHED", restarts=1)
         assert last_words(ended) == (
-            "job 'words' finished after 2 s: 30,000 records, 12 checkpoints, 1 restart, lost 0. "
-            "Next: changelog-engine checkpoints /data/words"
+            "job 'words' finished after 2 s: 30,000 records, 12 checkpoints, 1 restart. "
+            "Next: changelog-engine status /data/words"
+        )
+        stopped = replace(SOME, status="CANCELED", uncovered=5)
+        assert last_words(stopped) == (
+            "job 'words' stopped after 2 s: 30,000 records, 12 checkpoints; "
+            "5 records since the last checkpoint are read again by the next run"
         )
         failed = replace(SOME, status="FAILED", uncovered=1_000)
         assert "1,000 records since the last checkpoint are read again" in last_words(failed)
@@ -250,7 +255,7 @@ class TestDisplay:
         display.remove(job)
         lines = errors.getvalue().splitlines()
         assert lines[0] == "job 'long': folder /x, begins empty"
-        assert lines[-1].startswith("job 'long' finished after 0 s: 0 records, 0 checkpoints, lost 0.")
+        assert lines[-1].startswith("job 'long' finished after 0 s: 0 records, 0 checkpoints. Next")
 
     def test_with_logging_all_goes_there(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
