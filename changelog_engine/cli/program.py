@@ -1,12 +1,15 @@
 """The command itself: its name, its version, its subcommands.
 
-Invariant: errors of the engine are one message on standard error and exit status 1, never a traceback; Ctrl-C ends any
-command with status 130.
+Invariants:
+    * Errors of the engine are one message on standard error and exit status 1, never a traceback.
+    * Ctrl-C ends any command with status 130, and a reader that has enough, such as ``head``, with 141: no error of the job's.
 """
 
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -18,6 +21,7 @@ from changelog_engine.config.file import CONF_VARIABLE
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
 from changelog_engine.nearest import did_you_mean
+from changelog_engine.storage.retry import FULL
 
 
 class _Listed(NamedTuple):
@@ -72,6 +76,9 @@ _SECTIONS = {
 _PLACES = {name: listed.place for commands in _SECTIONS.values() for name, listed in commands.items()}
 
 
+_NO_READER = 128 + signal.SIGPIPE
+
+
 class _Commands(click.Group):
     """Loads commands when they are asked for, and turns the engine's errors into messages."""
 
@@ -95,11 +102,29 @@ class _Commands(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            try:
+                return super().invoke(ctx)
+            finally:
+                if sys.stdout is not None and not sys.stdout.closed:
+                    sys.stdout.flush()
+        except BrokenPipeError:
+            _drop_output()
+            ctx.exit(_NO_READER)
         except ChangelogEngineError as error:
             raise click.ClickException(printable(str(error))) from None
         except KeyboardInterrupt:
             ctx.exit(JobInterruptedError.code)
+        except OSError as error:
+            if error.errno not in FULL or error.filename is not None:
+                raise
+            _drop_output()
+            raise click.ClickException(f"could not write the output: {error.strerror}") from None
+
+
+def _drop_output() -> None:
+    """Let what is left of the output go nowhere when Python ends."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
 
 
 def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import shutil
+import subprocess
 import sys
 import uuid
 from collections.abc import Callable
@@ -415,3 +417,26 @@ def test_ctrl_c_ends_a_command_with_the_status_that_shells_expect(monkeypatch: p
 
     monkeypatch.setattr("changelog_engine.cli.program.import_module", pressed)
     assert CliRunner().invoke(main, ["status", "job"]).exit_code == 130
+
+
+@pytest.mark.parametrize("command", ["jobs", "help"])
+def test_output_that_nobody_reads_or_that_has_no_room_is_no_traceback(tmp_path: Path, command: str) -> None:
+    """As with `| head`, and a full disk."""
+    words = {"jobs": [command, str(tmp_path)], "help": [command, "compatibility"]}[command]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as pipe, open("/dev/full", "wb") as full:
+        ended = [
+            subprocess.run(
+                [sys.executable, "-m", "changelog_engine", *words],
+                stdout=output,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+            for output in (pipe, full)
+        ]
+    assert [(each.returncode, each.stderr) for each in ended] == [
+        (141, ""),
+        (1, "Error: could not write the output: No space left on device\n"),
+    ]
