@@ -1,5 +1,8 @@
 """Sinks that write where they run: at least once, or exactly once in two phases.
 
+Invariants:
+    * A writer may do what it likes with the lists that it gets.
+
 Invariants of the committing sink:
     * What was prepared is committed only when the checkpoint that keeps its names is durable, and before anything more is
       written.
@@ -10,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from changelog_engine.changelog.small_state import KeptSink
 from changelog_engine.connectors.inherits import check_inherits
@@ -26,6 +31,11 @@ from changelog_engine.connectors.protocols import (
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.failures import element_in, user_failure
 from changelog_engine.operators.messages import EpochOrder
+
+
+def _own(given: Sequence[Any]) -> Sequence[Any]:
+    """A list that the writer may clear or sort: others that get these elements have the same one."""
+    return given.copy() if isinstance(given, (list, np.ndarray)) else given
 
 
 class WritingOperator(Operator):
@@ -56,7 +66,7 @@ class WritingOperator(Operator):
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         self.records += len(values)
         try:
-            self._write(values, times, self.current_watermark)
+            self._write(_own(values), None if times is None else _own(times), self.current_watermark)
         except BaseException as error:
             raise user_failure(error, self.name, "writing", element=element_in(error)) from error
 

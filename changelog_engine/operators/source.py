@@ -7,7 +7,8 @@ Invariants:
     * An epoch is bounded in records, in time and in bytes. An unbounded split whose reader knows that nothing waits any
       more is left at once.
     * A checkpoint that covers several epochs keeps where each of them ended, so that it can be replayed as it ran.
-    * A position that was reached stays as it is, also where a reader changes in place what it was given or gave.
+    * Elements stay as they were given, and a position that was reached as it is, also where a reader changes in place what
+      it was given or gave.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.messages import Positions, SplitEnds
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
+from changelog_engine.types.copies import copied, each_as_given
 from changelog_engine.types.typeinfo import shown
 
 _FIRST_STEP = 64
@@ -35,6 +37,7 @@ _IMMUTABLE = (int, str, float, type(None))
 _SLICED = (list, tuple, range)  # of which a part can be taken, as not of every sequence
 _LARGEST_EPOCH_BYTES = 256 * 1024 * 1024
 _SAMPLE = 4
+_OUR_READERS = "changelog_engine.connectors."  # which give new elements
 
 
 class SourceStart(PassOperator):
@@ -137,6 +140,9 @@ class SourceHead:
         self._go_by(source if self._parts is None else self._parts.parts[0])
         self._reached: Positions = {}  # since the last acknowledgement
         self._readers: dict[str, SplitReader] = {}
+        self._strange: set[str] = (
+            set()
+        )  # splits whose readers are users', who may fill one object again and again
         self._step = 1 if one_first else _FIRST_STEP
 
     def _go_by(self, source: Source) -> None:
@@ -183,6 +189,7 @@ class SourceHead:
             self.head.only_splits(positions)
         for split, position in positions.items():
             reader = self._reader(split)
+            strange = split in self._strange
             if self._by_split:
                 self.head.turn_to(split)
             try:
@@ -203,6 +210,8 @@ class SourceHead:
                 try:
                     values, position, finished, times, aside = reader.read(position, wanted)
                     values = _in_order(values)
+                    if strange:
+                        values = each_as_given(values)
                     _check_times(times, len(values))
                     kept = _kept(position)
                 except BaseException as error:
@@ -219,7 +228,7 @@ class SourceHead:
                     self.head.process(values, times)
                 if aside:
                     for tag, element in aside:
-                        self.head.emit_aside(tag, [element], None)
+                        self.head.emit_aside(tag, [copied(element) if strange else element], None)
                 watermark = reader.watermark
                 if watermark is not None and watermark > self.head.current_watermark:
                     self.head.watermark(watermark)
@@ -281,6 +290,8 @@ class SourceHead:
                 reader = self.source.reader(Split(split, None))
                 check_inherits(reader, f"{type(self.source).__name__}.reader() must return", SplitReader)
                 self._readers[split] = reader
+                if not type(reader).__module__.startswith(_OUR_READERS):
+                    self._strange.add(split)
             except BaseException as error:
                 raise user_failure(error, self.name, f"opening split {split!r}") from error
         return reader

@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from decimal import Decimal
+from functools import partial
 from itertools import chain
 from sys import getrefcount
 from typing import Any
@@ -80,6 +81,24 @@ def own_tested(value: Any) -> Any:
     if type(value) is Row and getrefcount(value) <= _ALONE:
         return value
     return own(value)  # which finds one holder more, and copies
+
+
+def as_given(value: Any) -> Any:
+    """What a function gave, as it is now: ``as_given(function(...))``, for one whose results wait for others."""
+    return value if type(value) in IMMUTABLE else own(value)
+
+
+def each_as_given(values: Sequence[Any]) -> Sequence[Any]:
+    """Elements that were given together, as they are now.
+
+    Args:
+        values: the caller holds them in one local variable. Who gave them may hold them, too.
+    """
+    if type(values) is range or IMMUTABLE.issuperset(map(type, values)):
+        return values
+    found: list[Any] = []
+    take_each(found, values, partial(own, others=1) if getrefcount(values) <= _ALONE else own)
+    return found
 
 
 def copied(value: Any) -> Any:

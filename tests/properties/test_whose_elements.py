@@ -22,6 +22,7 @@ from api.datastream.functions import (
     MapFunction,
     ProcessFunction,
 )
+from changelog_engine.connectors import Range, Sink, SinkWriter, Source, Split, SplitReader
 from changelog_engine.errors import JobExecutionError, TypeMismatchError
 from changelog_engine.operators.base import OutputType
 from changelog_engine.operators.keyed import KeyedFilterOperator
@@ -418,6 +419,93 @@ def test_case_49_a_source_that_fills_one_object(tmp_path):
 
     (found,) = results(tmp_path, environment().add_source(numbers, "numbers").map(str))
     assert found == shown("dict")
+
+
+class OwnSource(Source):
+    """A reader of somebody's own, which fills what it gave before, or changes what it keeps of it."""
+
+    bounded = True
+
+    def __init__(self, how):
+        self.how = how
+
+    def splits(self, parallelism):
+        return [Split("only", 0)]
+
+    def reader(self, split):
+        return OwnReader(self.how)
+
+
+class OwnReader(SplitReader):
+    def __init__(self, how):
+        self.how = how
+        self.kept, self.batch = {}, []
+
+    def read(self, position, max_records):
+        if self.how == "one element":
+            self.kept["x"] = position
+            return Range([self.kept], position + 1, position + 1 == COUNT)
+        if self.how == "its list":
+            self.batch.clear()
+            self.batch.append({"x": position})
+            return Range(self.batch, position + 1, position + 1 == COUNT)
+        for given in self.batch:  # each list is new, and the elements are changed once they were given
+            given["x"] = "changed"
+        self.batch = [{"x": position}]
+        return Range(self.batch, position + 1, position + 1 == COUNT)
+
+
+@pytest.mark.parametrize("behind", ["chained", "exchanged", "printed"])
+@pytest.mark.parametrize("how", ["one element", "its list", "what it gave"])
+def test_case_49_a_reader_of_ones_own(tmp_path, how, behind):
+    stream = environment().from_source(OwnSource(how), WatermarkStrategy.no_watermarks(), "own")
+    if behind == "exchanged":
+        stream = stream.key_by(lambda value: 1)
+    (found,) = results(tmp_path, stream if behind == "printed" else stream.map(str))
+    assert found == shown("dict")
+
+
+class OwnSink(Sink):
+    """A sink whose writers treat the lists that they get as theirs."""
+
+    def __init__(self, path, how):
+        self.path = path
+        self.how = how
+
+    def writer(self, subtask, parallelism):
+        return OwnWriter(self.path, self.how)
+
+
+class OwnWriter(SinkWriter):
+    def __init__(self, path, how):
+        self.path = path
+        self.how = how
+
+    def write_timed(self, values, timestamps, watermark):
+        with self.path.open("a") as file:
+            file.writelines(f"{value} {time}\n" for value, time in zip(values, timestamps, strict=True))
+        for given in (values, timestamps):
+            given.clear() if self.how == "clears" else given.reverse()
+
+    def write(self, values):
+        raise NotImplementedError
+
+    def flush(self):
+        pass
+
+
+@pytest.mark.parametrize("how", ["clears", "reverses"])
+def test_case_49_a_sink_that_changes_its_list(tmp_path, how):
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Same())
+    numbers = environment().from_collection(list(range(COUNT)), Types.LONG())
+    stream = numbers.assign_timestamps_and_watermarks(strategy)
+    for name in ("first", "second"):
+        stream.sink_to(OwnSink(tmp_path / name, how))
+    (found,) = results(tmp_path / "job", stream.map(str))
+    assert found == [str(number) for number in range(COUNT)]
+    lines = [f"{number} {number}" for number in range(COUNT)]
+    assert (tmp_path / "first").read_text().splitlines() == lines
+    assert (tmp_path / "second").read_text().splitlines() == lines
 
 
 def test_case_49_a_filter_that_changes_what_it_let_through(tmp_path):

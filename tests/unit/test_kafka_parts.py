@@ -382,8 +382,34 @@ def test_elements_that_are_arrays(schema: type[Given]) -> None:
     decoder = Decoder(schema(array, None), None, ClientProperties({"bootstrap.servers": SERVERS}, "Test"))
     decoder(messages, values, times, [])
     assert len(values) == 1
-    assert values[0] is array
+    assert np.array_equal(values[0], array)
     assert times == [0]
+
+
+class Refills(DeserializationSchema):
+    """Fills one dict for each message."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Any] = {}
+
+    def deserialize(self, message: bytes) -> Any:
+        if message == b"bad":
+            raise ValueError
+        self._kept["n"] = int(message)
+        return self._kept
+
+
+@pytest.mark.parametrize("last", [b"2", b"bad"], ids=["at once", "one by one"])
+def test_case_49_a_schema_that_fills_one_object(last: bytes) -> None:
+    messages = [
+        Message(topic="t", partition=0, offset=at, value=value, timestamp=(1, at))
+        for at, value in enumerate((b"0", b"1", last))
+    ]
+    values: list[Any] = []
+    Decoder(Refills(), "bad", ClientProperties({"bootstrap.servers": SERVERS}, "Test"))(
+        messages, values, [], []
+    )
+    assert values[:2] == [{"n": 0}, {"n": 1}]
 
 
 @pytest.mark.parametrize(

@@ -27,6 +27,7 @@ from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ConnectorError
 from changelog_engine.graph.hooks import bulk_of, hook_of
 from changelog_engine.types import Row
+from changelog_engine.types.copies import as_given
 from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
@@ -468,11 +469,11 @@ class Decoder:
         raw = map(self._message.value, records)  # drives our own code
         try:
             if self._whole:
-                found = [call(_record(record)) for record in records]
+                found = [as_given(call(_record(record))) for record in records]
             elif self._all is not None:
                 found = list(self._all(list(raw)))
             else:
-                found = [call(value) for value in raw]
+                found = [as_given(call(value)) for value in raw]
         except Exception:
             return self._one_by_one(records, values, times, aside)
         if len(found) != len(records):
@@ -499,7 +500,7 @@ class Decoder:
     ) -> bool:
         for record in records:
             try:
-                value = self._call(_record(record) if self._whole else record.value())
+                value = as_given(self._call(_record(record) if self._whole else record.value()))
             except Exception as error:
                 if self._bad_tag is None:
                     raise self._failure(record, error) from error

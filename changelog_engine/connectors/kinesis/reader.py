@@ -24,6 +24,7 @@ from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ConnectorError
 from changelog_engine.graph.hooks import hook_of
+from changelog_engine.types.copies import as_given
 from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
@@ -262,7 +263,7 @@ class ShardReader(SplitReader):
                     "take apart; switch its aggregation off (AggregationEnabled = false)",
                 )
             try:
-                value = self._decode(record if self._whole else data)
+                value = as_given(self._decode(record if self._whole else data))
             except Exception as error:
                 raise self._unreadable(record, f"{type(error).__name__}: {error}") from error
             if value is not None:

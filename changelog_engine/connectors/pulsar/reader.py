@@ -37,6 +37,7 @@ from changelog_engine.connectors.reconnecting import Trouble, connected
 from changelog_engine.errors import ConnectorError
 from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
+from changelog_engine.types.copies import as_given
 from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
@@ -287,7 +288,7 @@ class PartitionReader(SplitReader):
         decode = self._reading.schema.deserialize if self._whole is None else self._whole
         for message in messages:
             try:
-                value = decode(value_of(message) if self._whole is None else self._record(message))
+                value = as_given(decode(value_of(message) if self._whole is None else self._record(message)))
             except Exception as error:
                 raise self._unreadable(message, error) from error
             if value is not None:

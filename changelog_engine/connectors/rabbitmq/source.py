@@ -34,6 +34,7 @@ from changelog_engine.connectors.rabbitmq.link import Link, connected, declare, 
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
 from changelog_engine.errors import ConnectorError
 from changelog_engine.graph.hooks import hook_of
+from changelog_engine.types.copies import as_given
 from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
@@ -426,7 +427,7 @@ class QueueReader(SplitReader):
 
     def _decoded(self, message: Message) -> Any:
         try:
-            return self._schema.deserialize(message.body)
+            return as_given(self._schema.deserialize(message.body))
         except Exception as error:
             named = "" if message.id is None else f" with correlation id {message.id!r}"
             raise ConnectorError(
