@@ -18,7 +18,7 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
-from changelog_engine.readable import duration
+from changelog_engine.readable import counted, duration
 from materializer.materialize import Materialization
 from materializer.processes import FoldProcesses
 from materializer.remembered import recall
@@ -140,5 +140,5 @@ def _tell(done: Materialization | None) -> None:
     else:
         click.echo(
             f"snapshot of checkpoint {done.checkpoint}: {done.log_rows:,} rows of the log folded into {done.rows:,}, "
-            f"{done.written} pieces written ({done.bytes:,} bytes) and {done.kept} kept, {done.seconds:.1f} s"
+            f"{counted(done.written, 'piece')} written ({done.bytes:,} bytes) and {done.kept} kept, {done.seconds:.1f} s"
         )

@@ -2,7 +2,7 @@
 
 Invariants:
     * Errors of the engine are one message on standard error and exit status 1, never a traceback.
-    * Ctrl-C ends any command with status 130, and a reader that has enough, such as ``head``, with 141: no error of the job's.
+    * Ctrl-C ends any command with status 130, and a reader that has enough, such as ``head``, with 141.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ def explain(error: OSError, what: str, path: str, tries: int) -> StorageError:
     if error.errno in FULL:
         return StorageError(
             f"disk full: could not {what} {path}. Nothing that was acknowledged is lost. Free space on that file system, or "
-            "raise the quota: the job goes on from its last checkpoint, by itself while it restarts, else when it is run again",
+            "raise the quota: the job goes on from its last checkpoint, by itself if it restarts, else when it is run again",
             path,
         )
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:

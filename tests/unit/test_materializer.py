@@ -163,7 +163,7 @@ def test_the_command(tmp_path: Path) -> None:
     result = command(tmp_path / "job", "--processes", 1, "--retention", 0, "--grace", 0)
     assert result.exit_code == 0, result.output
     assert result.output.startswith(
-        "snapshot of checkpoint 2: 3 rows of the log folded into 2, 1 pieces written ("
+        "snapshot of checkpoint 2: 3 rows of the log folded into 2, 1 piece written ("
     )
     assert (
         "truncated: 3 files of the log, 0 merged ones in their place, 0 of snapshots; 3 deleted"
