@@ -25,7 +25,12 @@ from changelog_engine.driver.job import Job
 from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.driver.signs_of_life import SignsOfLife
-from changelog_engine.errors import JobCancelledError, JobExecutionError, JobInterruptedError
+from changelog_engine.errors import (
+    JobCancelledError,
+    JobExecutionError,
+    JobInterruptedError,
+    UserFunctionError,
+)
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan, plan_job
@@ -418,6 +423,12 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
         job = _launching()(graph, settings, observer)
         with _interruptible(job, stopping):
             outcome = job.run()
+    except JobExecutionError as failed:
+        if isinstance(failed.__cause__, UserFunctionError) and failed.__cause__.traceback:
+            failed.__traceback__ = (
+                None  # what failed is the user's: how it came here through the driver says nothing
+            )
+        raise
     except KeyboardInterrupt:
         last = None if job is None else job.last_checkpoint
         raise _interrupted(graph.name, settings, last) from None

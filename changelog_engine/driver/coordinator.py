@@ -24,8 +24,10 @@ from changelog_engine.errors import (
     JobExecutionError,
     SparkEndedError,
     StateLostError,
+    UserFunctionError,
 )
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
+from changelog_engine.operators.failures import forget_our_frames
 from changelog_engine.operators.forked import ends_in_forked_children
 
 log = logging.getLogger("changelog_engine")
@@ -153,6 +155,8 @@ class Coordinator:
         delay_ms = None if is_final(failure) else self.restarts.after_failure(self._job.clock.monotonic_ms())
         if delay_ms is None or once_too_often or self.control.stopping:
             self._become("FAILED")
+            if isinstance(failure, UserFunctionError) and failure.traceback:
+                forget_our_frames(failure)
             raise self._given_up(failure, once_too_often) from failure
         self._become("RESTARTING", restarts=self.restarts.count)
         log.warning(

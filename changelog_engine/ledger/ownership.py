@@ -93,7 +93,7 @@ class DriverLock:
             raise FencedError(
                 f"the job {self._folder.name!r} in {self._folder.storage.root} is being run by another driver "
                 f"({error.holder}): stop that one first, or give this job another name or base path"
-            ) from error
+            ) from None
         self._since = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="seconds")
         try:
             self.sign()

@@ -124,7 +124,8 @@ def last_words(now: JobFigures) -> str:
         text += f", {counted(now.restarts, 'restart')}"
     if now.uncovered:
         least = "at least " if now.status == "FAILED" else ""
-        text += f"; {least}{now.uncovered:,} records since the last checkpoint are read again by the next run"
+        since = "the start" if now.restored_from is None and not now.checkpoints else "the last checkpoint"
+        text += f"; {least}{now.uncovered:,} records since {since} are read again by the next run"
     return text if now.status == "CANCELED" else f"{text}. Next: changelog-engine status {now.folder}"
 
 

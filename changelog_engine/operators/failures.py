@@ -71,6 +71,17 @@ def user_failure(
     return failure
 
 
+def forget_our_frames(failure: UserFunctionError) -> None:
+    """Leave only the user's own lines to be printed with a failure: its message has them, and this engine's say nothing."""
+    failure.__traceback__ = None
+    raised = failure.__cause__
+    if raised is not None:
+        frame = raised.__traceback__
+        while frame is not None and is_ours(frame.tb_frame.f_code.co_filename):
+            frame = frame.tb_next
+        raised.__traceback__ = frame
+
+
 def backend_failure(backend: object, method: str, error: BaseException) -> BaseException:
     """What to raise when a state backend raised, where no function of the user's was under way.
 

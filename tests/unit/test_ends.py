@@ -156,6 +156,33 @@ def test_sigterm_stops_a_job_after_a_checkpoint_and_at_once_the_second_time(
     assert "THE JOB ENDED" not in done.stdout
 
 
+FAILED = """
+from api.datastream import StreamExecutionEnvironment
+from changelog_engine.testing import without_spark
+
+def halves(value):
+    return 10 // value
+
+env = StreamExecutionEnvironment.get_execution_environment()
+env.from_collection([1, 0]).map(halves).print()
+with without_spark():
+    env.execute("job")
+"""
+
+
+def test_a_mistake_of_the_program_is_shown_with_its_own_lines_and_none_of_the_drivers(tmp_path: Path) -> None:
+    """Under plain Python, and so in notebooks; `changelog-engine run` shows the message alone."""
+    (tmp_path / "job.py").write_text(FAILED)
+    done = subprocess.run(
+        [sys.executable, "job.py"], capture_output=True, text=True, cwd=tmp_path, check=False
+    )
+    assert done.returncode == 1
+    assert "JobExecutionError: job 'job' failed: map of operator 'Map', element 0 raised" in done.stderr
+    frames = re.findall(r'File "(.*)", line \d+, in (\S+)', done.stderr)
+    assert {name for path, name in frames if Path(path).name == "job.py"} == {"halves", "<module>"}
+    assert [name for path, name in frames if Path(path).name != "job.py"] == ["execute"]
+
+
 FORKED = """
 import multiprocessing, time
 from api.datastream import StreamExecutionEnvironment

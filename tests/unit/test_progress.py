@@ -145,6 +145,7 @@ class TestWords:
         )
         failed = replace(SOME, status="FAILED", uncovered=1_000)
         assert "1,000 records since the last checkpoint are read again" in last_words(failed)
+        assert "1,000 records since the start are read" in last_words(replace(failed, checkpoints=0))
 
 
 class Terminal(io.StringIO):
