@@ -10,6 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from typing import NewType, Protocol
@@ -77,6 +78,10 @@ def wall_s() -> float:
 
 monotonic_s: Callable[[], float] = time.monotonic
 """The machine's monotonic clock in seconds."""
+
+
+LONGEST_WAIT_S = threading.TIMEOUT_MAX / 2
+"""More than anybody waits, 146 years: locks, events, queues and sleeps take little more. An option may be larger."""
 
 
 class Deadline:

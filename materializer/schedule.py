@@ -15,7 +15,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from changelog_engine.clock import CautiousWall, SystemClock, monotonic_ms
+from changelog_engine.clock import LONGEST_WAIT_S, CautiousWall, SystemClock, monotonic_ms
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.graph.nodes import JobSettings
@@ -150,7 +150,7 @@ class Schedule:
 
     def _loop(self) -> None:
         wait = self._interval_s
-        while not self._stopping.wait(wait):
+        while not self._stopping.wait(min(wait, LONGEST_WAIT_S)):
             began_ms = monotonic_ms()
             self.once()
             wait = max(0.0, self._interval_s - (monotonic_ms() - began_ms) / 1000)

@@ -10,7 +10,7 @@ import click
 
 from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.options import at_option
-from changelog_engine.clock import monotonic_s
+from changelog_engine.clock import LONGEST_WAIT_S, monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
@@ -122,7 +122,7 @@ def materialize(
             click.echo(f"failed, and is tried again: {printable(str(error))}", err=True)
         if every is None:
             return
-        time.sleep(max(0.0, every / 1000 - (monotonic_s() - began)))
+        time.sleep(min(max(0.0, every / 1000 - (monotonic_s() - began)), LONGEST_WAIT_S))
 
 
 def _once(folder: JobFolder, at: int | None, run: TaskRunner, keep: Retention | None) -> None:

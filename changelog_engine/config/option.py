@@ -31,6 +31,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "string": str.strip,
     "choice": str.strip,
 }
+_MOST = {"int": 2**31 - 1, "duration": 2**63 - 1, "memory": 2**63 - 1}  # as in Java
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,11 @@ class Option:
                     known += " and the path of a Python class such as 'package.module.Class'"
                 raise ConfigurationError(f"option {self.key!r}: expected one of {known}, got {text!r}")
             return self.choices[value.lower()]
+        if self.kind == "float" and not math.isfinite(value):
+            raise ConfigurationError(f"option {self.key!r}: expected a finite number, got {text!r}")
+        most = _MOST.get(self.kind)
+        if most is not None and value > most:
+            raise ConfigurationError(f"option {self.key!r}: must be at most {most}, got {text!r}")
         if self.minimum is not None and value < self.minimum:
             least = f"{math.ceil(self.minimum / 2**20)} MiB" if self.kind == "memory" else self.minimum
             raise ConfigurationError(f"option {self.key!r}: must be at least {least}, got {text!r}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import queue
 
-from changelog_engine.clock import Deadline
+from changelog_engine.clock import LONGEST_WAIT_S, Deadline
 from changelog_engine.driver.rescaling import Prepare, RescaleRequests
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.plan import JobPlan
@@ -69,7 +69,7 @@ class JobControl:
     def _wait_s(self, wait_s: float) -> None:
         if not self._stopping:
             with contextlib.suppress(queue.Empty):
-                self._woken.get(timeout=max(0.0, wait_s))
+                self._woken.get(timeout=min(max(0.0, wait_s), LONGEST_WAIT_S))
                 self._woken.put(None)  # for others that wait
 
     def rest(self, rest_ms: float) -> None:

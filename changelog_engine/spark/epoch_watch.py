@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Iterator
 
-from changelog_engine.clock import Deadline
+from changelog_engine.clock import LONGEST_WAIT_S, Deadline
 from changelog_engine.spark.jvm import LOST
 
 _LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
@@ -54,7 +54,7 @@ class EpochWatch:
     def _watch(self, ended: threading.Event, timeout_s: float) -> None:
         """Again and again until the epoch has ended: Spark cancels what has begun, and the epoch may still be about to."""
         deadline = Deadline(timeout_s)
-        wait_s = deadline.left_s if self._lost is None else min(deadline.left_s, _LOOK_S)
+        wait_s = min(deadline.left_s, LONGEST_WAIT_S if self._lost is None else _LOOK_S)
         while not ended.wait(wait_s):
             wait_s = _LOOK_S
             lost: list[str] = []

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from unittest import mock
+
 import pytest
 
 from changelog_engine.config import (
@@ -22,7 +25,9 @@ from changelog_engine.config import (
     read_file,
     set_command_line,
 )
+from changelog_engine.driver.control import JobControl
 from changelog_engine.errors import ConfigurationError
+from materializer.schedule import Schedule
 
 
 @pytest.mark.parametrize(
@@ -78,6 +83,48 @@ def test_flags_and_numbers_are_read_and_others_refused() -> None:
         for text in ("maybe", "", "1_000", "nan", "inf"):
             with pytest.raises(ValueError, match="expected"):
                 parse(text)
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "message"),
+    [
+        ("restart-strategy.fixed-delay.attempts", "2147483648", "must be at most 2147483647"),
+        ("restart-strategy.fixed-delay.delay", "9223372036854775808", "must be at most 9223372036854775807"),
+        ("restart-strategy.fixed-delay.delay", "999999999999999 d", "must be at most 9223372036854775807"),
+        ("changelog.rocksdb.min-blob-size", "9000000000 gb", "must be at most 9223372036854775807"),
+        ("restart-strategy.exponential-delay.backoff-multiplier", "NaN", "expected a finite number"),
+        ("restart-strategy.exponential-delay.jitter-factor", "Infinity", "expected a finite number"),
+    ],
+)
+def test_numbers_that_no_clock_and_no_library_takes(key: str, text: str, message: str) -> None:
+    option = find(key)
+    assert option is not None
+    with pytest.raises(ConfigurationError, match=f"option '{key}': {message}, got '{text}'"):
+        option.parse(text)
+
+
+def test_the_longest_delay_can_be_waited_for() -> None:
+    """The error of a wait that is too long took the place of the error for which a job restarts."""
+    option = find("restart-strategy.fixed-delay.delay")
+    assert option is not None
+    longest_ms = option.parse("9223372036854775807")
+    control = JobControl(None, mock.Mock(), mock.Mock())
+    begun = threading.Timer(0.01, control.stop)
+    begun.start()
+    control.wait(longest_ms)
+    begun.join()
+    assert control.stopping
+
+
+def test_a_materializer_that_waits_for_the_longest_time_can_be_stopped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    died: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", died.append)
+    schedule = Schedule(mock.Mock(), 2**63 - 1, None, 0, mock.Mock(), list)
+    schedule.start()
+    schedule.stop()
+    assert not died
 
 
 def test_maps_are_read_with_quotes_and_colons() -> None:
