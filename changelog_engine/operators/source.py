@@ -16,6 +16,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.clock import monotonic_s
@@ -107,6 +108,15 @@ def with_ends(state: Any, ends: list[Any]) -> Any:
     return {**state, "ends": ends} if isinstance(state, dict) else ends or None
 
 
+@dataclass(slots=True)
+class _Room:
+    """What may still be read: so many elements, about so many bytes, until a time of the monotonic clock."""
+
+    records: int
+    bytes: float
+    deadline: float
+
+
 class SourceHead:
     """Reads the splits of one source that belong to this subtask and pushes them down the chain.
 
@@ -140,9 +150,8 @@ class SourceHead:
         self._go_by(source if self._parts is None else self._parts.parts[0])
         self._reached: Positions = {}  # since the last acknowledgement
         self._readers: dict[str, SplitReader] = {}
-        self._strange: set[str] = (
-            set()
-        )  # splits whose readers are users', who may fill one object again and again
+        # Splits whose readers are users', who may fill one object again and again.
+        self._strange: set[str] = set()
         self._step = 1 if one_first else _FIRST_STEP
 
     def _go_by(self, source: Source) -> None:
@@ -177,73 +186,78 @@ class SourceHead:
         Returns:
             Split id to (next position, finished).
         """
-        monotonic = self._monotonic
-        began = monotonic()
-        left, room = max_records, float(_LARGEST_EPOCH_BYTES)
-        waiting = len(positions)  # splits that have yet to be read
+        began = self._monotonic()
+        left = _Room(max_records, _LARGEST_EPOCH_BYTES, began + budget_ms / 1000)
         reached: SplitEnds = {split: (position, False) for split, position in positions.items()}
         if self._parts is not None:
             self._go_by(self._parts.parts[self._part(positions)])
             self.head.only_splits(positions if self._by_split else None)
         elif self._by_split:
             self.head.only_splits(positions)
-        for split, position in positions.items():
-            reader = self._reader(split)
-            strange = split in self._strange
-            if self._by_split:
-                self.head.turn_to(split)
-            try:
-                position = _kept(position)
-                reader.begin_epoch(durable)
-            except BaseException as error:
-                raise user_failure(error, self.name, f"beginning an epoch of split {split!r}") from error
-            finished = False
-            # Splits without an end get equal shares, or the first would keep the others waiting for ever.
-            share = waiting if self._in_turn else 1
-            split_left, split_room = -(-left // share), room / share
-            waiting -= 1
-            used = 1 - waiting / len(positions) if self._in_turn else 1
-            deadline = began + used * budget_ms / 1000
-            while split_left > 0 and not finished:
-                began_step = monotonic()
-                wanted = min(split_left, self._step)
-                try:
-                    values, position, finished, times, aside = reader.read(position, wanted)
-                    values = _in_order(values)
-                    if strange:
-                        values = each_as_given(values)
-                    _check_times(times, len(values))
-                    kept = _kept(position)
-                except BaseException as error:
-                    raise user_failure(error, self.name, f"reading split {split!r}") from error
-                count = len(values)
-                self.read_s += monotonic() - began_step
-                if count:
-                    left -= count
-                    split_left -= count
-                    size = count * _pickled_size(values)
-                    room -= size
-                    split_room -= size
-                    self.records += count
-                    self.head.process(values, times)
-                if aside:
-                    for tag, element in aside:
-                        self.head.emit_aside(tag, [copied(element) if strange else element], None)
-                watermark = reader.watermark
-                if watermark is not None and watermark > self.head.current_watermark:
-                    self.head.watermark(watermark)
-                reached[split] = (kept, finished)
-                if self._acknowledges:
-                    self._reached[split] = position
-                now = monotonic()
-                self._adapt(now - began_step, count)
-                if (now >= deadline or split_room <= 0) and not self._in_turn:
-                    return reached
-                if not count or now >= deadline or split_room <= 0:
+        for place, split in enumerate(positions):
+            if not self._in_turn:
+                if self._read_split(split, reached, left, durable):
                     break
-                if count < wanted and self._in_turn and _behind(reader) == 0:
-                    break  # what comes from now on is the next epoch's: results are not kept waiting for it
+                continue
+            # Splits without an end get equal shares, or the first would keep the others waiting for ever.
+            share, until = len(positions) - place, (place + 1) / len(positions)
+            records, size = -(-left.records // share), left.bytes / share
+            room = _Room(records, size, began + until * budget_ms / 1000)
+            self._read_split(split, reached, room, durable)
+            left.records -= records - room.records
+            left.bytes -= size - room.bytes
         return reached
+
+    def _read_split(self, split: str, reached: SplitEnds, room: _Room, durable: bool) -> bool:
+        """Read a split from where it was reached; returns whether there was no more room for it."""
+        reader = self._reader(split)
+        monotonic, strange = self._monotonic, split in self._strange
+        if self._by_split:
+            self.head.turn_to(split)
+        try:
+            position = _kept(reached[split][0])
+            reader.begin_epoch(durable)
+        except BaseException as error:
+            raise user_failure(error, self.name, f"beginning an epoch of split {split!r}") from error
+        finished = over = False
+        left, bytes_left, deadline = room.records, room.bytes, room.deadline
+        while left > 0 and not finished:
+            began = monotonic()
+            wanted = min(left, self._step)
+            try:
+                values, position, finished, times, aside = reader.read(position, wanted)
+                values = _in_order(values)
+                if strange:
+                    values = each_as_given(values)
+                _check_times(times, len(values))
+                kept = _kept(position)
+            except BaseException as error:
+                raise user_failure(error, self.name, f"reading split {split!r}") from error
+            count = len(values)
+            self.read_s += monotonic() - began
+            if count:
+                left -= count
+                bytes_left -= count * _pickled_size(values)
+                self.records += count
+                self.head.process(values, times)
+            if aside:
+                for tag, element in aside:
+                    self.head.emit_aside(tag, [copied(element) if strange else element], None)
+            watermark = reader.watermark
+            if watermark is not None and watermark > self.head.current_watermark:
+                self.head.watermark(watermark)
+            reached[split] = (kept, finished)
+            if self._acknowledges:
+                self._reached[split] = position
+            now = monotonic()
+            self._adapt(now - began, count)
+            over = now >= deadline or bytes_left <= 0
+            if over or not count:
+                break
+            if count < wanted and self._in_turn and _behind(reader) == 0:
+                break  # what comes from now on is the next epoch's: results are not kept waiting for it
+        room.records, room.bytes = left, bytes_left
+        return over
 
     def behind(self, splits: Iterable[str]) -> int | None:
         """How many elements are known to wait in these splits; None when a reader doesn't know, or can't say."""
