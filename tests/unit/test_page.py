@@ -258,7 +258,32 @@ def test_a_job_that_failed_before_its_first_checkpoint(browser: Any, tmp_path: P
         opened.close()
 
 
+class FailsAtIce(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        if value[1] == "ice":
+            raise ValueError("too cold " * 100)
+        yield value
+
+
+def test_the_error_of_a_job_that_failed_stands_first_on_a_phone(browser: Any, tmp_path: Path):
+    elements = [*ELEMENTS, ("ann", "ice")]
+    graph = keyed_job(elements, FailsAtIce(), key_type=Types.STRING(), uid="op", name="late")
+    with pytest.raises(JobExecutionError):
+        TestJob(tmp_path, Script((4,)), restart=NO_RESTART).run_driver(graph)
+    with served(tmp_path) as address:
+        opened = browser.new_page(viewport={"width": 390, "height": 800})
+        opened.goto(address)
+        opened.wait_for_selector("#why:not([hidden])")
+        assert "with UserFunctionError: process_element of operator" in opened.locator("#why").inner_text()
+        assert opened.locator("#why").bounding_box()["height"] < 120  # of a long message the beginning
+        opened.locator(".jump a[href='#current']").click()
+        opened.wait_for_function("document.querySelector('#current').getBoundingClientRect().top < 200")
+        assert opened.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        opened.close()
+
+
 def test_zoom_dark_and_a_phone(page: Any):
+    assert page.locator("#why").is_hidden()  # the job finished
     page.locator("[data-zoom=in]").click()
     page.wait_for_selector("#timeline:not([data-first='0'])")
     page.keyboard.press("0")

@@ -98,6 +98,8 @@ function start() {
     const how = $("#how"), state = $(".head .pill", part);
     if (!how || !state) return;
     how.className = state.className; how.textContent = state.textContent; how.hidden = false;
+    const why = $("#why"), error = $(":scope > .error", part); // of a job that stopped by itself: what a reader came for
+    why.textContent = error ? error.textContent : ""; why.hidden = !error;
   }
 
   // Put new HTML in, and keep what the person has in hand: focus, the cursor, what is scrolled and unfolded.
