@@ -41,6 +41,10 @@ class _Held:
     attempt: int
     runtime: StageRuntime
 
+    def goes_on_with(self, order: EpochOrder) -> bool:
+        """Whether the state is that of the epoch before the order's."""
+        return self.attempt == order.attempt and self.runtime.done == order.epoch - 1
+
 
 class Registry:
     """The runtimes of one process, by (stage, subtask)."""
@@ -100,41 +104,58 @@ class Registry:
         subtask: int,
         notes: str | None,
     ) -> tuple[StageRuntime, float | None]:
+        """The subtask's runtime, and how many ms it took its state for where it had to."""
         for name, other in list(self.held.items()):
             if other.run != order.run:
                 self._drop(name)
         held = self.held.get((stage, subtask))
-        if held is not None and held.attempt == order.attempt and held.runtime.done == order.epoch - 1:
+        if held is not None and held.goes_on_with(order):
             return held.runtime, None
-        ended = self._closed.get((stage, subtask)) == (order.run, order.attempt)
-        if ended or (held is not None and held.attempt == order.attempt):
-            # Spark repeats a stage whose output it could not fetch, and its tasks pass for first ones then.
-            raise StateLostError(
-                f"Spark ran stage {stage}, subtask {subtask} a second time in epoch {order.epoch}: "
-                "others may have taken what it gave the first time"
-            )
+        self._refuse_a_second_run(held, order, stage, subtask)
         kept = None
         if held is not None:
             kept = self._drop((stage, subtask), leaves=held.attempt < order.attempt)
         began = monotonic_s()
         try:
-            if order.committed_epoch != order.epoch - 1:
-                raise StateLostError(
-                    f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
-                    f"{order.epoch - 1}, which is newer than the last checkpoint"
-                )
-            runtime = self._build(load_job(), order, stage, subtask)
-            try:
-                runtime.start(order, teller(notes), kept)
-            except BaseException:
-                _close_quietly(runtime)
-                raise
+            runtime = self._started(load_job, order, stage, subtask, notes, kept)
         except BaseException:
             if kept is not None:
                 kept.let_go()
             raise
         self.held[stage, subtask] = _Held(order.run, order.attempt, runtime)
         return runtime, (monotonic_s() - began) * 1000
+
+    def _refuse_a_second_run(self, held: _Held | None, order: EpochOrder, stage: int, subtask: int) -> None:
+        """Spark repeats a stage whose output it could not fetch, and its tasks pass for first ones then."""
+        ended = self._closed.get((stage, subtask)) == (order.run, order.attempt)
+        if ended or (held is not None and held.attempt == order.attempt):
+            raise StateLostError(
+                f"Spark ran stage {stage}, subtask {subtask} a second time in epoch {order.epoch}: "
+                "others may have taken what it gave the first time"
+            )
+
+    def _started(
+        self,
+        load_job: Callable[[], ShippedJob],
+        order: EpochOrder,
+        stage: int,
+        subtask: int,
+        notes: str | None,
+        kept: KeptState | None,
+    ) -> StageRuntime:
+        """A new runtime with its state, which must be in a checkpoint."""
+        if order.committed_epoch != order.epoch - 1:
+            raise StateLostError(
+                f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
+                f"{order.epoch - 1}, which is newer than the last checkpoint"
+            )
+        runtime = self._build(load_job(), order, stage, subtask)
+        try:
+            runtime.start(order, teller(notes), kept)
+        except BaseException:
+            _close_quietly(runtime)
+            raise
+        return runtime
 
     def _build(self, job: ShippedJob, order: EpochOrder, stage: int, subtask: int) -> StageRuntime:
         use_options(job.settings.file_systems)
