@@ -35,7 +35,7 @@ SECRET = b"secret"
 # The daemon with tasks that do as they are told, by a byte each: tell the process, hold state, end,
 # end badly, hang, take a broadcast variable, have it and forget it, take a hundred, tell where PySpark comes from,
 # draw random numbers, tell how often they heard what is durable, write to standard output, leave a program running, or a
-# fork of itself, tell whether garbage is looked for and in how many objects it isn't.
+# fork of itself, tell whether garbage is looked for and in how many objects it isn't, tell Arrow's allocator.
 PROGRAM = """
 import os, signal, socket, struct, sys
 from changelog_engine.spark import daemon, fork_server, forked_worker
@@ -84,6 +84,9 @@ def run(connection):
         elif asked == b"g":
             import gc
             connection.sendall(struct.pack("!2i", gc.isenabled(), gc.get_freeze_count()))
+        elif asked == b"a":
+            import pyarrow
+            connection.sendall(pyarrow.default_memory_pool().backend_name.encode())
         elif asked == b"n":
             connection.sendall(struct.pack("!i", len(broadcast._broadcastRegistry)))
             assert all(len(each._path) == 108 for each in broadcast._broadcastRegistry.values())
@@ -486,6 +489,22 @@ def test_pandas_is_imported_before_the_fork_unless_the_jobs_files_may_have_it(
     with spark.connect() as connection:
         run(connection, 0)
     assert (is_imported(spark), is_imported(spark, "pandas")) == (True, not files)
+    spark.end()
+
+
+@pytest.mark.skipif("CS_GNU_LIBC_VERSION" not in os.confstr_names, reason="without glibc, Arrow's own stays")
+@pytest.mark.parametrize(("asked", "expected"), [(None, "system"), ("jemalloc", "jemalloc")])
+def test_arrow_takes_its_memory_from_glibc_where_nothing_else_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None, expected: str
+) -> None:
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    given = {} if asked is None else {"ARROW_DEFAULT_MEMORY_POOL": asked}
+    spark = Spark(tmp_path, False, more={"IMPORTS": "all", **given})
+    with spark.connect() as connection:
+        begin(connection, 0)
+        connection.sendall(b"a")
+        assert connection.recv(4096).decode() == expected
+        end(connection)
     spark.end()
 
 
