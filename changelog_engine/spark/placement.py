@@ -243,15 +243,9 @@ class Placement:
         return [executor for executor in self.executors if executor.id in alive]
 
     def _awaited(self) -> list[Executor]:
-        began = self._clock()
-        replaced = bool(self.executors)
-        target = self._wanted
-        if replaced:  # what never came is not waited for again, nor what had or will have nothing to do
-            most = min(len(self._used), len(self._with_subtasks()))
-            target = Wanted(min(most, target.executors or most), target.slots)
-        patience = self._while_idle(_REPLACEMENT_S if replaced else self._registration_s())
-        told, last = _TOLD_AFTER_S, began
-        found = self._find()
+        began = last = self._clock()
+        target, patience_s = self._target()
+        tell_s, found = _TOLD_AFTER_S, self._find()
         needed = max(self._needed_executors(max(self._parallelisms)), target.executors or 0)
         ask_at = began
         if needed > len(found):
@@ -263,35 +257,49 @@ class Placement:
                 ask_at += _ASK_AGAIN_S
             if (reason := self._cancelled()) is not None:
                 raise EpochFailedError(reason)
-            waited = self._clock() - began
-            if found and self._clock() - last >= patience:
+            waited_s = self._clock() - began
+            left_s = patience_s - (self._clock() - last) if found else _NONE_S - waited_s
+            if left_s <= 0:
+                self._check_some_came(found)
                 log.warning(
                     "%s on %s after %.0f s: the job goes on with what is there. Executors that come later take a share of "
                     "its subtasks when the job restarts",
                     target.told(found),
                     self._master,
-                    waited,
+                    waited_s,
                 )
                 break
-            if not found and waited >= _NONE_S:
-                raise EpochFailedError(
-                    f"no executor registered within {_NONE_S:.0f} s on {self._master}: see there whether the application "
-                    "waits for cores or memory (spark.executor.cores, spark.executor.memory, spark.cores.max) or its "
-                    "executors end at once (their logs say why)"
-                )
-            if waited >= told:
-                told += _TOLD_AGAIN_S
+            if waited_s >= tell_s:
+                tell_s += _TOLD_AGAIN_S
                 log.warning(
                     "%s on %s: the job waits for the rest, at most %.0f s more",
                     target.told(found),
                     self._master,
-                    patience - (self._clock() - last) if found else _NONE_S - waited,
+                    left_s,
                 )
             self._pause(_LOOK_S)
             if len(now := self._find()) > len(found):
                 last = self._clock()
             found = now
         return found
+
+    def _target(self) -> tuple[Wanted, float]:
+        """What an attempt waits for, and for how many seconds since the last executor came."""
+        if not self.executors:
+            return self._wanted, self._while_idle(self._registration_s())
+        # What never came is not waited for again, nor what had or will have nothing to do.
+        most = min(len(self._used), len(self._with_subtasks()))
+        fewer = Wanted(min(most, self._wanted.executors or most), self._wanted.slots)
+        return fewer, self._while_idle(_REPLACEMENT_S)
+
+    def _check_some_came(self, found: list[Executor]) -> None:
+        """Raise where no executor came in all that time."""
+        if not found:
+            raise EpochFailedError(
+                f"no executor registered within {_NONE_S:.0f} s on {self._master}: see there whether the application "
+                "waits for cores or memory (spark.executor.cores, spark.executor.memory, spark.cores.max) or its "
+                "executors end at once (their logs say why)"
+            )
 
     def _with_subtasks(self) -> frozenset[str]:
         """Ids of those of the attempt's executors that some stage's subtask prefers."""
