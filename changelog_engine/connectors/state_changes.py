@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +24,15 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
-from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
+from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSerializableError
-from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, keyed_operators, ttl_ms_of
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    TypeSpec,
+    keyed_operators,
+    ttl_ms_of,
+)
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.described import described_state
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
@@ -39,6 +45,53 @@ CHECKPOINT_TIME, EVENT_TIME = "checkpoint", "event"
 FIELDS = ("key", "window", "map_key", "operation", "value", "checkpoint", "checkpoint_time", "event_time")
 _AT_ONCE = 64  # checkpoints whose files are looked for together
 _LOOKS = 256  # checkpoints without mutations that one read passes over
+
+
+class _Position(TypedDict):
+    """How far a reader is.
+
+    Attributes:
+        reached: the checkpoint up to which it has read.
+        row: of that checkpoint, from which on rows are still to be read; None: it has all.
+        max_parallelism: of the operator when reading began.
+        last: the checkpoint at which reading ends; None for none.
+    """
+
+    reached: dict[str, Any]
+    row: int | None
+    max_parallelism: int
+    last: NotRequired[int | None]
+
+
+class _StateTypes(NamedTuple):
+    """What elements are made by: the types of a state as a checkpoint has them.
+
+    Args:
+        ttl: values are pairs of the last access and the user's value.
+    """
+
+    kind: str
+    key: TypeSpec | None
+    map_key: TypeSpec | None
+    value: TypeSpec
+    ttl: bool
+
+    @staticmethod
+    def of(operator: DescribedOperator, state: DescribedState) -> _StateTypes:
+        return _StateTypes(
+            state["kind"],
+            operator.get("key_type"),
+            state.get("map_key_type"),
+            state["value_type"],
+            ttl_ms_of(state) is not None,
+        )
+
+    def fields(self) -> list[TypeInformation]:
+        """Of an element."""
+        value = type_from_spec(self.value["fields"][1] if self.ttl else self.value)
+        text, long = Types.STRING(), Types.LONG()
+        key, map_key = (type_of(spec) or Types.PICKLED_BYTE_ARRAY() for spec in (self.key, self.map_key))
+        return [key, text, map_key, text, value, long, long, long]
 
 
 class StateChangesSource(Source):
@@ -107,8 +160,8 @@ class StateChangesSource(Source):
             )
         described, spec = described_state(newest, operator, state)
         self.max_parallelism: int = described["max_parallelism"]
-        self.specs = _specs(described, spec)
-        self.output_type = Types.ROW_NAMED(list(FIELDS), _field_types(self.specs))
+        self.types = _StateTypes.of(described, spec)
+        self.output_type = Types.ROW_NAMED(list(FIELDS), self.types.fields())
         follower.start(self.start)  # or an error now rather than in the job
         self.last = self._last_of(until, follower)
         self.bounded = self.last is not None
@@ -132,7 +185,12 @@ class StateChangesSource(Source):
 
     def splits(self, parallelism: int) -> list[Split]:
         """Ranges of key groups."""
-        start = _position(self.follower().start(self.start), None, self.max_parallelism, self.last)
+        start: _Position = {
+            "reached": self.follower().start(self.start).to_json(),
+            "row": None,
+            "max_parallelism": self.max_parallelism,
+            "last": self.last,
+        }
         count = min(parallelism, self.max_parallelism)
         ranges = [key_group_range(part, self.max_parallelism, count) for part in range(count)]
         return [Split(f"{groups.start}-{groups.stop - 1}", dict(start)) for groups in ranges]
@@ -177,16 +235,16 @@ class StateChangesReader(SplitReader):
     def __init__(self, source: StateChangesSource, groups: range) -> None:
         self._source = source
         self._groups = groups
-        self._key_groups = source.max_parallelism
+        self._max_parallelism = source.max_parallelism
         self._last = source.last
         self._follower = source.follower()
         self._piece: _Piece | None = None
         self._held: _Changes | None = None
 
-    def read(self, position: Position, max_records: int) -> Range:
+    def read(self, position: _Position, max_records: int) -> Range:
         """Mutations from a position on, of one checkpoint at most."""
         reached, row = Reached.from_json(position["reached"]), position["row"]
-        self._key_groups = position["max_parallelism"]
+        self._max_parallelism = position["max_parallelism"]
         # That of then, where a program that runs again finds a newer one.
         self._last = position.get("last", self._source.last)
         for _ in range(_LOOKS):
@@ -207,8 +265,13 @@ class StateChangesReader(SplitReader):
             row = None
         return Range([], self._position(reached, None), False)
 
-    def _position(self, reached: Reached, row: int | None) -> dict[str, Any]:
-        return _position(reached, row, self._key_groups, self._last)
+    def _position(self, reached: Reached, row: int | None) -> _Position:
+        return {
+            "reached": reached.to_json(),
+            "row": row,
+            "max_parallelism": self._max_parallelism,
+            "last": self._last,
+        }
 
     def close(self) -> None:
         """Let go of the rows that are held."""
@@ -254,7 +317,7 @@ class StateChangesReader(SplitReader):
         if not tables:
             return _Changes(reached, row.time_ms, SCHEMA.empty_table())
         described, spec = described_state(row, self._source.operator, self._source.state)
-        if _specs(described, spec) != self._source.specs:
+        if _StateTypes.of(described, spec) != self._source.types:
             raise ConnectorError(
                 f"the state {self._source.state!r} of operator {self._source.operator!r} of {self._source.path} has other "
                 f"types at checkpoint {number} than the newest had when this source was made: begin anew, with a start from "
@@ -271,10 +334,11 @@ class StateChangesReader(SplitReader):
         """With another max parallelism keys are in other groups, and some of these in no split."""
         uid = self._source.operator
         found = next((each for each in keyed_operators(row.operators) if each["uid"] == uid), None)
-        if found is not None and found["max_parallelism"] != self._key_groups:
+        if found is not None and found["max_parallelism"] != self._max_parallelism:
             raise ConnectorError(
                 f"operator {uid!r} of {self._source.path} has max parallelism {found['max_parallelism']} at checkpoint "
-                f"{row.id}, and {self._key_groups} when reading began: begin anew, with a start from which on it is the same"
+                f"{row.id}, and {self._max_parallelism} when reading began: begin anew, with a start from which on it is the "
+                "same"
             )
 
     def _wanted(self, table: pa.Table) -> pa.Table:
@@ -288,8 +352,8 @@ class StateChangesReader(SplitReader):
     def _elements(self, changes: _Changes, rows: pa.Table) -> tuple[list[Any], list[int]]:
         """Typed rows, and their timestamps."""
         source = self._source
-        keys = self._keys(rows["key"], source.specs["key"])
-        map_keys = self._keys(rows["map_key"], source.specs["map_key"])
+        keys = self._keys(rows["key"], source.types.key)
+        map_keys = self._keys(rows["map_key"], source.types.map_key)
         values = self._values(rows)
         windows, operations = rows["namespace"].to_pylist(), rows["operation"].to_pylist()
         micros = rows["event_time"].cast(pa.int64()).to_pylist()
@@ -310,7 +374,7 @@ class StateChangesReader(SplitReader):
         ]
         return made, events if source.event_time else [time_ms] * len(made)
 
-    def _keys(self, texts: pa.ChunkedArray, spec: dict[str, Any] | None) -> list[Any]:
+    def _keys(self, texts: pa.ChunkedArray, spec: TypeSpec | None) -> list[Any]:
         given = texts.to_pylist()
         codec = key_codec_for(type_of(spec))
         identities = iter(codec.from_texts([text for text in given if text is not None]))
@@ -327,10 +391,10 @@ class StateChangesReader(SplitReader):
         if not self._source.allow_pickle and payloads.null_count < len(payloads):
             place = pc.index(pc.is_valid(payloads), True).as_py()
             raise self._withheld(f"the value of key {rows['key'][place].as_py()} is pickled")
-        value_type = type_from_spec(self._source.specs["value"])
+        value_type = type_from_spec(self._source.types.value)
         given = codec_for(value_type).decode_many(rows["value"], payloads)
         values = [None if value is CLEARED else value for value in given]
-        if self._source.specs["ttl"]:  # pairs of the last access and the user's value
+        if self._source.types.ttl:  # pairs of the last access and the user's value
             return [None if value is None else value[1] for value in values]
         return values
 
@@ -340,26 +404,3 @@ class StateChangesReader(SplitReader):
             f"state {source.state!r} of operator {source.operator!r} of {source.path}: {what}. Loading it runs what is in "
             "it: where that job can be trusted, give StateChangesSource allow_pickle=True"
         )
-
-
-def _position(reached: Reached, row: int | None, max_parallelism: int, last: int | None) -> dict[str, Any]:
-    return {"reached": reached.to_json(), "row": row, "max_parallelism": max_parallelism, "last": last}
-
-
-def _specs(operator: DescribedOperator, state: DescribedState) -> dict[str, Any]:
-    """What elements are made by: the specs of types as a checkpoint has them."""
-    return {
-        "kind": state["kind"],
-        "key": operator.get("key_type"),
-        "map_key": state.get("map_key_type"),
-        "value": state["value_type"],
-        "ttl": ttl_ms_of(state) is not None,
-    }
-
-
-def _field_types(specs: dict[str, Any]) -> list[TypeInformation]:
-    value = type_from_spec(specs["value"]["fields"][1] if specs["ttl"] else specs["value"])
-    text, long = Types.STRING(), Types.LONG()
-    anything = Types.PICKLED_BYTE_ARRAY()
-    key, map_key = (type_of(specs[name]) or anything for name in ("key", "map_key"))
-    return [key, text, map_key, text, value, long, long, long]
