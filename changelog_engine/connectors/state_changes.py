@@ -337,8 +337,8 @@ class StateChangesReader(SplitReader):
         if found is not None and found["max_parallelism"] != self._max_parallelism:
             raise ConnectorError(
                 f"operator {uid!r} of {self._source.path} has max parallelism {found['max_parallelism']} at checkpoint "
-                f"{row.id}, and {self._max_parallelism} when reading began: begin anew, with a start from which on it is the "
-                "same"
+                f"{row.id}, and {self._max_parallelism} when reading began: begin anew, with a start from which on it is "
+                "the same"
             )
 
     def _wanted(self, table: pa.Table) -> pa.Table:
