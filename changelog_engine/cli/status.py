@@ -120,7 +120,9 @@ def _state(found: JobStatus) -> str:
     driver = found.driver
     who = "" if driver.host is None else f" process {driver.pid} on {driver.host}, since {_since(driver)}"
     if driver.running:
-        return f"running:{who}{_doubt(driver)}"
+        between = found.newest_failure
+        waits = "" if between is None else f"; attempt {between.attempt} failed, and the next has not begun"
+        return f"running:{who}{waits}{_doubt(driver)}"
     if driver.running is None and (who or found.summary.state in ("ended", UNTOLD)):
         state = found.summary.state.removesuffix(" or running")
         return f"{state}, or running elsewhere{f' (the last driver known here:{who}{_doubt(driver)})' if who else ''}"

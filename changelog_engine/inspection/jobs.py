@@ -168,6 +168,13 @@ class JobStatus:
     metrics: Figures = field(default_factory=Figures)
     next_run: RestoreDecision | None = None
 
+    @property
+    def newest_failure(self) -> FailedAttempt | None:
+        """Of the newest attempt, where an error ended it: a job that runs is between two attempts then."""
+        if not self.failures or self.failures[-1].attempt != self.attempts[-1].id:
+            return None
+        return self.failures[-1]
+
 
 def list_jobs(base: str) -> list[JobSummary]:
     """The jobs and savepoints right below a base path, by name. A damaged one is listed as such.

@@ -8,7 +8,7 @@ from changelog_engine.clock import WallMs
 from changelog_engine.driver.figures import JobFigures, SourceFigures
 from changelog_engine.event_time import moment_of
 from changelog_engine.ledger.reading import RestoreSize
-from changelog_engine.readable import amount, counted, iso, per_second, size_text
+from changelog_engine.readable import amount, counted, duration, iso, per_second, size_text
 
 _LONG_MS = 86_400_000
 _LONG_EPOCH_MS = 5_000
@@ -92,7 +92,7 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
     checkpoint = now.checkpoint
     if checkpoint is not None:
         parts.append(
-            f"checkpoint {checkpoint.id} ({checkpoint.acknowledged_ms:.0f} ms, {size_text(checkpoint.bytes)})"
+            f"checkpoint {checkpoint.id} ({duration(checkpoint.acknowledged_ms)}, {size_text(checkpoint.bytes)})"
         )
     parts += [lag for source in now.sources.values() if (lag := _lag(source, wall_ms))]
     if now.slowest is not None and len(now.stages) > 1:

@@ -18,6 +18,7 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.cli.program import main
 from changelog_engine.driver.attempt_notes import failure_of
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import ConnectorError, JobExecutionError
 from changelog_engine.inspection.jobs import job_status
 from changelog_engine.inspection.timeline import Timeline, end_of
@@ -132,6 +133,24 @@ def job_operators(path: str) -> list[dict[str, Any]]:
     newest = job_status(path).newest
     assert newest is not None
     return newest.operators
+
+
+def test_a_job_between_two_attempts_is_told_from_one_that_goes_well(tmp_path: Path):
+    """As one that waits for room on a full disk, again and again."""
+    Fails.left = 1
+    graph = keyed_job(["a", "bad"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    with pytest.raises(JobExecutionError):
+        TestJob(tmp_path, Script((1,)), restart=NO_RESTART).run_driver(graph)
+    journal = JobJournal.open(str(tmp_path), "job")
+    try:
+        shown = CliRunner().invoke(main, ["status", str(tmp_path / "job")]).stdout
+        assert "attempt 1 failed, and the next has not begun" in " ".join(shown.split())
+        journal.begin_attempt(None)
+        shown = CliRunner().invoke(main, ["status", str(tmp_path / "job")]).stdout
+        assert "running: process" in shown
+        assert "the next has not begun" not in shown
+    finally:
+        journal.close()
 
 
 def test_a_driver_that_gives_up_before_the_first_checkpoint_leaves_its_error(tmp_path: Path):
