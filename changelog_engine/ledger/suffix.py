@@ -36,14 +36,14 @@ from changelog_engine.storage.protocol import Storage
 _COUNTS: FileMemo[dict[CheckpointMark, int]] = FileMemo(256)  # of merged files
 
 
-class Position(NamedTuple):
-    """How far a subtask had come."""
+class LogPosition(NamedTuple):
+    """How much a subtask had written of the log."""
 
     rows: int
     parts: int
 
 
-_START = Position(0, 0)
+_START = LogPosition(0, 0)
 
 
 @dataclass(frozen=True)
@@ -210,10 +210,10 @@ class _Run:
                 f"imported, and its snapshot can't be used. {restore_hint(self.line, self.first)}",
                 self.storage.root,
             )
-        self.due = positions(self.end)
-        self.begin: dict[tuple[str, int], Position] = {}
+        self.due = log_positions(self.end)
+        self.begin: dict[tuple[str, int], LogPosition] = {}
         if segment.first <= log.start:
-            self.begin = positions(log.row(log.start, segment.attempt))
+            self.begin = log_positions(log.row(log.start, segment.attempt))
         self.firsts: dict[str, int] = {}
 
     def check(self, parts: Sequence[PartFile]) -> None:
@@ -260,7 +260,7 @@ class _Run:
                     parts, self.begin.get((uids[0], subtask), _START), self.due[uids[0], subtask]
                 )
 
-    def _check_sequences(self, parts: list[PartFile], begin: Position, end: Position) -> None:
+    def _check_sequences(self, parts: list[PartFile], begin: LogPosition, end: LogPosition) -> None:
         """Where each part's sequence numbers begin: as many rows as the list says of the parts are those that are due."""
         next_sequence = begin.rows
         for part in parts:
@@ -361,10 +361,10 @@ def _hull(shapes: set[tuple[int, int]], subtask: int) -> Bounds | None:
     return Bounds(None, min(groups.start for groups in owned), max(groups.stop for groups in owned) - 1)
 
 
-def positions(checkpoint: Checkpoint) -> dict[tuple[str, int], Position]:
+def log_positions(checkpoint: Checkpoint) -> dict[tuple[str, int], LogPosition]:
     """What each subtask, by its stage's uid, had committed with a checkpoint, in the checkpoint's attempt."""
     return {
-        (uid, subtask): Position(*state[LOG])
+        (uid, subtask): LogPosition(*state[LOG])
         for uid, subtask, state in checkpoint.small_states()
         if LOG in state
     }

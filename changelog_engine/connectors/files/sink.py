@@ -53,7 +53,6 @@ from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.types import TypeInformation
 
 CHECK_INTERVAL_MS = 60_000
-_SMALL_BATCH = 4096
 
 
 @dataclass(frozen=True)
