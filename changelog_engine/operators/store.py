@@ -32,6 +32,7 @@ from changelog_engine.operators.part_stream import PartStream, StoreConfig
 from changelog_engine.operators.restored_states import RestoredStates
 from changelog_engine.operators.state_types import spec_of
 from changelog_engine.state.backend import KeptBackend, StateBackend, StateTable
+from changelog_engine.state.changed_in_place import ChangesInPlace
 from changelog_engine.state.cursor import Cursor, NamespaceScope, key_words
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
@@ -79,6 +80,7 @@ class KeyedStore:
         self.namespaces: dict[StateId, NamespaceCodec] = {}
         self._restored = RestoredStates(config.key_type)
         self._declared: dict[StateId, StateSpec] = {}
+        self._in_place = ChangesInPlace()
         self._unfinished: set[StateId] = set()  # states whose declaration has failed
         self._cursors = [self.cursor]
         self._point: RestorePoint | None = None
@@ -129,6 +131,7 @@ class KeyedStore:
         if self._recent is not None and isinstance(state.table, dict):
             self._recent.declared(name, len(state.table))
         handle = self._handles.handle(state)
+        self._in_place.watch(state, handle)
         self._unfinished.discard(name)
         return handle
 
@@ -257,6 +260,7 @@ class KeyedStore:
 
     def end_epoch(self, order: EpochOrder) -> list[Part]:
         """Parts that became durable; at a barrier, that is everything."""
+        self._in_place.end_epoch()
         self.expiring.end_epoch(order.kind.barrier and not self.changelog and self.config.folder is not None)
         self._call_backend(self.backend.end_epoch)
         if (failed := self._handles.failed()) is not None:

@@ -102,6 +102,12 @@ def _parts(names: _Names) -> _Names:
     return {**names, "table": table.changed, "buffered": table} if isinstance(table, BufferedTable) else names
 
 
+def has_own_class(handle: Any) -> bool:
+    """Whether no other handle has its class."""
+    own = type(handle)
+    return own.__base__ is not None and _SHOWN.get(own.__base__) == own.__name__
+
+
 def general(handle: Any) -> None:
     """Make a compiled handle an ordinary one again, which calls its own methods and those of its cell."""
     handle.__class__ = next((base for base in type(handle).__mro__ if base in _WRITERS), type(handle))

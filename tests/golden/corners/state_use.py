@@ -13,6 +13,8 @@ from pyflink.datastream.state import (
     ValueStateDescriptor,
 )
 
+from corners.how import in_threads
+
 _PAIRS = Types.TUPLE([Types.STRING(), Types.INT()])
 
 
@@ -81,18 +83,29 @@ def value_is_falsy(env):
     return _using(env, "get_state", ValueStateDescriptor("v", Types.PICKLED_BYTE_ARRAY()), use)
 
 
+@in_threads("its process mode shows the change for as long as Python caches the state")
 def value_changed_in_place(env):
-    """A list in a value, changed after update() and after value(), without another update()."""
+    """A list in a value, changed after value(), without another update()."""
 
     def use(state, n):
-        held = state.value()
-        if held is None:
-            held = [n]
-            state.update(held)
-            return state.value()
-        return held
+        if state.value() is None:
+            state.update([])
+        state.value().append(n)
+        return state.value()
 
     return _using(env, "get_state", ValueStateDescriptor("v", Types.PICKLED_BYTE_ARRAY()), use)
+
+
+def row_changed_in_place(env):
+    """A row in a value, changed after value(), without another update(), in PyFlink's processes."""
+
+    def use(state, n):
+        if state.value() is None:
+            state.update(Row(n=n))
+        state.value()["n"] = n
+        return state.value()["n"]
+
+    return _using(env, "get_state", ValueStateDescriptor("v", Types.ROW_NAMED(["n"], [Types.INT()])), use)
 
 
 def value_cleared_then_updated(env):
@@ -265,14 +278,15 @@ def map_iterators(env):
     return _using(env, "get_map_state", MapStateDescriptor("m", Types.STRING(), Types.INT()), use)
 
 
+@in_threads("its process mode shows the change for as long as Python caches the state")
 def map_value_changed_in_place(env):
     """A list in a map, changed after get(), without put()."""
 
     def use(state, n):
-        held = state.get("k")
-        if held is None:
-            state.put("k", [n])
-        return state.get("k")
+        if not state.contains("k"):
+            state.put("k", [])
+        state.get("k").append(n)
+        return list(state.get("k"))
 
     return _using(env, "get_map_state", MapStateDescriptor("m", Types.STRING(), Types.LIST(Types.INT())), use)
 
