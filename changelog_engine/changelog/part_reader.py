@@ -8,7 +8,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,20 @@ from changelog_engine.storage.protocol import Storage
 _REPEATED = ("operator", "state", "operation")
 _CHECKED: dict[str, tuple[int, int]] = {}  # files whose checksums were looked at, as they were then
 _MOST_CHECKED = 100_000
+
+
+class _RowGroup(NamedTuple):
+    """A row group that may have rows that are wanted.
+
+    Args:
+        number: in the file.
+        first: the number of its first row in the file.
+        rows: how many.
+    """
+
+    number: int
+    first: int
+    rows: int
 
 
 def read_part(
@@ -109,22 +123,22 @@ def read_rows(
             raise CorruptChangelogError(f"has sequence number {begins} where {first_sequence} is due", full)
         groups = _groups_of(footer, wanted)
         schema = _read_schema(_REPEATED)
-        rows = sum(count for _, _, count in groups)
+        rows = sum(group.rows for group in groups)
         known = {} if file.name is None else _known(metadata, wanted.columns, schema, rows)
-        seen = _decoded(parquet, [number for number, _, _ in groups], wanted.columns, known)
+        seen = _decoded(parquet, [group.number for group in groups], wanted.columns, known)
         at = wanted.positions(seen)
         return _rows_at(parquet, groups, seen, at, file, metadata, begins)
 
 
-def _groups_of(footer: pq.FileMetaData, wanted: RowFilter) -> list[tuple[int, int, int]]:
-    """Number, first row and rows of each row group that may have a key group that is wanted."""
+def _groups_of(footer: pq.FileMetaData, wanted: RowFilter) -> list[_RowGroup]:
+    """Each row group that may have a key group that is wanted."""
     place = SCHEMA.get_field_index("key_group")
     found, first = [], 0
     for number in range(footer.num_row_groups):
         group = footer.row_group(number)
         bounds = group.column(place).statistics
         if bounds is None or not bounds.has_min_max or wanted.may_hold(bounds.min, bounds.max):
-            found.append((number, first, group.num_rows))
+            found.append(_RowGroup(number, first, group.num_rows))
         first += group.num_rows
     return found
 
@@ -165,7 +179,7 @@ def _bytes_of(storage: Storage, file: PartFile) -> pa.Buffer:
 
 def _rows_at(
     parquet: pq.ParquetFile,
-    groups: list[tuple[int, int, int]],
+    groups: list[_RowGroup],
     seen: pa.Table,
     at: Any,
     file: PartFile,
@@ -176,7 +190,7 @@ def _rows_at(
     schema = _read_schema(_REPEATED)
     if not len(at):
         return schema.empty_table()
-    counts = np.array([count for _, _, count in groups])
+    counts = np.array([each.rows for each in groups])
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     group = np.searchsorted(starts, at, side="right") - 1
     hit = np.unique(group)
@@ -185,7 +199,7 @@ def _rows_at(
         known |= _known(metadata, SCHEMA.names, schema, len(at))
         known["checkpoint_id"] = pa.array(np.full(len(at), file.name.checkpoint, np.int64))
         known["attempt"] = pa.array(np.full(len(at), file.name.attempt, np.int32))
-        in_file = at - starts[group] + np.array([first for _, first, _ in groups])[group]
+        in_file = at - starts[group] + np.array([each.first for each in groups])[group]
         # Contiguous: the checksum stands for it.
         known["sequence"] = pa.array(in_file.astype(np.int64) + begins)
     known |= {name: seen[name].take(pa.array(at)) for name in seen.column_names}
@@ -193,7 +207,7 @@ def _rows_at(
     if unknown:
         before = np.concatenate(([0], np.cumsum(counts[hit])[:-1]))
         among = pa.array(at - starts[group] + before[np.searchsorted(hit, group)])
-        numbers = [groups[place][0] for place in hit]
+        numbers = [groups[place].number for place in hit]
         rest = _decoded(parquet, numbers, unknown, {}).take(among)
         known |= {name: rest[name] for name in unknown}
     return pa.table([known[name] for name in SCHEMA.names], schema=schema)
