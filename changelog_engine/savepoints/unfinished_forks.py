@@ -102,8 +102,7 @@ def leave_fork(base: Storage, folder: Storage) -> None:
 def give_up_fork(base: Storage, folder: Storage) -> None:
     """Take away what was made of a fork that failed, as far as that works."""
     with contextlib.suppress(ChangelogEngineError):
-        folder.delete_tree()
-        base.delete(_note_of(base, folder))
+        _delete(base, folder)
 
 
 def make_room(base: Storage, slug: str, clock: Callable[[], float] = wall_s) -> None:
@@ -123,18 +122,27 @@ def make_room(base: Storage, slug: str, clock: Callable[[], float] = wall_s) -> 
             _remove(base, found)
 
 
+def _delete(base: Storage, folder: Storage) -> None:
+    """Delete an unfinished fork, and its note last.
+
+    On an object store nobody begins at the place before the note is gone, and who begins then has a note of that name.
+    """
+    if base.local is not None:
+        folder.delete_tree()
+        base.delete(_note_of(base, folder))
+        return
+    for entry in folder.list():
+        if entry.is_folder:
+            folder.delete_tree(entry.name)
+        elif entry.name != UNFINISHED_FORK:
+            folder.delete(entry.name)
+    folder.delete_tree()
+
+
 def _remove(base: Storage, found: UnfinishedFork) -> None:
     """Take away a fork that nobody finishes."""
     try:
-        if base.local is None:
-            # The note goes last: nobody begins there before, and a process that is killed meanwhile leaves it to the next.
-            for entry in found.folder.list():
-                if entry.is_folder:
-                    found.folder.delete_tree(entry.name)
-                elif entry.name != UNFINISHED_FORK:
-                    found.folder.delete(entry.name)
-        found.folder.delete_tree()
-        base.delete(_note_of(base, found.folder))
+        _delete(base, found.folder)
     except StorageError as failure:
         log.warning("what an unfinished fork by %s left cannot be removed: %s", found.who, failure)
     else:

@@ -37,7 +37,7 @@ from changelog_engine.ledger.job_folder import (
 from changelog_engine.ledger.process_notes import LONGEST_HOURS
 from changelog_engine.savepoints import forks
 from changelog_engine.savepoints import unfinished_forks as unfinished
-from changelog_engine.savepoints.unfinished_forks import begin_fork, make_room, unfinished_forks
+from changelog_engine.savepoints.unfinished_forks import begin_fork, give_up_fork, make_room, unfinished_forks
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.local_disk import LocalDisk
@@ -231,6 +231,23 @@ def test_case_57_who_takes_a_dead_fork_away_claims_it(far_base: str, monkeypatch
     make_room(base, "other", lambda: wall_s() + 3601 * LONGEST_HOURS)
     assert [entry.name for entry in base.list()] == ["job"]
     assert fork(far_base)[0] == 0
+
+
+def test_case_57_the_note_of_who_begins_there_at_once_stays(
+    far_base: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_by(far_base, ended())
+    base, deleted = open_storage(far_base), ObjectStore.delete_tree
+
+    def overtaken(storage: ObjectStore, path: str = "") -> None:
+        deleted(storage, path)
+        if not path:
+            begin_fork(base, "other", wall_s)
+
+    monkeypatch.setattr(ObjectStore, "delete_tree", overtaken)
+    for leave in (lambda: make_room(base, "other"), lambda: give_up_fork(base, base.child("other"))):
+        leave()
+        assert base.read_document(f"other/{UNFINISHED_FORK}")["pid"] == os.getpid()
 
 
 def test_case_57_a_fork_whose_folder_is_removed_while_it_is_made(
