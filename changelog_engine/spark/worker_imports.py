@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import MutableMapping
 from contextlib import suppress
 from importlib import import_module
 from importlib.machinery import PathFinder
@@ -12,14 +11,14 @@ from importlib.util import module_from_spec
 from types import ModuleType
 
 from changelog_engine.api_names import API
+from changelog_engine.spark.memory import keep_memory
 
 _ZIP = os.path.join(os.sep, "pyspark", "python", "lib", "pyspark.zip")
-_ARROWS_POOL = "ARROW_DEFAULT_MEMORY_POOL"
 
 
 def import_all() -> ModuleType:
     """Import what every worker needs; returns PySpark's daemon."""
-    choose_memory_pool(os.environ)
+    keep_memory(os.environ)
     import_compiled(sys.path)
     pyspark = import_module("pyspark.daemon")
     with suppress(Exception):  # the task says it again
@@ -32,16 +31,6 @@ def import_all() -> ModuleType:
         if FILES_VARIABLE not in os.environ:  # the job's files may have a pandas of their own
             import_module("pyarrow").array([0])  # imports pandas, where there is one
     return pyspark
-
-
-def choose_memory_pool(environment: MutableMapping[str, str]) -> None:
-    """Have Arrow, which is not imported yet, take its memory from glibc, where that is there and nothing else is asked for.
-
-    Arrow's own allocator gives memory back that is not used for ten milliseconds. Epochs come once a second, so the kernel
-    cleared the same pages again in each.
-    """
-    if "CS_GNU_LIBC_VERSION" in getattr(os, "confstr_names", ()):
-        environment.setdefault(_ARROWS_POOL, "system")
 
 
 def import_compiled(path: list[str]) -> None:
