@@ -2,17 +2,17 @@
 
 ``NAME.expected`` was written by real PyFlink, run twice with the same result; never by this engine. A line that was
 put right by hand is named in its program. ``record.py --check`` compares them with PyFlink, where that is at hand. Lines
-are compared sorted, unless the program's first line is ``# ordered``. All programs run in two processes at the same time,
-each with a Spark session of its own: one has the programs that sleep, one the rest. One that sleeps measures itself against
-the clock: where its output differs, the machine may have been busy, and it is run again by itself.
+are compared sorted, unless the program's first line is ``# ordered``. All programs run in one process, on one Spark session.
+One that sleeps measures itself against the clock: where its output differs, the machine may have been busy, and it is run
+again by itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -34,9 +34,8 @@ def printed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         if "printed" in getattr(item, "fixturenames", ())
     }
     names = [name for name in PROGRAMS if name in wanted]
-    awake = [name for name in names if not sleeps(name)]
     folder = tmp_path_factory.mktemp("golden")
-    run([[name for name in names if sleeps(name)], awake], folder, tmp_path_factory)
+    run(names, folder, tmp_path_factory)
     return folder
 
 
@@ -45,27 +44,23 @@ def sleeps(name: str) -> bool:
     return "time.sleep(" in PROGRAMS[name].read_text(encoding="utf-8")
 
 
-def run(parts: list[list[str]], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Run programs, each part in a process of its own, all at the same time."""
-    children = []
-    for part in filter(None, parts):
-        own = tmp_path_factory.mktemp("child")
-        environment = dict(os.environ, TZ="UTC", TMPDIR=str(own), PYTHONPATH=str(HERE.parents[1]))
-        command = [sys.executable, str(HERE / "golden_child.py"), str(folder)]
-        command += [str(PROGRAMS[name]) for name in part]
-        with open(folder / f"stderr_{len(children)}", "w") as errors:
-            children.append(
-                subprocess.Popen(
-                    command, cwd=own, env=environment, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors
-                )
-            )
-    until = time.monotonic() + _TIMEOUT_S
-    for child in children:
-        try:
-            child.wait(max(0.0, until - time.monotonic()))
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
+def run(names: list[str], folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Run programs, one after the other in a process of their own."""
+    own = tmp_path_factory.mktemp("child")
+    environment = dict(os.environ, TZ="UTC", TMPDIR=str(own), PYTHONPATH=str(HERE.parents[1]))
+    command = [sys.executable, str(HERE / "golden_child.py"), str(folder)]
+    command += [str(PROGRAMS[name]) for name in names]
+    with open(folder / "stderr", "w") as errors, contextlib.suppress(subprocess.TimeoutExpired):
+        subprocess.run(
+            command,
+            cwd=own,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            check=False,
+            timeout=_TIMEOUT_S,
+        )
 
 
 def differences(name: str, folder: Path) -> tuple[list[str], list[str]] | None:
@@ -86,7 +81,7 @@ def test_prints_what_pyflink_prints(
     differing = differences(name, printed)
     if differing is not None and sleeps(name):
         alone = tmp_path_factory.mktemp("alone")
-        run([[name]], alone, tmp_path_factory)
+        run([name], alone, tmp_path_factory)
         differing = differences(name, alone)
     if differing is not None:
         assert differing[0] == differing[1]
