@@ -9,7 +9,6 @@ Steps (a crash after any but the last leaves a folder that says it was never fin
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.changelog.small_state import SHARED
 from changelog_engine.clock import wall_ms
 from changelog_engine.config.names import writable
-from changelog_engine.errors import ArgumentTypeError, ChangelogEngineError, ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
@@ -30,7 +29,7 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import attempt_of_this_process
 from changelog_engine.operators.broadcast import BroadcastStates
 from changelog_engine.operators.state_types import describe
-from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint_at, open_savepoint
+from changelog_engine.savepoints.folder import Savepoint, give_up_savepoint, new_savepoint_at, open_savepoint
 from changelog_engine.savepoints.given_tables import batches, is_spark_frame
 from changelog_engine.savepoints.state_parts import Place, write_in_tasks, write_rows
 from changelog_engine.savepoints.state_rows import (
@@ -141,9 +140,8 @@ def bootstrap(
             parts += _write(target, checkpoint, number, source)
         complete_savepoint(target, changelog, snapshots, checkpoint, attempt, parts)
         return open_savepoint(target.storage.root)
-    except BaseException:
-        with contextlib.suppress(ChangelogEngineError):
-            dispose_savepoint(target.storage.root)
+    except BaseException as failure:
+        give_up_savepoint(target.storage, failure)
         raise
 
 

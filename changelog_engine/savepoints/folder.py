@@ -11,11 +11,12 @@ or copied, and whatever reads a job's folder reads it.
 Invariants:
     * A savepoint needs no file outside of its folder.
     * One that was not finished is told from a complete one, and never restored.
-    * Nothing is disposed of that this engine did not write.
+    * Nothing is disposed of that this engine did not write, nor by who failed to make it what somebody else has made there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import uuid
@@ -43,7 +44,7 @@ from changelog_engine.ledger.job_folder import (
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import SNAPSHOTS, Snapshots
 from changelog_engine.readable import counted, iso, size_text
-from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
@@ -177,8 +178,26 @@ def free_place(
 def _begin(base: Storage, slug: str, job: str) -> JobFolder:
     storage = base.child(slug)
     storage.make_dirs()
-    storage.write_durable(MARKER, json.dumps({"format": FORMAT_VERSION, "job": job}).encode())
+    marker = {"format": FORMAT_VERSION, "job": job, "id": uuid.uuid4().hex}
+    if not storage.put_if_absent(MARKER, json.dumps(marker).encode()):
+        raise StorageError(
+            f"{storage.root} is there already: another process made it just now. Name a new folder for the savepoint",
+            storage.root,
+        )
     return JobFolder(job, slug, storage)
+
+
+def give_up_savepoint(storage: Storage, failure: BaseException) -> None:
+    """Take away what was made of a savepoint that failed, as far as that works; a table that somebody else made there stays.
+
+    Args:
+        failure: what it failed by.
+    """
+    with contextlib.suppress(ChangelogEngineError):
+        if isinstance(failure, CommitConflictError):
+            storage.delete(MARKER)
+        else:
+            dispose_savepoint(storage.root)
 
 
 def open_savepoint(path: str) -> Savepoint:

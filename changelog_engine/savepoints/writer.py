@@ -9,7 +9,6 @@ Steps (a crash after any but the last leaves a folder that says it was never fin
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -21,7 +20,6 @@ from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.codec.arrow_columns import as_array
-from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.ledger.lineage import Lineage
@@ -30,7 +28,7 @@ from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.reading import read_parts, shares
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshot_store import SnapshotStore
-from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, new_savepoint, open_savepoint
+from changelog_engine.savepoints.folder import Savepoint, give_up_savepoint, new_savepoint, open_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 
@@ -65,9 +63,8 @@ def write_savepoint(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -
     try:
         _write(job, checkpoint, target)
         return open_savepoint(target.storage.root)
-    except BaseException:
-        with contextlib.suppress(ChangelogEngineError):
-            dispose_savepoint(target.storage.root)
+    except BaseException as failure:
+        give_up_savepoint(target.storage, failure)
         raise
 
 

@@ -20,9 +20,12 @@ from api.common import Configuration, Duration, Types
 from api.common.time import Instant
 from api.datastream import KeyedBroadcastProcessFunction, StreamExecutionEnvironment
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError, StorageError, TypeMismatchError
-from changelog_engine.savepoints import state_parts
+from changelog_engine.savepoints import folder, state_parts
 from changelog_engine.savepoints.given_tables import batches, python_values
+from changelog_engine.savepoints.writer import begin_tables
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.testing import without_spark
 from materializer import state_at
 from materializer.fold import FoldedState
@@ -158,6 +161,41 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     assert before == sorted(
         str(path) for path in tmp_path.rglob("*") if "delta/" not in f"{path}/"[len(str(tmp_path)) + 1 :][:6]
     )
+
+
+def small(path: Path, value: int) -> None:
+    table = pa.table({"key": [1], "value": [value]})
+    changelog_engine.bootstrap(
+        path, {"op": {"s": table}}, key_types={"op": Types.LONG()}, types={"op": {"s": Types.LONG()}}
+    )
+
+
+def test_two_at_one_place_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slower one took away what the faster one had made, as that which had failed."""
+    path, begin, others = tmp_path / "savepoint", folder._begin, [2]
+
+    def overtaken(base: Any, slug: str, job: str) -> Any:
+        while others:
+            small(path, others.pop())
+        return begin(base, slug, job)
+
+    monkeypatch.setattr(folder, "_begin", overtaken)
+    with pytest.raises(StorageError, match="is there already: another process made it just now"):
+        small(path, 1)
+    assert state_at(str(path / "changelog")).states["op", "s"][1] == 2
+
+
+def test_a_table_that_somebody_makes_there_meanwhile_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def overtaken(target: Any) -> Any:
+        DeltaLog.create(target.changelog, SCHEMA, {"delta.appendOnly": "true"})
+        return begin_tables(target)
+
+    monkeypatch.setattr("changelog_engine.savepoints.bootstrap.begin_tables", overtaken)
+    with pytest.raises(StorageError, match="is a Delta table already"):
+        small(tmp_path / "savepoint", 1)
+    assert [path.name for path in (tmp_path / "savepoint").iterdir()] == ["changelog"]
 
 
 def test_kinds_of_values(tmp_path: Path) -> None:
