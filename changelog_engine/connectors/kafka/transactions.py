@@ -93,6 +93,7 @@ class Transactions:
         self._sleep = sleep
         self._timeout_s = timeout_s
         self._settings = admin_settings(properties)
+        self._kafka = KAFKA_TRANSACTIONS.load()
         self._client: Any = None
 
     def close(self) -> None:
@@ -109,11 +110,9 @@ class Transactions:
         pattern = re.escape(prefix) + ".*"
 
         def ask(client: Any) -> list[str]:
-            from kafka.errors import UnsupportedVersionError
-
             try:
                 found = client.list_transactions(transactional_id_pattern=pattern)
-            except UnsupportedVersionError:  # before Kafka 4.1
+            except self._kafka.errors.UnsupportedVersionError:  # before Kafka 4.1
                 found = client.list_transactions()
             return [each.transactional_id for listed in found.values() for each in listed]
 
@@ -188,10 +187,7 @@ class Transactions:
         """
 
         def ask(client: Any) -> None:
-            from kafka.errors import for_code
-            from kafka.protocol.producer.transaction import InitProducerIdRequest
-
-            request = InitProducerIdRequest(
+            request = self._kafka.protocol.producer.transaction.InitProducerIdRequest(
                 transactional_id=transactional_id,
                 transaction_timeout_ms=timeout_ms,
                 producer_id=_NO_PRODUCER,
@@ -200,15 +196,13 @@ class Transactions:
             )
             answer = self._send(client, transactional_id, request)
             if answer.error_code:
-                raise for_code(answer.error_code)(f"fencing {transactional_id}")
+                raise self._kafka.errors.for_code(answer.error_code)(f"fencing {transactional_id}")
 
         self._ask(f"fencing transactional id {transactional_id!r}", ask)
 
     def _end(self, transaction: Transaction) -> None:
         def ask(client: Any) -> int:
-            from kafka.protocol.producer.transaction import EndTxnRequest
-
-            request = EndTxnRequest(
+            request = self._kafka.protocol.producer.transaction.EndTxnRequest(
                 transactional_id=transaction.id,
                 producer_id=transaction.producer_id,
                 producer_epoch=transaction.epoch,
@@ -225,32 +219,26 @@ class Transactions:
 
     def _describe(self, transactional_id: str) -> Any:
         def ask(client: Any) -> Any:
-            from kafka.errors import TransactionalIdNotFoundError
-
             try:
                 return client.describe_transactions([transactional_id])[transactional_id]
-            except TransactionalIdNotFoundError:
+            except self._kafka.errors.TransactionalIdNotFoundError:
                 return None
 
         return self._ask(f"looking for transaction {transactional_id!r}", ask)
 
     def _send(self, client: Any, transactional_id: str, request: Any) -> Any:
         """Send a request to the coordinator of an id."""
-        from kafka.protocol.metadata import CoordinatorType
+        key_type = self._kafka.protocol.metadata.CoordinatorType.TRANSACTION
 
         async def send() -> Any:
-            nodes = await client._find_coordinator_ids(
-                [transactional_id], key_type=CoordinatorType.TRANSACTION
-            )
+            nodes = await client._find_coordinator_ids([transactional_id], key_type=key_type)
             return await client._manager.send(request, node_id=nodes[transactional_id])
 
         return client._manager.run(send)
 
     def _ask(self, doing: str, call: Callable[[Any], Answer]) -> Answer:
         """Ask until there is an answer."""
-        from kafka import errors
-
-        deadline = Deadline(self._timeout_s, self._clock)
+        deadline, errors = Deadline(self._timeout_s, self._clock), self._kafka.errors
         wait_s = _RETRY_S
         final = (
             errors.SaslAuthenticationFailedError,
@@ -294,14 +282,11 @@ class Transactions:
 
     def _connected(self) -> Any:
         if self._client is None:
-            from kafka.admin import KafkaAdminClient
-
-            self._client = KafkaAdminClient(**self._settings)
+            self._client = self._kafka.admin.KafkaAdminClient(**self._settings)
         return self._client
 
     def _failure(self, doing: str, error: Exception) -> ConnectorError:
-        from kafka import errors
-
+        errors = self._kafka.errors
         text = self._properties.redacted(f"{type(error).__name__}: {error}")
         if isinstance(error, errors.InvalidTransactionTimeoutError):
             text = (
