@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.basic import BYTE
 from changelog_engine.types.java_text import bytes_text, hash_map_order
@@ -48,6 +50,8 @@ class ElementsTypeInfo(TypeInformation):
     def fit(self, value: Any) -> Any:
         if type(value) is not list and (not isinstance(value, Collection) or isinstance(value, _NO_ELEMENTS)):
             raise Misfit(self, value)
+        if isinstance(value, np.ndarray) and not value.ndim:
+            raise Misfit(self, value, "an array without dimensions has no elements")
         fitted, changed = fit_all(self.elem_type, value)
         return fitted if changed or type(value) is not list else value
 
@@ -184,7 +188,10 @@ class MapTypeInfo(TypeInformation):
             except Misfit as misfit:
                 raise misfit.inside(f"[{key!r:.40}]") from None
             changed = changed or new_key is not key or new is not item
-            fitted[new_key] = new
+            try:
+                fitted[new_key] = new
+            except TypeError:  # unhashable
+                raise Misfit(self, value, f"a {self.key_type.name} cannot be a key of a dict") from None
         if len(fitted) < len(value):
             raise Misfit(self, value, f"two of its keys are the same {self.key_type.name}")
         return fitted if changed else value

@@ -119,7 +119,8 @@ class IntegerTypeInfo(BasicTypeInfo):
             return int(value)
         if not isinstance(value, (float, np.floating, Decimal)):
             raise Misfit(self, value)
-        if not math.isfinite(value) or value != int(value):
+        finite = value.is_finite() if isinstance(value, Decimal) else math.isfinite(value)
+        if not finite or value != int(value):
             raise Misfit(self, value, "not a whole number; round it first")
         return int(value)
 
@@ -175,6 +176,8 @@ def _as_float(wanted: TypeInformation, value: Any) -> float:
             raise Misfit(wanted, value, "64 bits do not hold it exactly")
         return number
     if isinstance(value, Decimal):
+        if value.is_snan():
+            raise Misfit(wanted, value, "a float cannot be a signaling NaN")
         number = float(value)
         if value.is_finite() and Decimal(repr(number)) != value:
             raise Misfit(wanted, value, "64 bits do not hold it exactly; declare BIG_DEC, or round it")

@@ -272,6 +272,25 @@ def test_conversions_that_lose_nothing(type_info, value, wanted):
     assert type_info.check(converted) is converted
 
 
+@pytest.mark.parametrize(
+    ("type_info", "value", "why"),
+    [
+        (Types.LONG(), Decimal("sNaN"), "not a whole number"),
+        (Types.DOUBLE(), Decimal("sNaN"), "a float cannot be a signaling NaN"),
+        (Types.FLOAT(), Decimal("sNaN"), "a float cannot be a signaling NaN"),
+        (Types.LIST(Types.INT()), np.array(1), "an array without dimensions has no elements"),
+        (Types.MAP(Types.LIST(Types.INT()), Types.INT()), {(1,): 1}, "a LIST<INT> cannot be a key of a dict"),
+    ],
+    ids=str,
+)
+def test_what_fails_while_it_is_looked_at_is_refused_as_all_else(type_info, value, why):
+    with pytest.raises(TypeMismatchError, match=rf"value is declared .* but got .*\({why}"):
+        type_info.check(value)
+    named = Types.ROW_NAMED(["x"], [type_info])
+    with pytest.raises(TypeMismatchError, match="field 'x' of value is declared"):
+        named.check(Row(x=value))
+
+
 def test_a_map_whose_keys_become_one_is_refused():
     class Twice(dict):
         def __len__(self):
