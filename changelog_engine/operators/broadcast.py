@@ -32,6 +32,7 @@ from changelog_engine.operators.keyed import KeyedParts
 from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
+from changelog_engine.state.changed_in_place import SeenValues, tell
 from changelog_engine.types import TypeInformation
 
 TYPES = "__types"  # beside the states of a snapshot, as checkpoints describe them
@@ -84,14 +85,41 @@ class ReadOnlyBroadcastMap:
 
 
 class BroadcastMap(ReadOnlyBroadcastMap):
-    """A broadcast state as the broadcast side writes it."""
+    """A broadcast state as the broadcast side writes it.
+
+    Args:
+        operator: name, for messages.
+    """
+
+    def __init__(self, spec: StateSpec, entries: dict[Any, Any], operator: str) -> None:
+        super().__init__(spec, entries)
+        self._operator = operator
+        self._values = SeenValues(spec.value_type, entries.get) if self._mutable else None
+
+    def get(self, key: Any) -> Any:
+        """The value of a key, or None."""
+        value = super().get(key)
+        self._see(key, value)
+        return value
+
+    def _see(self, key: Any, value: Any) -> None:
+        if value is not None and self._values is not None and self._values.left > 0:
+            self._values.see(value, self._keys.identity(key))
+
+    def elements_end(self) -> None:
+        """The function has returned: warn of what it changed in place and did not put again."""
+        if self._values is not None and (lost := self._values.lost()) is not None:
+            where = f"operator {self._operator!r}, map key {self._keys.key_of(lost)!r}"
+            tell(where, f"broadcast state {self._spec.name!r}", "put(key, value)")
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key."""
+        given = value
         if value is not None:
             what = f"value of broadcast state {self._spec.name!r}"
             value = self._copy(self._spec.value_type.check(value, what))
         self._entries[self._keys.identity(key)] = value
+        self._see(key, given)
 
     def put_all(self, entries: Any) -> None:
         """Set many values; takes a dict or pairs."""
@@ -106,6 +134,7 @@ class BroadcastMap(ReadOnlyBroadcastMap):
         """Remove all keys."""
         self._entries.clear()
 
+    __getitem__ = get
     __setitem__ = put
     __delitem__ = remove
 
@@ -126,7 +155,7 @@ class BroadcastStates:
         self._entries: dict[str, dict[Any, Any]] = {name: {} for name in self._specs}
         self._asked: tuple[Any, Any, Any] = (None, None, None)  # last: views, descriptor, and what that gave
         self.readers = {spec.name: ReadOnlyBroadcastMap(spec, self._entries[spec.name]) for spec in specs}
-        self.writers = {spec.name: BroadcastMap(spec, self._entries[spec.name]) for spec in specs}
+        self.writers = {spec.name: BroadcastMap(spec, self._entries[spec.name], operator) for spec in specs}
 
     def of(self, views: dict[str, Any], descriptor: Any) -> Any:
         """A view of the state that a descriptor names.
@@ -145,6 +174,11 @@ class BroadcastStates:
             )
         self._asked = views, descriptor, view
         return view
+
+    def elements_end(self) -> None:
+        """The broadcast side's function has returned from all elements that it was given."""
+        for writer in self.writers.values():
+            writer.elements_end()
 
     def snapshot(self) -> dict[str, Any]:
         """All entries as JSON: state's name to rows of (key, value, payload in base 64); the types beside them."""
@@ -303,6 +337,7 @@ class BroadcastOperator(_Broadcasting, TwoInputs):
             self._waiting.append((values, times))
         else:
             super().process_input(port, values, times)
+            self.states.elements_end()
 
     def watermark(self, watermark: int) -> None:
         if self._waiting and watermark == MAX_WATERMARK:
@@ -329,6 +364,7 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
             out, out_times = run_elements(process, port.context, rest, times, self.own)
         except BaseException as error:
             raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
+        self.states.elements_end()
         self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:

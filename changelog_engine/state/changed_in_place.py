@@ -12,7 +12,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from changelog_engine.codec.values import Encoded, codec_for
@@ -20,16 +20,23 @@ from changelog_engine.graph.nodes import StateKind
 from changelog_engine.state.backend import KeyIdentity
 from changelog_engine.state.compiled_handles import has_own_class
 from changelog_engine.state.factory import OpenState
+from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.reserved import RESERVED
 
 log = logging.getLogger(__name__)
 
 _VALUES = 100  # of a state, that are looked at
 _BYTES = 1 << 20  # of a state's values, encoded, behind which no more are looked at
-_GETTERS = {StateKind.VALUE: ("value",), StateKind.LIST: ("get",), StateKind.MAP: ("get", "__getitem__")}
+_GETTERS = {
+    StateKind.VALUE: ("value",),
+    StateKind.REDUCING: ("get",),
+    StateKind.LIST: ("get",),
+    StateKind.MAP: ("get", "__getitem__"),
+}
 _SETTERS = {StateKind.VALUE: ("update",), StateKind.LIST: ("add",), StateKind.MAP: ("put", "__setitem__")}
 _REMEDIES = {
     StateKind.VALUE: "update(value)",
+    StateKind.REDUCING: "add(value)",
     StateKind.LIST: "update(values)",
     StateKind.MAP: "put(key, value)",
 }
@@ -39,22 +46,80 @@ class _Seen(NamedTuple):
     """A value that a function got or set.
 
     Args:
-        key: at which.
-        place: of a map, the map key's identity; of a list, the number of the element; else None.
+        at: where it stands.
         value: the function's own object.
         encoded: that, as it was then.
-        stored: what stands in the table for it, itself.
+        stored: what stood there for it then, itself.
     """
 
-    key: KeyIdentity
-    place: Any
+    at: Any
     value: Any
     encoded: Encoded
     stored: Any
 
 
+class SeenValues:
+    """The first values that a function got from a state, or set.
+
+    Args:
+        value_type: theirs.
+        stored: what stands at a place now.
+    """
+
+    def __init__(self, value_type: TypeInformation, stored: Callable[[Any], Any]) -> None:
+        self._encode = codec_for(value_type).encode
+        self._stored = stored
+        self._seen: list[_Seen] = []
+        self._bytes_left = _BYTES
+        self.left = _VALUES  # how many more are looked at
+
+    def see(self, value: Any, at: Any) -> None:
+        """Keep a value in mind that stands there now.
+
+        Args:
+            value: the function's own object.
+            at: as ``stored`` takes it.
+        """
+        stored = self._stored(at)
+        if stored is None:  # removed since an iterator over the state began
+            return
+        try:
+            encoded = self._encode(value)
+        except Exception:  # it was set, and admitted as another one, such as a tuple for a list
+            return
+        self._seen.append(_Seen(at, value, encoded, stored))
+        self._bytes_left -= len(encoded.text or "") + len(encoded.payload or "")
+        self.left = 0 if self._bytes_left < 0 else self.left - 1
+
+    def lost(self) -> Any:
+        """Where a value stands that was changed in place and not set again since the last call; None for nowhere."""
+        seen, self._seen = self._seen, []
+        for each in seen:
+            if self._stored(each.at) is each.stored and self._changed(each):
+                self.left = 0
+                return each.at
+        return None
+
+    def _changed(self, seen: _Seen) -> bool:
+        try:
+            return self._encode(seen.value) != seen.encoded
+        except Exception:  # what the state cannot have: it was changed
+            return True
+
+
+class _At(NamedTuple):
+    """Where a value of keyed state stands.
+
+    Args:
+        place: of a map, the map key's identity; of a list, the number of the element; else None.
+    """
+
+    key: KeyIdentity
+    place: Any
+
+
 class _Watch:
-    """The first values of one state.
+    """The first values of one keyed state.
 
     Args:
         handle: of a class of its own, whose methods are replaced until enough was seen.
@@ -64,27 +129,27 @@ class _Watch:
         self._state = state
         self._kind = state.spec.kind
         self._handle = handle
-        self._encode = codec_for(state.spec.value_type).encode
-        self._seen: list[_Seen] = []
-        self._left, self._bytes_left = _VALUES, _BYTES
-        getters, setters = _GETTERS[self._kind], _SETTERS[self._kind]
         self._class = type(handle)  # explain gives the handle its general class
-        self._own = {name: vars(self._class).get(name) for name in (*getters, *setters)}
-        seeing = {name: self._seeing_got(getattr(handle, name)) for name in getters}
-        seeing |= {name: self._seeing_set(getattr(handle, name)) for name in setters}
+        self._values = SeenValues(state.spec.value_type, self._stored)
+        seeing = {name: self._seeing_got(getattr(handle, name)) for name in _GETTERS[self._kind]}
+        seeing |= {name: self._seeing_set(getattr(handle, name)) for name in _SETTERS.get(self._kind, ())}
+        if self._kind is StateKind.MAP:
+            items = handle.items
+            seeing["items"] = lambda handle: self._each_seen(items())
+            seeing["values"] = lambda handle: (value for _, value in self._each_seen(items()))
+        self._own = {name: vars(self._class).get(name) for name in seeing}
         for name, method in seeing.items():
             setattr(self._class, name, method)
 
     def _seeing_got(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def seeing(handle: Any, *map_key: Any, **named: Any) -> Any:
             value = method(*map_key, **named)
-            if self._left > 0 and value is not None and not named:
+            if self._values.left > 0 and value is not None and not named:
                 if self._kind is not StateKind.LIST:
                     self._see(value, *map_key)
                 else:
                     for place, each in enumerate(value):
-                        if self._left > 0:
-                            self._see(each, place)
+                        self._see(each, place)
             return value
 
         return seeing
@@ -92,33 +157,33 @@ class _Watch:
     def _seeing_set(self, method: Callable[..., Any]) -> Callable[..., Any]:
         def seeing(handle: Any, *arguments: Any, **named: Any) -> Any:
             done = method(*arguments, **named)
-            if self._left > 0 and not named and arguments[-1] is not None:
+            if self._values.left > 0 and not named and arguments[-1] is not None:
                 place = (-1,) if self._kind is StateKind.LIST else arguments[:-1]
                 self._see(arguments[-1], *place)
             return done
 
         return seeing
 
+    def _each_seen(self, pairs: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+        """The pairs of a map, as they were when the map was asked."""
+        for map_key, value in pairs:
+            self._see(value, map_key)
+            yield map_key, value
+
     def _see(self, value: Any, place: Any = None) -> None:
-        """Keep a value in mind that stands in the table now."""
-        key = self._state.cursor.key
-        try:
-            encoded = self._encode(value)
-        except Exception:  # it was set, and admitted as another one, such as a tuple for a list
+        if self._values.left == 0:
             return
+        key = self._state.cursor.key
         if self._kind is StateKind.MAP:
             place = self._handle._identity(place)
         elif place == -1:
             place = len(self._state.table.get(key)) - 1
-        self._seen.append(_Seen(key, place, value, encoded, self._stored(key, place)))
-        self._left -= 1
-        self._bytes_left -= len(encoded.text or "") + len(encoded.payload or "")
-        if self._left == 0 or self._bytes_left < 0:
+        self._values.see(value, _At(key, place))
+        if self._values.left == 0:
             self._leave()
 
     def _leave(self) -> None:
         """Give the handle its own methods again."""
-        self._left = 0
         for name, own in self._own.items():
             if own is None:
                 delattr(self._class, name)
@@ -128,37 +193,37 @@ class _Watch:
 
     def end_epoch(self) -> bool:
         """Look at what was seen; whether that was all that is looked at."""
-        seen, self._seen = self._seen, []
-        lost = next((each for each in seen if self._lost(each)), None)
-        if lost is not None:
-            log.warning(
-                "operator %r%s: a value of state %r was changed in place, and not set again. The change is lost; PyFlink's "
-                "process mode shows it until a restore. Call %s with what is to be kept. Further ones of this state in this "
-                "subtask are not named",
-                self._state.operator,
-                self._state.cursor.words(lost.key),
-                self._state.spec.name,
-                _REMEDIES[self._kind],
-            )
+        lost = self._values.lost()
         if lost is not None:
             self._leave()
-        return self._left == 0
+            where = f"operator {self._state.operator!r}{self._state.cursor.words(lost.key)}"
+            tell(where, f"state {self._state.spec.name!r}", _REMEDIES[self._kind])
+        return self._values.left == 0
 
-    def _stored(self, key: KeyIdentity, place: Any) -> Any:
-        entry = self._state.table.get(key)
-        if entry is None or self._kind is StateKind.VALUE:
+    def _stored(self, at: _At) -> Any:
+        entry = self._state.table.get(at.key)
+        if entry is None or at.place is None:
             return entry
         if self._kind is StateKind.MAP:
-            return entry.get(place)
-        return entry[place] if place < len(entry) else None
+            return entry.get(at.place)
+        return entry[at.place] if at.place < len(entry) else None
 
-    def _lost(self, seen: _Seen) -> bool:
-        if self._stored(seen.key, seen.place) is not seen.stored:
-            return False
-        try:
-            return self._encode(seen.value) != seen.encoded
-        except Exception:  # what the state cannot have: it was changed
-            return True
+
+def tell(where: str, state: str, remedy: str) -> None:
+    """Warn of a change that is lost.
+
+    Args:
+        where: the operator, and the key if there is one.
+        state: which, in words.
+        remedy: the call that keeps it.
+    """
+    log.warning(
+        "%s: a value of %s was changed in place, and not set again. The change is lost; PyFlink's process mode shows it "
+        "until a restore. Call %s with what is to be kept. Further ones of this state in this subtask are not named",
+        where,
+        state,
+        remedy,
+    )
 
 
 class ChangesInPlace:

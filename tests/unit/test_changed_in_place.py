@@ -9,8 +9,19 @@ from typing import Any
 import pytest
 
 from api.common import Row, Time, Types
-from api.datastream import KeyedProcessFunction, StreamExecutionEnvironment
-from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
+from api.datastream import (
+    BroadcastProcessFunction,
+    KeyedBroadcastProcessFunction,
+    KeyedProcessFunction,
+    StreamExecutionEnvironment,
+)
+from api.datastream.state import (
+    ListStateDescriptor,
+    MapStateDescriptor,
+    ReducingStateDescriptor,
+    StateTtlConfig,
+    ValueStateDescriptor,
+)
 from changelog_engine.clock import wall_ms
 from changelog_engine.in_process.capture import without_spark
 from changelog_engine.state import changed_in_place
@@ -25,6 +36,7 @@ from changelog_engine.state.ttl import TtlStates
 OBJECTS = ValueStateDescriptor("seen", Types.PICKLED_BYTE_ARRAY())
 LISTS = ValueStateDescriptor("seen", Types.LIST(Types.INT()))
 ROWS = ValueStateDescriptor("seen", Types.ROW_NAMED(["n"], [Types.INT()]))
+SUMS = ReducingStateDescriptor("seen", lambda a, b: a + b, Types.PICKLED_BYTE_ARRAY())
 LIST = ListStateDescriptor("seen", Types.PICKLED_BYTE_ARRAY())
 MAP = MapStateDescriptor("seen", Types.STRING(), Types.MAP(Types.INT(), Types.INT()))
 EXPIRING = ValueStateDescriptor("seen", Types.PICKLED_BYTE_ARRAY())
@@ -91,6 +103,23 @@ def of_an_added_element(state: Any) -> None:
     element["n"] = 2
 
 
+def while_iterating(state: Any) -> None:
+    state.put("k", {1: 1})
+    for _, each in state.items():
+        each[1] += 1
+
+
+def among_the_values(state: Any) -> None:
+    state.put("k", {1: 1})
+    for each in state.values():
+        each[1] += 1
+
+
+def of_a_sum(state: Any) -> None:
+    state.add([1])
+    state.get().append(2)
+
+
 def to_what_it_cannot_have(state: Any) -> None:
     state.update([1])
     state.value().append("text")
@@ -107,6 +136,9 @@ def to_what_it_cannot_have(state: Any) -> None:
         (ROWS, of_a_row, "update(value)"),
         (MAP, of_a_map, "put(key, value)"),
         (MAP, of_a_map_by_item, "put(key, value)"),
+        (MAP, while_iterating, "put(key, value)"),
+        (MAP, among_the_values, "put(key, value)"),
+        (SUMS, of_a_sum, "add(value)"),
         (LIST, of_an_element, "update(values)"),
         (LIST, of_an_added_element, "update(values)"),
     ],
@@ -160,6 +192,28 @@ def removed(state: Any) -> None:
     state.remove("k")
 
 
+def put_while_iterating(state: Any) -> None:
+    state.put("k", {1: 1})
+    state.put("l", {1: 1})
+    for key, each in state.items():
+        each[1] += 1
+        state.put(key, each)
+    assert [each[1] for each in state.values()] == [2, 2]
+
+
+def removed_while_iterating(state: Any) -> None:
+    state.put("k", {1: 1})
+    state.put("l", {1: 1})
+    for _, each in state.items():
+        state.clear()
+        each[1] += 1
+
+
+def added(state: Any) -> None:
+    state.add([1])
+    assert state.get()[0] == 1
+
+
 def replaced(state: Any) -> None:
     state.add({"n": 1})
     elements = state.get()
@@ -182,6 +236,9 @@ def taken_as_another_class(state: Any) -> None:
         (LISTS, taken_as_another_class),
         (MAP, put_again),
         (MAP, removed),
+        (MAP, put_while_iterating),
+        (MAP, removed_while_iterating),
+        (SUMS, added),
         (LIST, replaced),
     ],
 )
@@ -275,3 +332,71 @@ def test_a_job_tells(caplog: pytest.LogCaptureFixture) -> None:
     said = [record.getMessage() for record in caplog.records if "changed in place" in record.getMessage()]
     assert len(said) == 1
     assert said[0].startswith("operator 'forgets', key 'k': a value of state 'seen'")
+
+
+RULES = MapStateDescriptor("rules", Types.STRING(), Types.LIST(Types.INT()))
+
+
+def forgets(value: int, ctx: Any) -> list[int]:
+    rules = ctx.get_broadcast_state(RULES)
+    if rules.get("r") is None:
+        rules.put("r", [])
+    rules.get("r").append(value)
+    return [len(rules["r"])]
+
+
+def puts(value: int, ctx: Any) -> list[int]:
+    rules = ctx.get_broadcast_state(RULES)
+    held = rules.get("r") or []
+    held.append(value)
+    rules["r"] = held
+    return [len(rules.get("r"))]
+
+
+class Rules(BroadcastProcessFunction):
+    def __init__(self, use):
+        self.use = use
+
+    def process_element(self, value, ctx):
+        return []
+
+    def process_broadcast_element(self, value, ctx):
+        return self.use(value, ctx)
+
+
+class KeyedRules(KeyedBroadcastProcessFunction):
+    def __init__(self, use):
+        self.use = use
+
+    def process_element(self, value, ctx):
+        return []
+
+    def process_broadcast_element(self, value, ctx):
+        return self.use(value, ctx)
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+@pytest.mark.parametrize(("use", "counts", "told"), [(forgets, [0, 0], 1), (puts, [1, 2], 0)])
+def test_broadcast_state_tells_too(
+    keyed: bool, use: Any, counts: list[int], told: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    values = env.from_collection([1, 2], Types.INT())
+    side = values.broadcast(RULES)
+    if keyed:
+        given = (
+            values.key_by(lambda value: value, Types.INT())
+            .connect(side)
+            .process(KeyedRules(use), Types.INT())
+        )
+    else:
+        given = values.connect(side).process(Rules(use), Types.INT())
+    with without_spark(), caplog.at_level(logging.WARNING):
+        assert list(given.name("applies").execute_and_collect()) == counts
+    said = [record.getMessage() for record in caplog.records if "changed in place" in record.getMessage()]
+    assert len(said) == told
+    assert all(
+        each.startswith("operator 'applies', map key 'r': a value of broadcast state 'rules'")
+        for each in said
+    )
