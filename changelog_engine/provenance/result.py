@@ -15,7 +15,8 @@ from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Liter
 from changelog_engine.types.foreign import fields_of
 from changelog_engine.types.typeinfo import cut, shown
 
-_WIDTH = 80
+_WIDTH = 80  # of notes
+_LONGEST = 160  # characters of a line that says one thing
 _SHOWN_READS = 8
 
 
@@ -378,7 +379,7 @@ def _reads(reads: Sequence[ExplainedMutation | HeldEntry], indent: str, seen: se
 
 
 def _cut(line: str) -> str:
-    return cut(line, _WIDTH)
+    return cut(line, _LONGEST)
 
 
 def _plain(value: Any) -> Any:

@@ -336,7 +336,7 @@ def test_mutations_are_what_they_say(
         roots = [record_of(each.cause) for each in found.mutations]
         assert not any(isinstance(root, UnknownCause) and "set before" in root.reason for root in roots)
     assert len(found.text())
-    assert all(len(line) <= 80 for line in found.text().splitlines()[2:])
+    assert all(len(line) <= 160 for line in found.text().splitlines()[2:])
     check_outputs(now, job, at, start, keyed, twice)
     check_impact(now, job, found, start, at, operator, key)
 
