@@ -25,6 +25,7 @@ from changelog_engine.connectors.kept_values import kept_copy
 from changelog_engine.connectors.protocols import Source, SourceOfParts, Split, SplitReader, is_endless
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
+from changelog_engine.operators.context import milliseconds
 from changelog_engine.operators.failures import user_failure
 from changelog_engine.operators.messages import Positions, SplitEnds
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
@@ -228,7 +229,7 @@ class SourceHead:
                 values, position, finished, times, aside = reader.read(position, wanted)
                 values = _in_order(values)
                 if strange:
-                    values = each_as_given(values)
+                    values, times = each_as_given(values), _milliseconds(times)
                 _check_times(times, len(values))
                 kept = _kept(position)
             except BaseException as error:
@@ -337,6 +338,19 @@ def _in_order(values: Any) -> Sequence[Any]:
             f"read() gave {shown(values)} as the elements of a Range: they are a sequence, such as a list"
         )
     return list(values)
+
+
+def _milliseconds(times: Sequence[Any] | None) -> Sequence[int] | None:
+    """Timestamps that a user's reader gave as 64-bit ints."""
+    found: list[int] = []
+    for time in () if times is None else times:
+        whole = milliseconds(time)
+        if whole is None:
+            raise TypeMismatchError(
+                f"read() gave {shown(time)} as a timestamp: it is a number of milliseconds since 1970"
+            )
+        found.append(whole)
+    return None if times is None else found
 
 
 def _check_times(times: Sequence[int] | None, count: int) -> None:

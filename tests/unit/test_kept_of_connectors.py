@@ -171,6 +171,8 @@ def test_splits_that_are_found_later_and_would_become_one(tmp_path: Path) -> Non
     [
         (Range([1, 2, 3], 1, False, [5, 6]), "gave 3 elements and 2 timestamps"),
         (Range([1], 1, False, [5, 6]), "gave 1 elements and 2 timestamps"),
+        (Range([1, 2], 1, False, [5, None]), "gave None as a timestamp"),  # type: ignore[list-item]
+        (Range([1, 2], 1, False, [5, 2**63]), "gave 9223372036854775808 as a timestamp"),
         (Range("abc", 1, False), "gave 'abc' as the elements of a Range"),
         (Range({"a": 1}, 1, False), "gave {'a': 1} as the elements of a Range"),  # type: ignore[arg-type]
     ],
