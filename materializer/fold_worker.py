@@ -6,6 +6,7 @@ installed, only to know its types when it sees them; that takes longer than all 
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
@@ -23,6 +24,9 @@ class WithoutPandas(MetaPathFinder):
 
 if __name__ == "__main__":
     sys.meta_path.insert(0, WithoutPandas())
+    from changelog_engine.memory import keep_memory
+
+    keep_memory(os.environ)
     from materializer.processes import serve
 
     serve(int(sys.argv[1]))

@@ -11,7 +11,7 @@ from importlib.util import module_from_spec
 from types import ModuleType
 
 from changelog_engine.api_names import API
-from changelog_engine.spark.memory import keep_memory
+from changelog_engine.memory import keep_memory
 
 _ZIP = os.path.join(os.sep, "pyspark", "python", "lib", "pyspark.zip")
 

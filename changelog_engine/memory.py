@@ -1,4 +1,4 @@
-"""Where workers take memory from: glibc, which keeps what an epoch frees for the next one.
+"""Where workers and fold processes take memory from: glibc, which keeps what an epoch frees for the next one.
 
 Arrow's own allocator gives memory back that is not used for ten milliseconds; glibc what is free at its heap's end, and what
 is large. Epochs come once a second, so the kernel cleared the same pages again in each.
