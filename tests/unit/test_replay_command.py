@@ -178,7 +178,7 @@ def test_explain_a_key(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert any("visits.py:23 process_element(): self.count.update(" in line for line in lines)
     assert any(line.startswith("  <- record 'ann' at 7 of split") for line in lines)
     assert "  read count of 'visits', as it was before the replayed range" in lines
-    assert all(len(line) <= 80 for line in lines)
+    assert all(len(line) <= 160 for line in lines)
 
 
 def test_explain_as_json_and_at_a_point(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
