@@ -80,15 +80,8 @@ def entries(rows: list[Row], value: str, profile: str) -> dict[Any, Any]:
 
 @pytest.fixture
 def interpreted(sql: SparkSession) -> Iterator[None]:
-    """Many queries over few rows: to compile them, and to plan each again when it is half done, would take most of the time.
-
-    The tests of `shop` have both.
-    """
-    settings = {
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.adaptive.enabled": "false",
-    }
+    """Many queries over few rows: compiling them would take most of the time. The tests of `shop` have it compiled."""
+    settings = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     before = {name: sql.conf.get(name) for name in settings}
     for name, value in settings.items():
         sql.conf.set(name, value)
