@@ -84,6 +84,31 @@ class _Average(AggregateFunction):
         return a[0] + b[0], a[1] + b[1]
 
 
+@unordered("lines of several sinks")
+def side_outputs_of_timers_and_both_inputs_printed(env):
+    """Side outputs of a function of two inputs and of its timers, printed beside the main output."""
+    tag = OutputTag("side", Types.STRING())
+
+    class Both(KeyedCoProcessFunction):
+        def process_element1(self, value, ctx):
+            ctx.timer_service().register_event_time_timer(value[1] * 10)
+            yield f"1 {value} {ctx.get_current_key()} {ctx.timestamp()}"
+
+        def process_element2(self, value, ctx):
+            yield f"2 {value} {ctx.get_current_key()} {ctx.timestamp()}"
+            yield tag, f"side {value}"
+
+        def on_timer(self, timestamp, ctx):
+            yield f"at {timestamp} {ctx.get_current_key()} {ctx.time_domain()}"
+            yield tag, f"timer {timestamp}"
+
+    keyed = _events(env).key_by(lambda e: e[0], Types.STRING())
+    both = keyed.connect(_events(env).key_by(lambda e: e[0], Types.STRING())).process(Both(), Types.STRING())
+    both.get_side_output(tag).print("side")
+    both.print("main")
+    env.execute("printed")
+
+
 def keys_of_all_types_in_windows(env):
     """Keys that window functions see, declared and not."""
 
@@ -204,6 +229,31 @@ def triggers_with_wrong_results(env):
     return _each(
         *[lambda r=r: fired(r) for r in (None, "FIRE", True, TriggerResult.PURGE, TriggerResult.FIRE)]
     )
+
+
+@settings(execution__runtime_mode="BATCH")
+def batch_join_with_lists(env):
+    """In BATCH mode the first input's elements of a key that are earlier are there when the second's come."""
+
+    class Joined(KeyedCoProcessFunction):
+        def open(self, runtime_context):
+            self.lefts = runtime_context.get_list_state(ListStateDescriptor("lefts", Types.INT()))
+
+        def process_element1(self, value, ctx):
+            self.lefts.add(value[2])
+            return []
+
+        def process_element2(self, value, ctx):
+            yield f"{ctx.get_current_key()} {len(list(self.lefts.get())) > 0} {value[2]} {ctx.timestamp()}"
+
+    later = _events(env).map(
+        lambda e: (e[0], e[1] + 1, e[2]), Types.TUPLE([Types.STRING(), Types.LONG(), Types.INT()])
+    )
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_At())
+    later = later.assign_timestamps_and_watermarks(strategy)
+    left = _events(env).key_by(lambda e: e[0], Types.STRING())
+    joined = left.connect(later.key_by(lambda e: e[0], Types.STRING())).process(Joined(), Types.STRING())
+    return _each(lambda: joined, in_order=False)
 
 
 @dataclasses.dataclass(order=True)
@@ -333,56 +383,6 @@ def assigners_called_by_hand(env):
         EventTimeSessionWindows.with_gap(second(1)),
     )
     return [str(sorted(each.assign_windows("x", at, Context()))) for each in assigners for at in (12_001, -1)]
-
-
-@settings(execution__runtime_mode="BATCH")
-def batch_join_with_lists(env):
-    """In BATCH mode the first input's elements of a key that are earlier are there when the second's come."""
-
-    class Joined(KeyedCoProcessFunction):
-        def open(self, runtime_context):
-            self.lefts = runtime_context.get_list_state(ListStateDescriptor("lefts", Types.INT()))
-
-        def process_element1(self, value, ctx):
-            self.lefts.add(value[2])
-            return []
-
-        def process_element2(self, value, ctx):
-            yield f"{ctx.get_current_key()} {len(list(self.lefts.get())) > 0} {value[2]} {ctx.timestamp()}"
-
-    later = _events(env).map(
-        lambda e: (e[0], e[1] + 1, e[2]), Types.TUPLE([Types.STRING(), Types.LONG(), Types.INT()])
-    )
-    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_At())
-    later = later.assign_timestamps_and_watermarks(strategy)
-    left = _events(env).key_by(lambda e: e[0], Types.STRING())
-    joined = left.connect(later.key_by(lambda e: e[0], Types.STRING())).process(Joined(), Types.STRING())
-    return _each(lambda: joined, in_order=False)
-
-
-@unordered("lines of several sinks")
-def side_outputs_of_timers_and_both_inputs_printed(env):
-    """Side outputs of a function of two inputs and of its timers, printed beside the main output."""
-    tag = OutputTag("side", Types.STRING())
-
-    class Both(KeyedCoProcessFunction):
-        def process_element1(self, value, ctx):
-            ctx.timer_service().register_event_time_timer(value[1] * 10)
-            yield f"1 {value} {ctx.get_current_key()} {ctx.timestamp()}"
-
-        def process_element2(self, value, ctx):
-            yield f"2 {value} {ctx.get_current_key()} {ctx.timestamp()}"
-            yield tag, f"side {value}"
-
-        def on_timer(self, timestamp, ctx):
-            yield f"at {timestamp} {ctx.get_current_key()} {ctx.time_domain()}"
-            yield tag, f"timer {timestamp}"
-
-    keyed = _events(env).key_by(lambda e: e[0], Types.STRING())
-    both = keyed.connect(_events(env).key_by(lambda e: e[0], Types.STRING())).process(Both(), Types.STRING())
-    both.get_side_output(tag).print("side")
-    both.print("main")
-    env.execute("printed")
 
 
 def connected_by_keys_of_all_kinds(env):
