@@ -46,6 +46,8 @@ class _OneLine(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
             return super().parse_args(ctx, args)
+        except click.MissingParameter as error:
+            raise RefusedError(f"{error.format_message()} Try '{ctx.command_path} --help'") from None
         except click.UsageError as error:
             raise RefusedError(error.format_message()) from None
 

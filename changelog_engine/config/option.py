@@ -45,7 +45,7 @@ class Option:
         doc: what it does, in one sentence.
         older: names of earlier Flink releases, accepted as well.
         choices: for a choice, each accepted text (lower case) and the value it stands for.
-        minimum: least value of a number.
+        minimum, maximum: least and largest value of a number.
         classes: a choice that also takes the path of a Python class.
     """
 
@@ -56,6 +56,7 @@ class Option:
     older: tuple[str, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
     minimum: int | None = None
+    maximum: int | None = None
     classes: bool = False
 
     def parse(self, text: str) -> Any:
@@ -90,7 +91,7 @@ class Option:
             return self.choices[value.lower()]
         if self.kind == "float" and not math.isfinite(value):
             raise ConfigurationError(f"option {self.key!r}: expected a finite number, got {text!r}")
-        most = _MOST.get(self.kind)
+        most = _MOST.get(self.kind) if self.maximum is None else self.maximum
         if most is not None and value > most:
             raise ConfigurationError(f"option {self.key!r}: must be at most {most}, got {text!r}")
         if self.minimum is not None and value < self.minimum:

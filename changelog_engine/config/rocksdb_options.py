@@ -70,7 +70,14 @@ WRITE_BUFFER_RATIO = Option(
     "Share of write buffers in memory.fixed-per-slot.",
     minimum=0,
 )
-THREADS = Option(_PREFIX + "thread.num", "int", None, "Threads of flushes and compactions.", minimum=1)
+THREADS = Option(
+    _PREFIX + "thread.num",
+    "int",
+    None,
+    "Threads of flushes and compactions.",
+    minimum=1,
+    maximum=1_000,  # RocksDB starts them all, and ends the process where the system has no more
+)
 OPEN_FILES = Option(_PREFIX + "files.open", "int", None, "Most open files; -1 for all.", minimum=-1)
 LOG_MAX_FILE_SIZE = Option(
     _PREFIX + "log.max-file-size", "memory", 25 << 20, "Size of a file of RocksDB's own log.", minimum=0

@@ -91,6 +91,7 @@ def test_flags_and_numbers_are_read_and_others_refused() -> None:
         ("restart-strategy.fixed-delay.attempts", "2147483648", "must be at most 2147483647"),
         ("restart-strategy.fixed-delay.delay", "9223372036854775808", "must be at most 9223372036854775807"),
         ("restart-strategy.fixed-delay.delay", "999999999999999 d", "must be at most 9223372036854775807"),
+        ("state.backend.rocksdb.thread.num", "1001", "must be at most 1000"),
         ("changelog.rocksdb.min-blob-size", "9000000000 gb", "must be at most 9223372036854775807"),
         ("restart-strategy.exponential-delay.backoff-multiplier", "NaN", "expected a finite number"),
         ("restart-strategy.exponential-delay.jitter-factor", "Infinity", "expected a finite number"),

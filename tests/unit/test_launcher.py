@@ -168,7 +168,10 @@ def test_scripts_that_are_none(tmp_path: Path) -> None:
     run = CliRunner().invoke
     assert refused(run(main, ["run", str(tmp_path / "no.py")])) == f"{tmp_path}/no.py does not exist"
     assert refused(run(main, ["run", str(tmp_path)])) == f"{tmp_path} is a folder, not a script"
-    assert refused(run(main, ["run"])) == "Missing argument 'SCRIPT'."
+    assert (
+        refused(run(main, ["run"], prog_name="changelog-engine"))
+        == "Missing argument 'SCRIPT'. Try 'changelog-engine run --help'"
+    )
 
 
 def test_an_option_behind_the_script_that_the_script_does_not_know_is_named(
