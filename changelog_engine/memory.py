@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from collections.abc import MutableMapping
 from contextlib import suppress
 
@@ -23,7 +24,7 @@ def keep_memory(environment: MutableMapping[str, str]) -> None:
 
     Without glibc all stays as it is, and so does what the environment asks for.
     """
-    if "CS_GNU_LIBC_VERSION" not in getattr(os, "confstr_names", ()):
+    if sys.platform == "win32" or "CS_GNU_LIBC_VERSION" not in os.confstr_names:
         return
     environment.setdefault(_ARROWS_POOL, "system")
     if not any(name in environment for name in _OF_THE_USER):
