@@ -64,7 +64,6 @@ ALLOWED = {
     # Third parties.
     "changelog_engine/observing/live_line.py": (4, "stdout and stderr of sys, by name; what a stream has"),
     "api/datastream/_settings.py": (1, "what the operating system has"),
-    "changelog_engine/spark/memory.py": (1, "what the operating system has"),
     "changelog_engine/connectors/jdbc/dialects.py": (1, "the codes of errors of sqlite3"),
     "changelog_engine/connectors/kafka/clients.py": (
         4,
