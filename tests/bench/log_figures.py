@@ -81,27 +81,44 @@ def percentile(values: list[float], share: float) -> float:
 def steady_records_per_s(log: Log) -> float:
     """Median, over the checkpoints after the warm-up, of mutations a second (the count makes one for each record).
 
-    The warm-up is the first fifth: the first epochs are small on purpose. The last checkpoint ends early and is left out.
+    Raises:
+        ValueError: the run was too short for a rate.
     """
-    checkpoints = log.checkpoints[len(log.checkpoints) // 5 : -1] or log.checkpoints
     rates = [
         1000 * after["rows"] / (after["time_ms"] - before["time_ms"])
-        for before, after in pairwise(checkpoints)
+        for before, after in pairwise(_behind_warm_up(log))
         if after["time_ms"] > before["time_ms"]
     ]
-    return statistics.median(rates) if rates else 0.0
+    return _median(rates, log)
 
 
 def records_read_per_s(log: Log) -> float:
-    """Median, over the checkpoints after the warm-up, of the numbers that a number sequence gave a second."""
-    checkpoints = log.checkpoints[len(log.checkpoints) // 5 : -1] or log.checkpoints
+    """Median, over the checkpoints after the warm-up, of the numbers that a number sequence gave a second.
+
+    Raises:
+        ValueError: the run was too short for a rate.
+    """
     rates = []
-    for before, after in pairwise(checkpoints):
+    for before, after in pairwise(_behind_warm_up(log)):
         earlier, later = _positions(before), _positions(after)
         read = sum(later[split] - earlier[split] for split in later.keys() & earlier.keys())
         if after["time_ms"] > before["time_ms"] and read:
             rates.append(1000 * read / (after["time_ms"] - before["time_ms"]))
-    return statistics.median(rates) if rates else 0.0
+    return _median(rates, log)
+
+
+def _behind_warm_up(log: Log) -> list[dict[str, Any]]:
+    """Without the first fifth, whose epochs are small on purpose, and the last; all, where two are not left."""
+    checkpoints = log.checkpoints[len(log.checkpoints) // 5 : -1]
+    return checkpoints if len(checkpoints) > 1 else log.checkpoints
+
+
+def _median(rates: list[float], log: Log) -> float:
+    if not rates:  # 0 would be taken for a measurement
+        raise ValueError(
+            f"a rate needs two checkpoints, and the run made {len(log.checkpoints)}: it needs more records"
+        )
+    return statistics.median(rates)
 
 
 def _positions(checkpoint: dict[str, Any]) -> dict[str, int]:

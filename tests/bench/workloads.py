@@ -21,6 +21,7 @@ from subtasks_cpu import subtasks_cpu
 RECORDS_PER_MS = 10
 WINDOW_MS = 10_000
 SLIDE_MS = 5_000
+FAST, LONGER = ("union", "broadcast"), 3  # times as many records, or they end before there is a rate
 
 
 class Workloads:
