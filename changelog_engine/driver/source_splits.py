@@ -56,7 +56,7 @@ class SourceSplits:
             repeated: one may come twice, as that of a file which two looks find.
 
         Raises:
-            ConfigurationError: an id is no str, or two splits have it: one of them would not be read.
+            ConfigurationError: an id is not a str, or two splits have it: one of them would not be read.
             NotSerializableError: a checkpoint cannot keep where one begins.
         """
         found: SplitEnds = {}

@@ -329,7 +329,7 @@ class SourceHead:
 
 
 def _in_order(values: Any) -> Sequence[Any]:
-    """A reader's elements; a text or a dict would be taken for its characters or keys."""
+    """A reader's elements; a str or a dict would be taken for its characters or keys."""
     if type(values) in _SLICED:
         found: Sequence[Any] = values
         return found
