@@ -87,7 +87,7 @@ def finish_fork(base: Storage, folder: Storage, slug: str) -> None:
     """
     if base.local is not None and not base.move(_name_of(folder), slug):
         raise StorageError(
-            f"{folder.root}, in which the fork was made, is gone: somebody removed it, and there is no fork",
+            f"{folder.root}, in which the fork was made, is gone: somebody removed it, so the fork was not made",
             folder.root,
         )
     leave_fork(base, folder)

@@ -263,7 +263,7 @@ def test_case_57_a_fork_whose_folder_is_removed_while_it_is_made(
     monkeypatch.setattr(forks, "finish_fork", robbed)
     status, said = fork(str(tmp_path))
     assert status == 1
-    assert "is gone: somebody removed it, and there is no fork" in said
+    assert "is gone: somebody removed it, so the fork was not made" in said
     assert [entry.name for entry in open_storage(str(tmp_path)).list()] == ["job"]
 
 
