@@ -425,9 +425,8 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
             outcome = job.run()
     except JobExecutionError as failed:
         if isinstance(failed.__cause__, UserFunctionError) and failed.__cause__.traceback:
-            failed.__traceback__ = (
-                None  # what failed is the user's: how it came here through the driver says nothing
-            )
+            # What failed is the user's: how it came here through the driver says nothing.
+            failed.__traceback__ = None
         raise
     except KeyboardInterrupt:
         last = None if job is None else job.last_checkpoint
