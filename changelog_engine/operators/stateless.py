@@ -247,7 +247,7 @@ class TimestampsOperator(Operator):
         progress.seen = True
         if times is not None and len(times):
             largest = max(times)
-            if largest > MAX_WATERMARK:
+            if largest > MAX_WATERMARK or min(times) < NO_TIMESTAMP:
                 self._milliseconds(times, values)  # one of them is more than 64 bits hold: an error
             if progress.largest is None or largest > progress.largest:
                 progress.largest = largest

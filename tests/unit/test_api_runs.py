@@ -259,6 +259,9 @@ def test_timestamps_are_numbers_of_milliseconds(env, run):
             run(timed([wrong]).process(TimesOf()))
         with pytest.raises(ChangelogEngineError, match="timer's timestamp is a 64-bit int"):
             run(env.from_collection([wrong]).key_by(lambda v: 0).process(TimersAt()))
+    for wrong in (2**63, -(2**63) - 1):
+        with pytest.raises(ChangelogEngineError, match=rf"returned {wrong} for the element"):
+            run(timed([5, wrong, 6]).process(TimesOf()))
     yielding = Answer()
     yielding.extract_timestamp = lambda value, time: (yield value)
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(yielding)

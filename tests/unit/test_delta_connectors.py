@@ -96,6 +96,24 @@ class TestSink:
             runs=6,
         )
 
+    def test_instants_are_rounded_down_to_microseconds(self, tmp_path):
+        """Before 1970 a cut is a step up; and nanoseconds of 64 bits hold only the years 1677 to 2262."""
+        kind = Types.ROW_NAMED(["at", "all"], [Types.INSTANT(), Types.LIST(Types.INSTANT())])
+        given = [
+            Instant(-1, 999_999_999),
+            Instant(0, 1_999),
+            Instant(253_402_300_799, 0),
+            Instant(-(10**11) // 2, 1),
+        ]
+        sink = engine.DeltaSink(str(tmp_path), kind)
+        writer = sink.committing_writer(CONTEXT)
+        writer.write([Row(at=each, all=[each]) for each in given])
+        sink.commit_all(CONTEXT, writer.prepare(True).committables)
+        found = deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table()
+        micros = [each.seconds * 1_000_000 + each.nanos // 1000 for each in given]
+        assert found["at"].cast(pa.int64()).to_pylist() == micros
+        assert pa.compute.list_flatten(found["all"]).cast(pa.int64()).to_pylist() == micros
+
     def test_values_of_every_type_come_back(self, tmp_path):
         names = "i s d stamp at dec l m r b f x".split()  # noqa: SIM905
         kind = Types.ROW_NAMED(

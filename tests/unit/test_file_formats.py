@@ -405,6 +405,24 @@ class TestParquet:
             Instant(-1, 999_000_000),
         ]
 
+    def test_finer_timestamps_are_rounded_down(self, tmp_path):
+        pq.write_table(
+            pa.table({"at": pa.array([-1, -1000, 1999, None], pa.timestamp("ns"))}), tmp_path / "f"
+        )
+        form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()]))
+        found = read(FileSource.for_bulk_file_format(form, str(tmp_path)).build())
+        before, after = (
+            datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999),
+            datetime.datetime(1970, 1, 1, 0, 0, 0, 1),
+        )
+        assert [each.at for each in found] == [before, before, after, None]
+
+    def test_a_timestamp_that_microseconds_do_not_hold(self, tmp_path):
+        pq.write_table(pa.table({"at": pa.array([2**62], pa.timestamp("ms"))}), tmp_path / "f")
+        form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()]))
+        with pytest.raises(TypeMismatchError, match=r"column 'at' of .*out of bounds"):
+            read(FileSource.for_bulk_file_format(form, str(tmp_path)).build())
+
     def test_a_column_that_does_not_fit(self, tmp_path):
         pq.write_table(pa.table({"a": [2**40]}), tmp_path / "f.parquet")
         row_type = Types.ROW_NAMED(["a"], [Types.INT()])

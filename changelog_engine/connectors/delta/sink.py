@@ -29,7 +29,7 @@ from changelog_engine.connectors.delta.types import (
     plain_type,
     table_schema,
 )
-from changelog_engine.connectors.files.arrow_types import arrow_schema, columns_of
+from changelog_engine.connectors.files.arrow_types import columns_of
 from changelog_engine.connectors.protocols import (
     Committable,
     CommittingSink,
@@ -149,7 +149,6 @@ class DeltaWriter(CommittingWriter):
         table = user_tables()(sink.path)
         self._partition_by = table.partition_columns()
         self._required = [field for field in table.schema() if needs_values(field)]
-        self._read_schema = arrow_schema(sink.type_info, wide=True)
         names = sink.type_info.get_field_names()
         self._names = names
         self._kept = [name for name in names if name not in self._partition_by]
@@ -221,7 +220,7 @@ class DeltaWriter(CommittingWriter):
         rows = self._rows.pop(partition, None)
         if not rows:
             return
-        whole = columns_of(rows, self._read_schema)
+        whole = columns_of(rows, self._sink.schema)
         self._refuse_nulls(whole)
         batch = whole.select(self._kept)
         self._batches.setdefault(partition, []).append(batch)
@@ -247,8 +246,7 @@ class DeltaWriter(CommittingWriter):
     def _write_file(self, partition: Partition) -> None:
         batches = self._batches.pop(partition)
         self._bytes.pop(partition)
-        stored = pa.schema([field for field in self._sink.schema if field.name in self._kept])
-        table = pa.Table.from_batches(batches).cast(stored, safe=False)  # nanoseconds are cut off
+        table = pa.Table.from_batches(batches)
         stream = pa.BufferOutputStream()
         pq.write_table(table, stream, compression="zstd")
         data = stream.getvalue()

@@ -46,7 +46,7 @@ _OF_TEXT: dict[str, Callable[[str], Any]] = {
 
 
 def table_schema(row_type: RowTypeInfo) -> pa.Schema:
-    """The columns of a Delta table for rows. Times of day do not exist there; instants have microseconds.
+    """The columns of a Delta table for rows. Times of day do not exist there; instants have microseconds, rounded down.
 
     Raises:
         NotSupportedError: a field that Delta has no type for.

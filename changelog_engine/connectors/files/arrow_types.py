@@ -44,6 +44,7 @@ _OF_KIND = {
     "SQL_TIMESTAMP": pa.timestamp("us"),
     "INSTANT": pa.timestamp("ns", "UTC"),
 }
+_INSTANT_IN_MICROSECONDS = pa.timestamp("us", "UTC")
 _NANOS = 1_000_000_000
 _PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": _NANOS}
 
@@ -213,7 +214,9 @@ def to_arrow(wanted: pa.DataType, rounded: Rounded) -> _Convert | None:
         inner = to_arrow(wanted.value_type, rounded) or _same
         return lambda value: [None if v is None else inner(v) for v in _listed(value)]
     if pa.types.is_timestamp(wanted):
-        return _nanos if wanted.unit == "ns" else _stamp
+        if wanted.unit == "ns":
+            return _nanos
+        return _micros if wanted == _INSTANT_IN_MICROSECONDS else _stamp
     if wanted in rounded:
         return _rounding(wanted)
     return _SCALARS.get(wanted.id)
@@ -301,6 +304,11 @@ def _moment(value: Any) -> Any:
 
 def _nanos(value: Any) -> Any:
     return value.seconds * _NANOS + value.nanos if isinstance(value, Instant) else _moment(value)
+
+
+def _micros(value: Any) -> Any:
+    """Rounded down, also before 1970."""
+    return value.seconds * 1_000_000 + value.nanos // 1000 if isinstance(value, Instant) else _stamp(value)
 
 
 _WHOLE = (pa.int8(), pa.int16(), pa.int32(), pa.int64())

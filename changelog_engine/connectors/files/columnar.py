@@ -37,6 +37,7 @@ log = logging.getLogger("changelog_engine")
 
 BATCH_ROWS = 2048
 _GROUP_ROWS = 64 * 1024
+_UNITS = {"us": "microsecond", "ns": "nanosecond"}
 
 
 class _ParquetContents:
@@ -279,11 +280,12 @@ class _ColumnarReader(SplitReader):
         if column.type == field.type:
             return column
         try:
-            # Finer timestamps than ours lose what is finer, and decimals of a declared scale are rounded; all else must fit.
+            # Finer timestamps than ours are rounded down, and decimals of a declared scale are rounded; all else must fit.
             if field.type in self._rounded and pa.types.is_decimal(column.type):
                 column = pc.round(column, field.type.scale, "half_towards_infinity")
-            instants = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
-            cast = column.cast(field.type, safe=not instants)
+            if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
+                column = pc.floor_temporal(column, unit=_UNITS[field.type.unit])  # a cast cuts towards 1970
+            cast = column.cast(field.type)
             if pa.types.is_boolean(field.type) and not pa.types.is_null(column.type):
                 raise pa.ArrowInvalid("it is not true or false")
             narrowed = pa.types.is_float32(field.type) and pa.types.is_float64(column.type)
