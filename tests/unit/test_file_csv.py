@@ -70,6 +70,11 @@ class TestCsv:
         assert source._source.output_type == schema.get_type_info()
         assert read(source) == rows
 
+    def test_a_long_cell_comes_back(self, tmp_path):
+        row = Row(id=1, name='x"' * 100_000, list=[], flag=True, x=0.5)
+        write(tmp_path, CsvBulkWriters.for_schema(csv_schema()), [row])
+        assert read(csv_source(tmp_path, csv_schema())) == [row]
+
     @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
     def test_all_line_ends(self, tmp_path, ending):
         lines = [f"{number},n{number},{number}#1,true,0.5" for number in range(100)]

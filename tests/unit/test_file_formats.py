@@ -405,6 +405,38 @@ class TestParquet:
             Instant(-1, 999_000_000),
         ]
 
+    @pytest.mark.parametrize(
+        ("value", "given", "wanted", "said"),
+        [
+            (2, pa.int8(), Types.BOOLEAN(), "not true or false"),
+            (1e300, pa.float64(), Types.FLOAT(), "too large for 32 bits"),
+            (
+                datetime.datetime(2024, 1, 1, 5),
+                pa.timestamp("us"),
+                Types.SQL_DATE(),
+                "a value has a time of day",
+            ),
+            (datetime.datetime(2024, 1, 1, 5), pa.timestamp("us"), Types.SQL_TIME(), "a value has a date"),
+        ],
+    )
+    def test_what_a_cast_would_lose(self, tmp_path, value, given, wanted, said):
+        """Also inside of lists, maps and structs."""
+        inner = {
+            "plain": (given, value, wanted),
+            "list": (pa.list_(given), [None, value], Types.LIST(wanted)),
+            "map": (pa.map_(pa.string(), given), [("k", value)], Types.MAP(Types.STRING(), wanted)),
+            "struct": (
+                pa.struct([("x", given), ("y", given)]),
+                {"x": None, "y": value},
+                Types.ROW_NAMED(["y"], [wanted]),
+            ),
+        }
+        for name, (kind, held, declared) in inner.items():
+            pq.write_table(pa.table({"a": pa.array([held], kind)}), tmp_path / name)
+            form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["a"], [declared]))
+            with pytest.raises(TypeMismatchError, match=rf"column 'a' of .*{said}"):
+                read(FileSource.for_bulk_file_format(form, str(tmp_path / name)).build())
+
     def test_finer_timestamps_are_rounded_down(self, tmp_path):
         pq.write_table(
             pa.table({"at": pa.array([-1, -1000, 1999, None], pa.timestamp("ns"))}), tmp_path / "f"

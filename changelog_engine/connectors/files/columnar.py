@@ -286,19 +286,43 @@ class _ColumnarReader(SplitReader):
             if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
                 column = pc.floor_temporal(column, unit=_UNITS[field.type.unit])  # a cast cuts towards 1970
             cast = column.cast(field.type)
-            if pa.types.is_boolean(field.type) and not pa.types.is_null(column.type):
-                raise pa.ArrowInvalid("it is not true or false")
-            narrowed = pa.types.is_float32(field.type) and pa.types.is_float64(column.type)
-            of_days = pa.types.is_date32(field.type) and pa.types.is_timestamp(column.type)
-            if of_days and not cast.cast(column.type).equals(column):
-                raise pa.ArrowInvalid("a value has a time of day")
-            if narrowed and not pc.is_inf(cast).equals(pc.is_inf(column)):
-                raise pa.ArrowInvalid("a value is too large for 32 bits")
+            _refuse_lost(column, field.type)
         except pa.ArrowException as error:
             raise TypeMismatchError(
                 f"column {field.name!r} of {self._file.name} is {column.type} and was declared {field.type}: {error}"
             ) from None
         return cast
+
+
+def _refuse_lost(column: pa.Array, wanted: pa.DataType) -> None:
+    """Refuse values of which Arrow's casts lose a part, also inside of lists, maps and structs.
+
+    Raises:
+        ArrowInvalid: there is one.
+    """
+    given = column.type
+    if given == wanted or pa.types.is_null(given):
+        return
+    if pa.types.is_map(wanted):
+        _refuse_lost(column.keys, wanted.key_type)
+        _refuse_lost(column.items, wanted.item_type)
+    elif pa.types.is_list(wanted):
+        _refuse_lost(column.flatten(), wanted.value_type)
+    elif pa.types.is_struct(wanted):
+        for field, part in zip(given, column.flatten(), strict=True):
+            if (place := wanted.get_field_index(field.name)) >= 0:
+                _refuse_lost(part, wanted[place].type)
+    elif pa.types.is_boolean(wanted):
+        raise pa.ArrowInvalid("it is not true or false")
+    elif pa.types.is_date32(wanted) and pa.types.is_timestamp(given):
+        if not column.cast(wanted).cast(given).equals(column):
+            raise pa.ArrowInvalid("a value has a time of day")
+    elif pa.types.is_time(wanted) and pa.types.is_timestamp(given):
+        if pc.any(pc.not_equal(column.cast(pa.date32()).cast(pa.int32()), 0)).as_py():
+            raise pa.ArrowInvalid("a value has a date")
+    elif pa.types.is_float32(wanted) and pa.types.is_float64(given):
+        if not pc.is_inf(column.cast(wanted)).equals(pc.is_inf(column)):
+            raise pa.ArrowInvalid("a value is too large for 32 bits")
 
 
 def _of_whole_numbers(row_type: RowTypeInfo) -> dict[str, Callable[[Any], Any]]:
