@@ -312,17 +312,24 @@ def _refuse_lost(column: pa.Array, wanted: pa.DataType) -> None:
         for field, part in zip(given, column.flatten(), strict=True):
             if (place := wanted.get_field_index(field.name)) >= 0:
                 _refuse_lost(part, wanted[place].type)
-    elif pa.types.is_boolean(wanted):
-        raise pa.ArrowInvalid("it is not true or false")
-    elif pa.types.is_date32(wanted) and pa.types.is_timestamp(given):
-        if not column.cast(wanted).cast(given).equals(column):
-            raise pa.ArrowInvalid("a value has a time of day")
-    elif pa.types.is_time(wanted) and pa.types.is_timestamp(given):
-        if pc.any(pc.not_equal(column.cast(pa.date32()).cast(pa.int32()), 0)).as_py():
-            raise pa.ArrowInvalid("a value has a date")
-    elif pa.types.is_float32(wanted) and pa.types.is_float64(given):
-        if not pc.is_inf(column.cast(wanted)).equals(pc.is_inf(column)):
-            raise pa.ArrowInvalid("a value is too large for 32 bits")
+    elif (lost := _lost(column, wanted)) is not None:
+        raise pa.ArrowInvalid(lost)
+
+
+def _lost(column: pa.Array, wanted: pa.DataType) -> str | None:
+    given = column.type
+    if pa.types.is_boolean(wanted):
+        return "it is not true or false"
+    if pa.types.is_timestamp(given) and pa.types.is_date32(wanted):
+        whole_days = column.cast(wanted).cast(given).equals(column)
+        return None if whole_days else "a value has a time of day"
+    if pa.types.is_timestamp(given) and pa.types.is_time(wanted):
+        days = column.cast(pa.date32()).cast(pa.int32())
+        return "a value has a date" if pc.any(pc.not_equal(days, 0)).as_py() else None
+    if pa.types.is_float64(given) and pa.types.is_float32(wanted):
+        same = pc.is_inf(column.cast(wanted)).equals(pc.is_inf(column))
+        return None if same else "a value is too large for 32 bits"
+    return None
 
 
 def _of_whole_numbers(row_type: RowTypeInfo) -> dict[str, Callable[[Any], Any]]:
