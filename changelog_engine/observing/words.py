@@ -13,6 +13,8 @@ from changelog_engine.readable import amount, counted, duration, iso, per_second
 _LONG_MS = 86_400_000
 _LONG_EPOCH_MS = 5_000
 _RATE_MS = 500  # over less time a rate says nothing
+_STORAGE, _WORK = ("write", "commit"), ("read", "process", "encode")  # of figures.PARTS
+_MUCH = 0.3  # of the time: less of it holds nobody up
 
 
 class WorkersAtStart(NamedTuple):
@@ -95,8 +97,8 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
             f"checkpoint {checkpoint.id} ({duration(checkpoint.acknowledged_ms)}, {size_text(checkpoint.bytes)})"
         )
     parts += [lag for source in now.sources.values() if (lag := _lag(source, wall_ms))]
-    if now.slowest is not None and len(now.stages) > 1:
-        parts.append(f"slowest {now.slowest.operators[0]} ({now.slowest.share:.0%} of the work)")
+    if slowest := _slowest(now, before):
+        parts.append(slowest)
     for uid, states in now.sizes.items():
         entries = sum(size.entries or 0 for size in states.values())
         size_bytes = sum(size.bytes or 0 for size in states.values())
@@ -110,6 +112,17 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
     if failed:
         parts.append(f"the last {'snapshot' if failed == 1 else f'{failed} snapshots'} beside it failed")
     return ", ".join(parts)
+
+
+def _slowest(now: JobFigures, before: JobFigures) -> str:
+    """What the rest waits for: the storage, where it takes longer than all the work, else a stage; "" for one stage alone."""
+    ms = {part: total - before.times_ms.get(part, 0.0) for part, total in now.times_ms.items()}
+    storage, work = (sum(ms.get(part, 0.0) for part in parts) for parts in (_STORAGE, _WORK))
+    if storage > max(work, _MUCH * sum(ms.values())) and storage > _MUCH * (now.at_ms - before.at_ms):
+        return f"storage takes {storage / sum(ms.values()):.0%} of the time"
+    if now.slowest is None or len(now.stages) < 2:
+        return ""
+    return f"slowest {now.slowest.operators[0]} ({now.slowest.share:.0%} of the work)"
 
 
 def last_words(now: JobFigures) -> str:

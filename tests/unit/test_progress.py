@@ -99,6 +99,21 @@ class TestWords:
             "15.0 k records/s in, 300 out, checkpoint 12 "
         )
 
+    @pytest.mark.parametrize(
+        ("times_ms", "told"),
+        [
+            ({"process": 400, "write": 900, "commit": 300, "wait": 400}, "storage takes 60% of the time"),
+            ({"process": 1_100, "write": 800, "commit": 100}, "slowest count (75% of the work)"),
+            ({"read": 1, "write": 60, "commit": 40, "wait": 1_899}, "slowest count (75% of the work)"),
+        ],
+    )
+    def test_slow_storage_is_no_operators_fault(self, times_ms: dict[str, float], told: str) -> None:
+        earlier = dict.fromkeys(times_ms, 5_000.0)
+        now = replace(SOME, times_ms={part: earlier[part] + ms for part, ms in times_ms.items()})
+        text = running_words(now, replace(NOTHING, times_ms=earlier), WallMs(8_200))
+        assert f", {told}, state count" in text
+        assert ("slowest" in text) != ("storage" in text)
+
     def test_a_long_epoch(self) -> None:
         text = running_words(SOME, NOTHING, WallMs(8_200), 23_000)
         assert text.startswith("epoch 5 goes on for 23 s, 30,000 records so far, checkpoint 12 (")
