@@ -36,6 +36,7 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
 from changelog_engine.ledger.points import At
 from changelog_engine.readable import counted, iso
+from changelog_engine.savepoints.folder import MARKER
 from changelog_engine.storage.protocol import Storage
 
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
@@ -44,6 +45,7 @@ ENDED, RUNNING = "killed or failed", "running"
 FAILED, KILLED, CANCELLED = "failed", "killed", "cancelled"
 UNTOLD = "killed or running"
 NOT_RUN = "not run yet"
+SAVEPOINT = "savepoint"
 UNREADABLE = "its row can't be read"
 
 
@@ -63,7 +65,8 @@ class AttemptRow:
             once, by somebody), ``killed`` (it left no error: as SIGKILL does, or a full disk), ``killed or running`` (the
             newest, which left none, and may run elsewhere: see ``ledger.ownership.Driver``), or ``killed or failed``,
             where nothing was noted of it; of a fork, ``forked`` (the other job's, up to the fork) and ``not run yet``;
-            ``imported`` of one that only took a savepoint in, which runs nothing.
+            ``imported`` of one that only took a savepoint in, which runs nothing; ``savepoint`` in a savepoint of a
+            checkpoint after which the job went on.
         first, last: its checkpoints that are there; None for none.
         checkpoints: how many.
         on_line: how many of them are on the newest checkpoint's lineage.
@@ -152,9 +155,12 @@ class Timeline(Displayed):
         if newest is not None:  # what can't be read behind it and is its attempt's
             self._on_line |= (self._index.attempts == newest.attempt) & (ids > newest.id)
         self._snapshots = {number for number, _ in self._ledger.snapshots.markers}
-        running = driver_of(open_job(path)).running
+        job = open_job(path)
+        ended = SAVEPOINT if job.storage.exists(MARKER) else ENDED
         self.attempts = tuple(
-            _attempts(self._ledger, self._index, self._on_line, running, known, self.faults)
+            _attempts(
+                self._ledger, self._index, self._on_line, driver_of(job).running, ended, known, self.faults
+            )
         )
         self._by_number = {row.attempt: row for row in self.attempts}
         firsts = lineage.readable([row.first for row in self.attempts if row.first is not None], self.faults)
@@ -306,6 +312,7 @@ def _attempts(
     index: Index,
     on_line: npt.NDArray[np.bool_],
     running: bool | None,
+    ended: str,
     known: dict[int, AttemptNote] | None,
     faults: dict[int, CorruptChangelogError],
 ) -> list[AttemptRow]:
@@ -333,8 +340,8 @@ def _attempts(
             end = RUNNING if running and newest else end_of(notes.get(number), newest and running is None)
         note = notes.get(number)
         how = _how(attempt, first, found)
-        if how == IMPORTED and end == ENDED and len(ids) == 1:
-            end = IMPORTED
+        if end == ENDED:
+            end = IMPORTED if how == IMPORTED and len(ids) == 1 else ended
         changes = in_words(note.rescaled) if note is not None and note.rescaled else None
         found.append(
             AttemptRow(

@@ -115,7 +115,7 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
 
 
 def _slowest(now: JobFigures, before: JobFigures) -> str:
-    """What the rest waits for: the storage, where it takes longer than all the work, else a stage; "" for one stage alone."""
+    """What the rest waits for: storage that takes longer than all the work, else a stage; "" for one stage alone."""
     ms = {part: total - before.times_ms.get(part, 0.0) for part, total in now.times_ms.items()}
     storage, work = (sum(ms.get(part, 0.0) for part in parts) for parts in (_STORAGE, _WORK))
     if storage > max(work, _MUCH * sum(ms.values())) and storage > _MUCH * (now.at_ms - before.at_ms):

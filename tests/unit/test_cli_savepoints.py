@@ -67,6 +67,7 @@ def test_other_commands_read_it(job: Path, tmp_path: Path) -> None:
     assert "process" in cli("state", path).output
     assert repr(open_savepoint(str(path))).splitlines()[0] == f"savepoint {path}"
     assert "\n  2        1       - " in cli("checkpoints", path).output
+    assert cli("timeline", path).output.endswith("  began empty, savepoint, snapshot\n\n")
 
 
 def test_the_timeline_of_a_job_that_took_a_savepoint_in_tells_of_no_failure(tmp_path: Path) -> None:
