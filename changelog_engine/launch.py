@@ -39,6 +39,7 @@ from changelog_engine.observing import Observers, WorkersAtStart
 from changelog_engine.spark.cluster import SparkCluster
 from changelog_engine.spark.printed import show_text
 from changelog_engine.spark.shipping import ShippedJob, ship
+from changelog_engine.standard_streams import open_closed_streams
 from changelog_engine.storage.file_systems import use_options
 from materializer.runner import TaskRunner
 from materializer.schedule import Schedule, beside_job
@@ -138,6 +139,7 @@ class RunningJob:
         self._failure: BaseException | None = None
         self._outcome: JobOutcome | None = None
         self._done = threading.Event()
+        open_closed_streams()
         use_options(settings.file_systems)
         self._observers = Observers(graph, settings)
         with contextlib.ExitStack() as opened:

@@ -7,9 +7,11 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ from changelog_engine.config.file import CONF_VARIABLE
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
 from changelog_engine.nearest import did_you_mean
+from changelog_engine.standard_streams import open_closed_streams
 from changelog_engine.storage.retry import FULL
 
 
@@ -100,25 +103,39 @@ class _Commands(click.Group):
         found: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return found
 
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        open_closed_streams()
+        return super().main(*args, **kwargs)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        with _errors_told():  # --version and --help write
+            return super().make_context(*args, **kwargs)
+
     def invoke(self, ctx: click.Context) -> Any:
+        with _errors_told():
+            return super().invoke(ctx)
+
+
+@contextlib.contextmanager
+def _errors_told() -> Iterator[None]:
+    try:
         try:
-            try:
-                return super().invoke(ctx)
-            finally:
-                if sys.stdout is not None and not sys.stdout.closed:
-                    sys.stdout.flush()
-        except BrokenPipeError:
-            _drop_output()
-            ctx.exit(_NO_READER)
-        except ChangelogEngineError as error:
-            raise click.ClickException(printable(str(error))) from None
-        except KeyboardInterrupt:
-            ctx.exit(JobInterruptedError.code)
-        except OSError as error:
-            if error.errno not in FULL or error.filename is not None:
-                raise
-            _drop_output()
-            raise click.ClickException(f"could not write the output: {error.strerror}") from None
+            yield
+        finally:
+            if sys.stdout is not None and not sys.stdout.closed:
+                sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+        raise click.exceptions.Exit(_NO_READER) from None
+    except ChangelogEngineError as error:
+        raise click.ClickException(printable(str(error))) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(JobInterruptedError.code) from None
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        _drop_output()
+        raise click.ClickException(f"could not write the output: {error.strerror}") from None
 
 
 def _drop_output() -> None:

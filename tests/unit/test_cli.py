@@ -419,16 +419,42 @@ def test_ctrl_c_ends_a_command_with_the_status_that_shells_expect(monkeypatch: p
     assert CliRunner().invoke(main, ["status", "job"]).exit_code == 130
 
 
-@pytest.mark.parametrize("command", ["jobs", "help"])
+_CLOSED = """
+import os, sys
+from changelog_engine.standard_streams import open_closed_streams
+open_closed_streams()
+with open(sys.argv[1], "w") as file:
+    print("seen by nobody", flush=True)
+    print("seen by nobody", file=sys.stderr, flush=True)
+    os.write(1, b"of a library")
+    os.write(2, b"of a library")
+"""
+
+
+def _with_closed_streams(*words: str) -> int:
+    closing = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", sys.executable]
+    return subprocess.run([*closing, *words], check=False).returncode
+
+
+def test_closed_streams_are_no_files_of_others(tmp_path: Path) -> None:
+    assert _with_closed_streams("-c", _CLOSED, str(tmp_path / "file")) == 0
+    assert (tmp_path / "file").read_bytes() == b""
+
+
+def test_commands_run_without_an_output(tmp_path: Path) -> None:
+    assert _with_closed_streams("-m", "changelog_engine", "jobs", str(tmp_path)) == 0
+
+
+@pytest.mark.parametrize("command", ["jobs", "help", "--version"])
 def test_output_that_nobody_reads_or_that_has_no_room_is_no_traceback(tmp_path: Path, command: str) -> None:
     """As with `| head`, and a full disk."""
-    words = {"jobs": [command, str(tmp_path)], "help": [command, "compatibility"]}[command]
+    words = {"jobs": [str(tmp_path)], "help": ["compatibility"]}.get(command, [])
     reader, writer = os.pipe()
     os.close(reader)
     with open(writer, "wb") as pipe, open("/dev/full", "wb") as full:
         ended = [
             subprocess.run(
-                [sys.executable, "-m", "changelog_engine", *words],
+                [sys.executable, "-m", "changelog_engine", command, *words],
                 stdout=output,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -1,0 +1,27 @@
+"""Standard streams that were closed when the program began, as by ``>&-``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_MODES = {"stdin": (0, "r"), "stdout": (1, "w"), "stderr": (2, "w")}
+
+
+def open_closed_streams() -> None:
+    """Let standard streams that are closed lead nowhere.
+
+    Else the next file that is opened has their number, and what a library or a child process prints is written into it.
+    """
+    for name, (number, mode) in _MODES.items():
+        try:
+            os.fstat(number)
+            continue
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        os.set_inheritable(number, True)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
