@@ -17,9 +17,10 @@ from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.errors import ChangelogEngineError, EpochFailedError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.blocks import decode
+from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.messages import Durable, EpochReport
+from changelog_engine.spark.runtimes import Assemble, Runtimes
 from changelog_engine.spark.shipping import ShippedJob
-from changelog_engine.spark.worker import Registry
 
 Crash = Callable[[int, int, int], bool]
 
@@ -49,7 +50,7 @@ class InProcessRunner:
         crash: (epoch since the start of this runner, stage, subtask) -> True to lose the worker process before that
             subtask reports. None never crashes.
         stages: those that run; None for all.
-        registry: holds the runtimes; None for one of its own.
+        assemble: makes the stages' runtimes, as in Runtimes.
         tells: sinks commit when a checkpoint is durable; without, in the epoch behind it.
     """
 
@@ -59,12 +60,12 @@ class InProcessRunner:
         clock: WallClock = wall_ms,
         crash: Crash | None = None,
         stages: frozenset[int] | None = None,
-        registry: Registry | None = None,
+        assemble: Assemble = StageBuilder.build,
         tells: bool = True,
     ) -> None:
         self.job = job
         self.tells = tells
-        self.registry = registry or Registry(clock)
+        self.runtimes = Runtimes(clock, assemble)
         self.stages = frozenset(stage.id for stage in job.plan.stages) if stages is None else stages
         self.crash = crash
         self.epochs = 0
@@ -103,7 +104,7 @@ class InProcessRunner:
             for subtask in range(stage.parallelism):
                 data = epoch.inboxes.pop((stage.id, subtask), [])
                 try:
-                    sent = self.registry.run(
+                    sent = self.runtimes.run(
                         lambda: self.job, orders(stage.id, subtask), stage.id, subtask, data
                     )
                 except ChangelogEngineError:
@@ -111,7 +112,7 @@ class InProcessRunner:
                 except Exception as error:
                     raise in_engine(error, repr(error)) from error
                 if self.crash is not None and self.crash(self.epochs, stage.id, subtask):
-                    self.registry.clear()
+                    self.runtimes.clear()
                     raise EpochFailedError(f"worker of stage {stage.id}, subtask {subtask} was lost")
                 self._deliver(sent, stage, epoch)
 
@@ -133,7 +134,7 @@ class InProcessRunner:
     def tell(self, durable: Durable, stages: Iterable[int]) -> None:
         """See EpochRunner: sinks commit at once."""
         if self.tells:
-            self.registry.commit(durable)
+            self.runtimes.commit(durable)
 
     def prepare(self, plan: JobPlan, over: Callable[[], bool]) -> None:
         """See EpochRunner: there is nothing to do."""
@@ -154,4 +155,4 @@ class InProcessRunner:
 
     def close(self) -> None:
         """Let go of all state."""
-        self.registry.clear()
+        self.runtimes.clear()

@@ -28,7 +28,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.provenance.answers import Answers
 from changelog_engine.provenance.result import Explanation
-from changelog_engine.provenance.stages import TracingRegistry
+from changelog_engine.provenance.stages import traced
 from changelog_engine.provenance.touched import Touched
 from changelog_engine.provenance.trace import Tracker
 from changelog_engine.provenance.wanted_keys import (
@@ -344,7 +344,7 @@ class Replays:
         result.notes += notes_of(self._graph, history.checkpoints)[:-1]
 
         def runner(job: Any, clock: Any) -> InProcessRunner:
-            return InProcessRunner(job, clock, stages=needed, registry=TracingRegistry(tracker, clock))
+            return InProcessRunner(job, clock, stages=needed, assemble=traced(tracker))
 
         with temporary_folder("explain") as scratch:
             point = history.point(history.start)

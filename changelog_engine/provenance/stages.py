@@ -42,28 +42,21 @@ from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.provenance.source_ranges import RecordAt, SourceRange
 from changelog_engine.provenance.trace import Step, Tracker, Via
 from changelog_engine.provenance.traced_store import TracedStore
-from changelog_engine.spark.worker import Registry
+from changelog_engine.spark.runtimes import Assemble
 from changelog_engine.state.backend import StateBackend
 from changelog_engine.types.copies import separate
 
 _EMIT_AT = 16_384  # as operators give what timers made
 
 
-class TracingRegistry(Registry):
-    """Holds runtimes whose parts are wrapped.
+def traced(tracker: Tracker) -> Assemble:
+    """Makes runtimes whose parts are wrapped.
 
     Args:
         tracker: of the replay.
-        clock: wall clock in ms.
     """
 
-    def __init__(self, tracker: Tracker, clock: Any) -> None:
-        super().__init__(clock)
-        self._tracker = tracker
-
-    def assemble(self, builder: StageBuilder) -> StageRuntime:
-        """The runtime of a builder, wrapped."""
-        tracker = self._tracker
+    def assemble(builder: StageBuilder) -> StageRuntime:
         if builder.store is not None:
             builder.store = _traced_store(builder.store, builder.clock, tracker)
         runtime = builder.build()
@@ -80,6 +73,8 @@ class TracingRegistry(Registry):
             _trace_exchange(exchange, tracker)
         _trace_blocks(runtime, tracker)
         return runtime
+
+    return assemble
 
 
 def _traced_store(store: KeyedStore, clock: WallClock, tracker: Tracker) -> TracedStore:

@@ -220,7 +220,7 @@ class ReplayRun:
         return [table_of(*live) for store in self._stores() for live in store.live_columns()]
 
     def _stores(self) -> list[KeyedStore]:
-        runtimes = [held.runtime for held in self._runner.registry.held.values()]
+        runtimes = [held.runtime for held in self._runner.runtimes.held.values()]
         return [runtime.store for runtime in runtimes if runtime.store is not None]
 
     def close(self) -> None:

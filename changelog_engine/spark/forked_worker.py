@@ -100,4 +100,4 @@ def _commit(told: bytes) -> None:
 
 def _holds_state() -> bool:
     worker = sys.modules.get("changelog_engine.spark.worker")
-    return worker is not None and bool(worker.REGISTRY.held)
+    return worker is not None and bool(worker.RUNTIMES.held)

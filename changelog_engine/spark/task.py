@@ -80,7 +80,7 @@ class StageTask:
         after_task()
 
     def _run(self, index: int, blocks: list[bytes]) -> list[tuple[int, bytes]]:
-        from changelog_engine.spark.worker import REGISTRY
+        from changelog_engine.spark.worker import RUNTIMES
 
         failure = next((block for block in blocks if is_failure(block)), None)
         if failure is None:
@@ -89,7 +89,7 @@ class StageTask:
                 print_to(self.printed)
                 order, subtask = pickle.loads(self.orders[index]), self.first + index
                 notes = None if self.notes is None else self.notes.path(order.attempt, self.stage, subtask)
-                return REGISTRY.run(lambda: self.job.value, order, self.stage, subtask, blocks, notes)
+                return RUNTIMES.run(lambda: self.job.value, order, self.stage, subtask, blocks, notes)
             except BaseException as error:
                 # SystemExit as well: the process holds the state of all its subtasks.
                 failure = describe_failure(error)

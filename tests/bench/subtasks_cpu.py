@@ -15,12 +15,12 @@ def subtasks_cpu() -> Iterator[Counter[int]]:
     """Within it, jobs run without Spark; gives CPU seconds by stage, which grow meanwhile."""
     from changelog_engine.in_process.capture import without_spark
     from changelog_engine.spark.garbage import after_task, before_task
-    from changelog_engine.spark.worker import Registry
+    from changelog_engine.spark.runtimes import Runtimes
 
     by_stage: Counter[int] = Counter()
-    subtask_epoch = Registry.run
+    subtask_epoch = Runtimes.run
 
-    def timed(self: Registry, job: Any, order: Any, stage: int, *others: Any) -> Any:
+    def timed(self: Runtimes, job: Any, order: Any, stage: int, *others: Any) -> Any:
         began = time.thread_time()
         before_task()  # as workers do
         try:
@@ -30,9 +30,9 @@ def subtasks_cpu() -> Iterator[Counter[int]]:
             gc.collect()  # as the daemon does
             by_stage[stage] += time.thread_time() - began  # type: ignore[assignment]
 
-    Registry.run = timed  # type: ignore[method-assign]
+    Runtimes.run = timed  # type: ignore[method-assign]
     try:
         with without_spark():
             yield by_stage
     finally:
-        Registry.run = subtask_epoch  # type: ignore[method-assign]
+        Runtimes.run = subtask_epoch  # type: ignore[method-assign]

@@ -20,7 +20,7 @@ from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import NodeKind, Partitioner, PartitionSpec, WatermarkSpec
-from changelog_engine.spark.worker import Registry
+from changelog_engine.spark.runtimes import Runtimes
 from materializer.fold import state_at
 
 ELEMENTS = rounds(5, 40)
@@ -277,12 +277,12 @@ def two_inputs(first: Any, second: Any, idle_timeout_ms: int | None = None, move
 def run_without_receivers(job: TestJob, graph: Any) -> None:
     """GONE loses only the keyed stage's processes: the senders still hold that they told it everything."""
 
-    def clear(registry: Registry) -> None:
-        last = max(registry.held, default=(0, 0))[0]
-        for name in [name for name in registry.held if name[0] == last]:
-            registry._drop(name)
+    def clear(runtimes: Runtimes) -> None:
+        last = max(runtimes.held, default=(0, 0))[0]
+        for name in [name for name in runtimes.held if name[0] == last]:
+            runtimes._drop(name)
 
-    with mock.patch.object(Registry, "clear", clear):
+    with mock.patch.object(Runtimes, "clear", clear):
         job.run(graph)
 
 

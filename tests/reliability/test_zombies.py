@@ -24,7 +24,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import FencedError, JobExecutionError
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ownership import DriverLock
-from changelog_engine.spark.worker import Registry
+from changelog_engine.spark.runtimes import Runtimes
 from materializer.fold import state_at
 
 ELEMENTS = rounds(3, 30)
@@ -167,17 +167,17 @@ def test_a_subtask_that_spark_runs_again_in_its_own_process_is_noticed(tmp_path:
     The epoch before was committed, so that a process without state could restore it: whoever took the first blocks would
     have others than whoever took the second ones.
     """
-    inner, runs = Registry.run, []
+    inner, runs = Runtimes.run, []
 
-    def run_twice(registry: Registry, load: Any, order: Any, at: int, subtask: int, *more: Any) -> Any:
-        sent = inner(registry, load, order, at, subtask, *more)
+    def run_twice(runtimes: Runtimes, load: Any, order: Any, at: int, subtask: int, *more: Any) -> Any:
+        sent = inner(runtimes, load, order, at, subtask, *more)
         if (order.epoch, at, runs) == (4, stage, []):
             runs.append(order.epoch)
-            return inner(registry, load, order, at, subtask, *more)
+            return inner(runtimes, load, order, at, subtask, *more)
         return sent
 
     job = TestJob(tmp_path, Script(sizes=(4,)))
-    with mock.patch.object(Registry, "run", run_twice):
+    with mock.patch.object(Runtimes, "run", run_twice):
         job.run(graph())
     assert runs == [4]
     assert job.coordinator.restarts.count == 1

@@ -153,7 +153,7 @@ class TestJob:
                 stack.callback(opened.close)
                 journal, folder = _Journal(opened, self), opened.parts_folder
             runner = _Runner(ship(run, plan, settings, folder), self)
-            stack.callback(runner.registry.clear)
+            stack.callback(runner.runtimes.clear)
             stack.enter_context(self._scripted())
             clock = SystemClock() if self.clock is None else self.clock
             self.coordinator = Coordinator(
@@ -271,14 +271,14 @@ class _Runner(InProcessRunner):
         self.outside.reports.append(reports)
         self.outside.uncommitted_epochs.append(sum(r.records_in for r in reports if r.sources))
         if self.outside.strike(Fault.GONE):
-            self.registry.clear()
+            self.runtimes.clear()
         self.outside.strike(Fault.PARTS)
         return reports
 
     def _crash(self, epoch: int, stage: int, subtask: int) -> bool:
         fault = self.outside.strike(Fault.WORKER, Fault.SUBTASK, Fault.DRIVER, stage=stage, subtask=subtask)
         if fault is Fault.SUBTASK:
-            self.registry.held.pop((stage, subtask), None)
+            self.runtimes.held.pop((stage, subtask), None)
             raise EpochFailedError(f"worker of stage {stage}, subtask {subtask} was lost")
         return fault is Fault.WORKER
 

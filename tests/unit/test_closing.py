@@ -14,7 +14,7 @@ from support.script import Script
 from api.datastream import KeyedProcessFunction
 from changelog_engine.errors import JobExecutionError, StateLostError, UserFunctionError
 from changelog_engine.operators.stage import StageRuntime
-from changelog_engine.spark.worker import Registry
+from changelog_engine.spark.runtimes import Runtimes
 
 ELEMENTS = [(1, "a"), (2, "b")]
 CLOSED: list[str] = []
@@ -103,32 +103,32 @@ def test_a_close_that_fails_keeps_nothing_else_open() -> None:
     assert CLOSED == ["a", "b", "c", "d", "state"]
 
 
-def test_a_registry_holds_nothing_that_did_not_start() -> None:
+def test_no_runtime_is_held_that_did_not_start() -> None:
     runtime = mock.Mock()
     runtime.start.side_effect = MemoryError
     runtime.close.side_effect = ValueError  # must not hide why
-    registry = Registry()
+    runtimes = Runtimes()
     order = mock.Mock(committed_epoch=0, epoch=1)
-    with mock.patch.object(Registry, "_build", return_value=runtime), pytest.raises(MemoryError):
-        registry.run(mock.Mock(), order, 0, 0, [])
-    assert not registry.held
+    with mock.patch.object(Runtimes, "_build", return_value=runtime), pytest.raises(MemoryError):
+        runtimes.run(mock.Mock(), order, 0, 0, [])
+    assert not runtimes.held
     runtime.close.assert_called_once()
 
 
 def test_an_epoch_that_closed_a_job_is_not_run_again_by_the_same_process(tmp_path: Path) -> None:
     """As when Spark repeats a stage whose output it could not fetch: its tasks pass for first ones."""
-    runs: list[tuple[Registry, tuple[Any, ...]]] = []
-    inner = Registry.run
+    runs: list[tuple[Runtimes, tuple[Any, ...]]] = []
+    inner = Runtimes.run
 
-    def run(registry: Registry, *arguments: Any) -> Any:
-        runs.append((registry, arguments))
-        return inner(registry, *arguments)
+    def run(runtimes: Runtimes, *arguments: Any) -> Any:
+        runs.append((runtimes, arguments))
+        return inner(runtimes, *arguments)
 
     job = TestJob(tmp_path)
-    with mock.patch.object(Registry, "run", run):
+    with mock.patch.object(Runtimes, "run", run):
         job.run(keyed_job(ELEMENTS, Function()))
-    closing = [(registry, arguments) for registry, arguments in runs if arguments[1].kind.closes]
+    closing = [(runtimes, arguments) for runtimes, arguments in runs if arguments[1].kind.closes]
     assert closing
-    for registry, arguments in closing * 2:
+    for runtimes, arguments in closing * 2:
         with pytest.raises(StateLostError, match="a second time"):
-            registry.run(*arguments)
+            runtimes.run(*arguments)
