@@ -7,12 +7,17 @@ says it for readers.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any, NotRequired, TypedDict
+
+from changelog_engine.graph.descriptions import DescribedState
 
 SHARED = "shared"
 LOG = "log"  # the next sequence number of its log, and the number of its last part
 INPUTS = "inputs"  # event time at its inputs: ``KeptInputs``
 SINKS = "sinks"  # uid of a committing sink -> ``KeptSink``
+_TYPES = "__types"  # beside the names of broadcast states
 _ENGINE_NAMES = (INPUTS, LOG, SINKS)  # which uids may be as well
 
 SmallState = dict[str, Any]
@@ -44,6 +49,36 @@ class KeptSink(TypedDict):
 
     committables: list[Any]
     state: Any
+
+
+@dataclass(frozen=True)
+class KeptBroadcast:
+    """The broadcast states of an operator, by name.
+
+    Args:
+        rows: key, value and payload in base 64 of each entry.
+        types: as checkpoints describe states; an older engine kept none.
+    """
+
+    rows: dict[str, list[list[str | None]]] = field(default_factory=dict)
+    types: dict[str, DescribedState] = field(default_factory=dict)
+
+    def to_json(self) -> SmallState:
+        """What stands under the operator's uid in ``SHARED``."""
+        return {**self.rows, _TYPES: self.types}
+
+    @staticmethod
+    def from_json(document: SmallState) -> KeptBroadcast:
+        """Read ``to_json`` back."""
+        rows = {name: rows for name, rows in document.items() if name != _TYPES}
+        return KeptBroadcast(rows, document.get(_TYPES, {}))
+
+    def only(self, names: Collection[str]) -> KeptBroadcast:
+        """The states of these names."""
+        return KeptBroadcast(
+            {name: rows for name, rows in self.rows.items() if name in names},
+            {name: described for name, described in self.types.items() if name in names},
+        )
 
 
 def small_name(uid: str) -> str:

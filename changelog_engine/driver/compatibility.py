@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.small_state import SHARED, StageState
+from changelog_engine.changelog.small_state import SHARED, KeptBroadcast, StageState
 from changelog_engine.connectors.protocols import SourceOfParts
 from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
@@ -19,7 +19,6 @@ from changelog_engine.graph.descriptions import (
 )
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
-from changelog_engine.operators.broadcast import TYPES
 from changelog_engine.operators.state_types import restored_versions, same_type, type_name
 from changelog_engine.types import Types
 from changelog_engine.windowing.namespaces import window_codec
@@ -141,9 +140,9 @@ def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
         if found is not None:
             restored_versions(uid, found, spec, stage.key_type)
     for stage, node, spec in _broadcast_states(plan):
-        types = checkpoint.shared_state(stage.uid).get(plan.uids[node.id], {}).get(TYPES, {})
-        if spec.name in types:
-            restored_versions(node.label, types[spec.name], replace(spec, ttl=None), None)
+        kept = KeptBroadcast.from_json(checkpoint.shared_state(stage.uid).get(plan.uids[node.id], {}))
+        if spec.name in kept.types:
+            restored_versions(node.label, kept.types[spec.name], replace(spec, ttl=None), None)
 
 
 def _broadcast_states(plan: JobPlan) -> Iterator[tuple[Stage, Node, StateSpec]]:
@@ -179,15 +178,14 @@ def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
         else {**operator, "states": [{**state, "removed": True} for state in operator["states"]]}
         for operator in checkpoint.operators
     ]
-    small = copy.deepcopy(checkpoint.operator_state)
     known: dict[tuple[str, str], set[str]] = {}
     for stage, node, spec in _broadcast_states(plan):
-        known.setdefault((stage.uid, plan.uids[node.id]), {TYPES}).add(spec.name)
+        known.setdefault((stage.uid, plan.uids[node.id]), set()).add(spec.name)
+    small = copy.deepcopy(checkpoint.operator_state)
     for (stage_uid, uid), names in known.items():
-        states = small.get(stage_uid, {}).get(SHARED, {}).get(uid, {})
-        for kept in (states, states.get(TYPES, {})):
-            for name in kept.keys() - names:
-                del kept[name]
+        shared = small.get(stage_uid, {}).get(SHARED, {})
+        if uid in shared:
+            shared[uid] = KeptBroadcast.from_json(shared[uid]).only(names).to_json()
     return replace(checkpoint, operators=operators, operator_state=small)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.conversion import DROPPED, Version, converted
+from changelog_engine.changelog.small_state import KeptBroadcast, SmallState
 from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
@@ -34,8 +35,6 @@ from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
 from changelog_engine.state.changed_in_place import SeenValues, tell
 from changelog_engine.types import TypeInformation
-
-TYPES = "__types"  # beside the states of a snapshot, as checkpoints describe them
 
 
 class ReadOnlyBroadcastMap:
@@ -150,8 +149,7 @@ class BroadcastStates:
     def __init__(self, operator: str, specs: tuple[StateSpec, ...]) -> None:
         self._operator = operator
         self._specs = {spec.name: replace(spec, ttl=None) for spec in specs}
-        self._undeclared: dict[str, Any] = {}  # restored, as snapshot() gave it
-        self._undeclared_types: dict[str, Any] = {}
+        self._undeclared = KeptBroadcast()  # states that were restored, and that the job no longer has
         self._entries: dict[str, dict[Any, Any]] = {name: {} for name in self._specs}
         self._asked: tuple[Any, Any, Any] = (None, None, None)  # last: views, descriptor, and what that gave
         self.readers = {spec.name: ReadOnlyBroadcastMap(spec, self._entries[spec.name]) for spec in specs}
@@ -180,11 +178,12 @@ class BroadcastStates:
         for writer in self.writers.values():
             writer.elements_end()
 
-    def snapshot(self) -> dict[str, Any]:
-        """All entries as JSON: state's name to rows of (key, value, payload in base 64); the types beside them."""
+    def snapshot(self) -> SmallState:
+        """All entries with their types, as ``KeptBroadcast.to_json`` gives them."""
         rows = {name: self._rows(name) for name in self._specs}
         types = {name: with_key_type(describe(spec), None) for name, spec in self._specs.items()}
-        return {**self._undeclared, **rows, TYPES: {**self._undeclared_types, **types}}
+        undeclared = self._undeclared
+        return KeptBroadcast(undeclared.rows | rows, undeclared.types | types).to_json()
 
     def _rows(self, name: str) -> list[list[str | None]]:
         spec, entries = self._specs[name], self._entries[name]
@@ -198,21 +197,16 @@ class BroadcastStates:
             for key, value, payload in zip(keys, values.to_pylist(), binary, strict=True)
         ]
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: SmallState) -> None:
         """Take back what snapshot() gave; states that the job no longer has are kept as they are.
 
         Raises:
             RestoreError: a state was written with a type that the declared one doesn't take.
         """
-        types = state.get(TYPES, {})
-        for name, rows in state.items():
-            spec = self._specs.get(name)
-            if spec is not None:
-                self._take(name, spec, rows, types.get(name))
-            elif name != TYPES:
-                self._undeclared[name] = rows
-                if name in types:
-                    self._undeclared_types[name] = types[name]
+        kept = KeptBroadcast.from_json(state)
+        self._undeclared = kept.only(kept.rows.keys() - self._specs.keys())
+        for name in self._specs.keys() & kept.rows.keys():
+            self._take(name, self._specs[name], kept.rows[name], kept.types.get(name))
 
     def _take(
         self, name: str, spec: StateSpec, rows: list[list[str | None]], found: DescribedState | None
