@@ -9,13 +9,11 @@ from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation, Types
+from changelog_engine.windowing.reserved import RESERVED
 
 from .._unsupported import NamesOfPyFlink
 from ._wrappers import as_aggregate_function, as_reduce_function
 from .state_ttl import StateTtlConfig
-
-# The engine keeps its own entries, such as timers, under names of this kind.
-RESERVED_PREFIX = "__"
 
 
 class StateDescriptor(NamesOfPyFlink, StateDescription):
@@ -36,9 +34,9 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
         if not isinstance(name, str) or not name.strip():
             raise ArgumentTypeError(f"the name of a state must be a non-empty str, got {name!r}")
         writable(name, "the name of a state")
-        if name.startswith(RESERVED_PREFIX):
+        if name.startswith(RESERVED):
             raise ConfigurationError(
-                f"the state name {name!r} is reserved: names that begin with {RESERVED_PREFIX!r} are "
+                f"the state name {name!r} is reserved: names that begin with {RESERVED!r} are "
                 "the engine's own"
             )
         self.name = name

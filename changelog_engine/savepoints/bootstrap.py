@@ -46,10 +46,10 @@ from changelog_engine.savepoints.writer import begin_tables, complete_savepoint
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.typeinfo import shown
+from changelog_engine.windowing.reserved import RESERVED
 
 _DEFAULT_MAX_PARALLELISM = 128
 _TIMERS = {domain: state for state, domain in TIMER_DOMAINS.items()}
-_RESERVED = "__"  # names of the engine's own entries begin so
 
 
 @dataclass(frozen=True)
@@ -260,10 +260,10 @@ class _Given:
     def _spec(self, uid: str, name: Any) -> StateSpec:
         found = self.types.get(uid, {}).get(name)
         if isinstance(found, TypeInformation):
-            if not isinstance(name, str) or not name.strip() or name.startswith(_RESERVED):
+            if not isinstance(name, str) or not name.strip() or name.startswith(RESERVED):
                 raise ConfigurationError(
                     f"{name!r} of operator {uid!r} is not a name for a state: it must be a non-empty str that does not "
-                    f"begin with {_RESERVED!r}; timers go into the argument timers"
+                    f"begin with {RESERVED!r}; timers go into the argument timers"
                 )
             writable(name, "the name of a state")
             return StateSpec(name, StateKind.VALUE, found)

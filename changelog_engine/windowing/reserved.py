@@ -7,7 +7,7 @@ from typing import Any
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation
 
-RESERVED = "__"  # how their names begin
+RESERVED = "__"  # how the names of all entries of the engine's own begin
 CONTENTS = "__window_contents"
 
 
