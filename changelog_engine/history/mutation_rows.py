@@ -25,8 +25,13 @@ from changelog_engine.codec.arrow_columns import as_array, of_type
 from changelog_engine.errors import ForeignPathError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.history.pickles import pickled_type_of
-from changelog_engine.history.plain_rows import identity_values, timer_values, value_of_row
-from changelog_engine.history.sql_types import time_of_ms
+from changelog_engine.history.plain_rows import (
+    RowValue,
+    identity_values,
+    timer_values,
+    value_columns,
+    value_of_row,
+)
 from changelog_engine.history.state_columns import (
     INTEGER,
     LONG,
@@ -228,15 +233,15 @@ class _ValuesBefore:
             for row in live.slice(start, _TYPED_ROWS).to_pylist():
                 self.before(row, value_of_row(row, self._columns))
 
-    def before(self, row: dict[str, Any], own: dict[str, Any]) -> tuple[Any, str | None]:
+    def before(self, row: dict[str, Any], own: RowValue) -> tuple[Any, str | None]:
         """The value that a mutation's entry had before it, and its text.
 
         Args:
             row: with the log's columns.
-            own: its value, as ``value_of_row`` gives it.
+            own: its value.
         """
         place, operation = (row["key"], row["namespace"]), row["operation"]
-        entry = own["value"], own["value_json"]
+        entry = own.value, own.value_json
         if self._columns.kind == "map":
             entries = self._held.setdefault(place, {})
             if operation == mutation_log.CLEAR:
@@ -295,14 +300,11 @@ def _typed(
     values: _ValuesBefore | None,
 ) -> dict[str, Any]:
     given = rows.drop_columns(["event_time"]).to_pylist()
-    found: dict[str, Any]
     if isinstance(columns, TimerColumns):
-        found = dict(timer_values(given, columns))
+        found = timer_values(given, columns)
     else:
         own = [value_of_row(row, columns) for row in given]
-        found = dict(identity_values(columns, given))
-        found |= {name: [each[name] for each in own] for name in own[0] if name != "accessed_ms"}
-        found["accessed"] = [time_of_ms(each["accessed_ms"]) for each in own]
+        found = identity_values(columns, given) | value_columns(own)
         if values is not None:
             before = [values.before(row, each) for row, each in zip(given, own, strict=True)]
             found |= {

@@ -8,7 +8,8 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from datetime import datetime
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -103,59 +104,87 @@ def naive(time: Any) -> Any:
     return None if time is None else time.replace(tzinfo=None)
 
 
-def value_of_row(row: dict[str, Any], columns: StateColumns) -> dict[str, Any]:
-    """The value of a row of the log, and what is said about it.
+class RowValue(NamedTuple):
+    """The value of a row of the log, and what is said about it; named as the columns of views are.
+
+    Args:
+        value_json: its text.
+        accessed_ms: of a state with a time to live, the time of the last access.
+        pickled_type, pickled_bytes: of a pickled value, which is None itself: the name of its type and its size.
+    """
+
+    value: Any
+    value_json: str | None
+    accessed_ms: int | None
+    pickled_type: str | None
+    pickled_bytes: int | None
+
+    @property
+    def accessed(self) -> datetime | None:
+        """The time of the last access."""
+        return time_of_ms(self.accessed_ms)
+
+
+_TypedRow = tuple[dict[str, Any], RowValue]  # a row of the log, and its value
+
+
+def value_of_row(row: dict[str, Any], columns: StateColumns) -> RowValue:
+    """The value of a row of the log.
 
     Args:
         row: with the log's columns.
-
-    Returns:
-        ``value``, ``value_json``, ``accessed_ms``, ``pickled_type`` and ``pickled_bytes``.
     """
     accessed, text, value, payload = None, row["value"], loaded(row["value"]), row["payload"]
     timed = columns.ttl_ms is not None and isinstance(value, list) and len(value) == 2
     if timed and isinstance(value[0], int):
         accessed, value = value
         text = text.partition(",")[2][:-1]
+    if payload is not None:
+        return RowValue(None, text, accessed, pickled_type_of(payload), len(payload))
+    return RowValue(columns.value.of_json(value), text, accessed, None, None)
+
+
+def value_columns(values: Sequence[RowValue]) -> Values:
+    """The columns of rows' values."""
     return {
-        "value": None if payload is not None else columns.value.of_json(value),
-        "value_json": text,
-        "accessed_ms": accessed,
-        "pickled_type": pickled_type_of(payload),
-        "pickled_bytes": None if payload is None else len(payload),
+        "value": [each.value for each in values],
+        "value_json": [each.value_json for each in values],
+        "accessed": [each.accessed for each in values],
+        "pickled_type": [each.pickled_type for each in values],
+        "pickled_bytes": [each.pickled_bytes for each in values],
     }
 
 
 def _entries(live: pa.Table, columns: StateColumns, time_ms: int) -> list[dict[str, Any]]:
     """The entries of a state: one a row, or of a list state one a key; without those that had expired."""
-    found: dict[Any, dict[str, Any]] = {}
     since = None if columns.ttl_ms is None else time_ms - columns.ttl_ms
+    entries: dict[Any, list[_TypedRow]] = {}
     for number, row in enumerate(live.to_pylist()):
         own = value_of_row(row, columns)
-        if since is not None and own["accessed_ms"] is not None and own["accessed_ms"] <= since:
+        if since is not None and own.accessed_ms is not None and own.accessed_ms <= since:
             continue
-        own["accessed"] = time_of_ms(own["accessed_ms"])
-        own["event_time"] = naive(row["event_time"])
-        if columns.kind != "list":
-            found[number] = {**row, **own}
-            continue
-        place = (row["key"], row["namespace"])
-        entry = found.get(place)
-        if entry is None:
-            entry = found[place] = {**row, **own}
-            entry |= {
-                name: [] for name in ("value", "value_json", "accessed", "pickled_type", "pickled_bytes")
-            }
-        for name in ("value", "value_json", "accessed", "pickled_type", "pickled_bytes"):
-            entry[name].append(own[name])
-        entry["checkpoint_id"] = max(entry["checkpoint_id"], row["checkpoint_id"])
-        entry["event_time"] = own["event_time"]
-    entries = list(found.values())
-    if columns.kind == "list":
-        for entry in entries:
-            entry["value_json"] = f"[{','.join(entry['value_json'])}]"
-            types = [name for name in entry["pickled_type"] if name is not None]
-            entry["pickled_type"] = ", ".join(dict.fromkeys(types)) or None
-            sizes = [size for size in entry["pickled_bytes"] if size is not None]
-            entry["pickled_bytes"] = sum(sizes) if sizes else None
-    return entries
+        place = (row["key"], row["namespace"]) if columns.kind == "list" else number
+        entries.setdefault(place, []).append((row, own))
+    made = _list_entry if columns.kind == "list" else _entry
+    return [made(rows) for rows in entries.values()]
+
+
+def _entry(rows: list[_TypedRow]) -> dict[str, Any]:
+    row, own = rows[0]
+    return {**row, **own._asdict(), "accessed": own.accessed, "event_time": naive(row["event_time"])}
+
+
+def _list_entry(rows: list[_TypedRow]) -> dict[str, Any]:
+    (first, _), (last, _) = rows[0], rows[-1]
+    found = value_columns([own for _, own in rows])
+    types = [name for name in found["pickled_type"] if name is not None]
+    sizes = [size for size in found["pickled_bytes"] if size is not None]
+    return {
+        **first,
+        **found,
+        "value_json": f"[{','.join(found['value_json'])}]",
+        "pickled_type": ", ".join(dict.fromkeys(types)) or None,
+        "pickled_bytes": sum(sizes) if sizes else None,
+        "checkpoint_id": max(row["checkpoint_id"] for row, _ in rows),
+        "event_time": naive(last["event_time"]),
+    }
