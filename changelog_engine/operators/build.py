@@ -28,11 +28,11 @@ from changelog_engine.operators.context import ElementContext, KeyedTimerService
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
-from changelog_engine.operators.part_stream import StoreConfig
 from changelog_engine.operators.sink import CommittingSinkOperator, SinkOperator
 from changelog_engine.operators.source import SourceHead, SourceStart
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.operators.two_inputs import KeyedTwoInputs, TwoInputs
 from changelog_engine.operators.windows_build import build_window_operator
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
@@ -117,32 +117,9 @@ class StageBuilder:
         """The runtime, not opened yet."""
         stage, plan = self.stage, self.plan
         parallelism = plan.parallelism_of
-        operators: dict[int, Operator] = {}
-        for node in stage.nodes:
-            operators[node] = operator = self._operator(self.nodes[node])
-            if self.settings.object_reuse:
-                operator.reuse_objects()
-            operator.as_given = operator.as_given and self._gets_what_was_given(node)
-        exchanges = [
-            Exchange(
-                edge,
-                self.subtask,
-                parallelism[edge.to_stage],
-                plan.stages[edge.to_stage].max_parallelism,
-                None if edge.route is None else self.functions[edge.route.id],
-                stage.parallelism,
-                self._way(edge),
-            )
-            for edge in stage.outputs
-        ]
-        inputs = self._chained_inputs(operators)
-        for node, operator in operators.items():
-            for receiver in stage.links[node]:
-                aside = self.nodes[receiver].kind is NodeKind.SIDE_OUTPUT
-                operator.link(inputs[receiver].pop(), self.functions[receiver] if aside else None)
-            for exchange in exchanges:
-                if exchange.edge.from_node == node:
-                    operator.link(exchange)
+        operators = {node: self._chained(node) for node in stage.nodes}
+        exchanges = [self._exchange(edge) for edge in stage.outputs]
+        self._link(operators, exchanges)
         channels = [
             (edge.id, channel) for edge in stage.inputs for channel in range(parallelism[edge.from_stage])
         ]
@@ -169,6 +146,36 @@ class StageBuilder:
             periodic=self.settings.periodic_watermarks and not self.settings.batch,
             copies=not self.settings.object_reuse,
         )
+
+    def _chained(self, node: int) -> Operator:
+        operator = self._operator(self.nodes[node])
+        if self.settings.object_reuse:
+            operator.reuse_objects()
+        operator.as_given = operator.as_given and self._gets_what_was_given(node)
+        return operator
+
+    def _exchange(self, edge: Edge) -> Exchange:
+        to_stage = self.plan.stages[edge.to_stage]
+        return Exchange(
+            edge,
+            self.subtask,
+            self.plan.parallelism_of[edge.to_stage],
+            to_stage.max_parallelism,
+            None if edge.route is None else self.functions[edge.route.id],
+            self.stage.parallelism,
+            self._way(edge),
+        )
+
+    def _link(self, operators: dict[int, Operator], exchanges: list[Exchange]) -> None:
+        """Have each operator push what it gives to the operators behind it in the stage, then to other stages."""
+        inputs = self._chained_inputs(operators)
+        for node, operator in operators.items():
+            for receiver in self.stage.links[node]:
+                aside = self.nodes[receiver].kind is NodeKind.SIDE_OUTPUT
+                operator.link(inputs[receiver].pop(), self.functions[receiver] if aside else None)
+            for exchange in exchanges:
+                if exchange.edge.from_node == node:
+                    operator.link(exchange)
 
     def _way(self, edge: Edge) -> str:
         ends = " and ".join([repr(self.nodes[node].label) for node in edge.to_nodes])

@@ -8,7 +8,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.model import Part
@@ -19,8 +18,8 @@ from changelog_engine.changelog.small_state import LOG
 from changelog_engine.clock import monotonic_ms
 from changelog_engine.graph.nodes import StateId
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.types import TypeInformation
 
 Drain = Callable[[], list[LogColumns]]
 
@@ -30,46 +29,6 @@ _FIRST_ROWS = 1_024  # while it is not known how large mutations are
 _CLOSED_AHEAD = 2  # a part that has this share of a whole one is made durable ahead of a barrier, too
 _SNAPSHOT_PARTS = 8  # times as large as those of a log: what a barrier finds of these does not depend on it
 _LAST_SHARE = 8  # of what is encoded at once, the part that may wait for a barrier: what comes before it is encoded ahead
-
-
-@dataclass(frozen=True, kw_only=True)
-class StoreConfig:
-    """Whose state a store keeps, and how it is logged.
-
-    Args:
-        folder: the table's folder where parts go; None when nothing is logged (checkpointing is off).
-        changelog: log mutations (True), or write full snapshots (False).
-        stage, subtask: who writes.
-        key_groups: the range this subtask owns.
-        key_type: declared type of the keys.
-        timed: the stream has timestamps.
-        max_parallelism: number of key groups.
-        part_max_bytes: a part of the log that grows past it is closed ahead of the checkpoint; parts of full snapshots are
-            eight times as large.
-        operators: uids of the stage's operators; rows of others are not read.
-        packs: parts are written together with those of other subtasks of the machine.
-        local_recovery: the state may be left to the next attempt of this process.
-        max_state_bytes: bound of one state in a full snapshot; None for none.
-    """
-
-    folder: str | None
-    changelog: bool
-    stage: int
-    subtask: int
-    key_groups: range
-    key_type: TypeInformation | None
-    timed: bool
-    max_parallelism: int
-    part_max_bytes: int
-    operators: frozenset[str]
-    max_state_bytes: int | None = None
-    local_recovery: bool = False
-    packs: bool = False
-
-    @property
-    def logs(self) -> bool:
-        """Whether mutations are logged."""
-        return self.changelog and self.folder is not None
 
 
 class PartStream:

@@ -28,9 +28,10 @@ from changelog_engine.ledger.reading import Tell, give_parts, read_parts
 from changelog_engine.operators.failures import backend_failure, table_failure, unfinished_change
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
 from changelog_engine.operators.messages import EpochOrder
-from changelog_engine.operators.part_stream import PartStream, StoreConfig
+from changelog_engine.operators.part_stream import PartStream
 from changelog_engine.operators.restored_states import RestoredStates
 from changelog_engine.operators.state_types import spec_of
+from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.state.backend import KeptBackend, StateBackend, StateTable
 from changelog_engine.state.changed_in_place import ChangesInPlace
 from changelog_engine.state.cursor import Cursor, NamespaceScope, key_words

@@ -26,8 +26,8 @@ from changelog_engine.codec.values import codec_for
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.graph.nodes import StateId, StateSpec
 from changelog_engine.operators.failures import is_ours
-from changelog_engine.operators.part_stream import StoreConfig
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.provenance.result import CodeLine
 from changelog_engine.provenance.trace import Event, Held, Step, Tracker
 from changelog_engine.replay.log_rows import TIMERS, Mutation, user_value

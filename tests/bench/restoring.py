@@ -23,8 +23,8 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.operators.kept_state import KeptState
 from changelog_engine.operators.messages import EpochKind, EpochOrder
-from changelog_engine.operators.part_stream import StoreConfig
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.state.backends import open_backend
 from changelog_engine.types import Types
 from keyed_count import report

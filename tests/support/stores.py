@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from changelog_engine.operators.part_stream import StoreConfig
+from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.types import Types
 
 
