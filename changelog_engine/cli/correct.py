@@ -19,7 +19,7 @@ from changelog_engine.cli.given_corrections import (
 from changelog_engine.cli.options import PATH, at_option, pickle_option
 from changelog_engine.cli.shown import Answer, Sheet, Value, shows
 from changelog_engine.corrections.fixes import Correction
-from changelog_engine.corrections.repair import repair
+from changelog_engine.corrections.repair import Repaired, repair
 from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.ledger.described import check_names, described_state
@@ -108,15 +108,6 @@ def correct(
         dry_run=dry_run,
         allow_pickle=allow_pickle,
     )
-    count = counted(len(done.corrections), "correction")
-    if done.fork is None:
-        notes = [f"{count}; nothing was changed"]
-    else:
-        folder = done.fork.folder
-        notes = [
-            f"{folder.storage.root} starts with {count} after checkpoint {checkpoint.id}",
-            *commands_to_run(folder.name, folder.storage.root),
-        ]
     of = ", ".join(f"{state} of {uid}" for uid, states in given.tables.items() for state in states)
     head = [f"corrections of {of} at checkpoint {checkpoint.id}"]
     document = {
@@ -126,7 +117,18 @@ def correct(
         "who": given.who,
         "why": given.why,
     }
-    return Answer(document, [_sheet(done.corrections)], head, notes)
+    return Answer(document, [_sheet(done.corrections)], head, _notes(done, checkpoint))
+
+
+def _notes(done: Repaired, checkpoint: Checkpoint) -> list[str]:
+    count = counted(len(done.corrections), "correction")
+    if done.fork is None:
+        return [f"{count}; nothing was changed"]
+    folder = done.fork.folder
+    return [
+        f"{folder.storage.root} starts with {count} after checkpoint {checkpoint.id}",
+        *commands_to_run(folder.name, folder.storage.root),
+    ]
 
 
 def _given_by_file(

@@ -21,6 +21,7 @@ from changelog_engine.readable import counted, iso
 from changelog_engine.types.typeinfo import cut
 
 _MOST_LANES = 12  # of branches upon branches
+_MOST_NOTES = 5  # of a kind
 _MESSAGE = 300  # characters; --json has the whole error, with its traceback
 
 
@@ -55,26 +56,6 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
         )
         for graph, row in zip(_graph(rows, lanes), rows, strict=True)
     ]
-    notes = []
-    ids = found.ids
-    left = len(ids) - len(rows)
-    if left and not rows:
-        ends = found.checkpoints(ids[0], ids[0]) + found.checkpoints(ids[-1])
-        known = [f"{each.id} ({'?' if each.time_ms is None else iso(each.time_ms)})" for each in ends]
-        notes.append(f"no checkpoint lies between --from and --to; the job has {known[0]} to {known[-1]}")
-    elif left:
-        notes.append(
-            f"{left:,} of {counted(len(ids), 'checkpoint')} are not shown; --last, --from and --to choose"
-        )
-    empty = [each for each in found.attempts if not each.checkpoints]
-    notes += [
-        f"attempt {each.attempt} {_how(each)} and made no checkpoint: {each.end}" for each in empty[-5:]
-    ]
-    notes += [
-        f"attempt {each.attempt} ended with {each.failure.error}: {cut(each.failure.message, _MESSAGE)}"
-        for each in [one for one in found.attempts if one.failure is not None][-5:]
-        if each.failure is not None
-    ]
     unreadable = left_out(found.faults)
     document = {
         "newest": found.newest,
@@ -82,9 +63,41 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
         "checkpoints": rows,
         "unreadable": unreadable,
     }
-    notes = [*notes, *unreadable] or ([] if rows else ["no checkpoint yet"])
+    notes = [*_left_notes(found, rows), *_attempt_notes(found.attempts), *unreadable]
+    if not notes and not rows:
+        notes = ["no checkpoint yet"]
     sheet = Sheet(columns, shown, spare=("size", "rows", "ms", "attempt", "time (UTC)"))
     return Answer(document, [sheet], notes=notes, status=int(bool(unreadable)))
+
+
+def _left_notes(found: Timeline, rows: Sequence[CheckpointRow]) -> list[str]:
+    """What to say of the checkpoints that are not shown."""
+    ids = found.ids
+    left = len(ids) - len(rows)
+    if not left:
+        return []
+    if rows:
+        return [
+            f"{left:,} of {counted(len(ids), 'checkpoint')} are not shown; --last, --from and --to choose"
+        ]
+    ends = found.checkpoints(ids[0], ids[0]) + found.checkpoints(ids[-1])
+    known = [f"{each.id} ({'?' if each.time_ms is None else iso(each.time_ms)})" for each in ends]
+    return [f"no checkpoint lies between --from and --to; the job has {known[0]} to {known[-1]}"]
+
+
+def _attempt_notes(attempts: Sequence[AttemptRow]) -> list[str]:
+    """The newest attempts that made no checkpoint, and what the newest failures said."""
+    empty = [
+        f"attempt {each.attempt} {_how(each)} and made no checkpoint: {each.end}"
+        for each in attempts
+        if not each.checkpoints
+    ]
+    failed = [
+        f"attempt {each.attempt} ended with {each.failure.error}: {cut(each.failure.message, _MESSAGE)}"
+        for each in attempts
+        if each.failure is not None
+    ]
+    return [*empty[-_MOST_NOTES:], *failed[-_MOST_NOTES:]]
 
 
 def _lanes(attempts: Sequence[AttemptRow]) -> dict[int, int]:

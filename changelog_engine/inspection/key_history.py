@@ -33,7 +33,7 @@ from changelog_engine.graph.descriptions import (
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.held_entries import held_entries
 from changelog_engine.inspection.points import open_point
-from changelog_engine.inspection.ranges import range_of
+from changelog_engine.inspection.ranges import PointRange, range_of
 from changelog_engine.inspection.states import entries_at
 from changelog_engine.inspection.values import Withheld, key_identities, keys_of, values_of
 from changelog_engine.ledger.described import check_names
@@ -175,46 +175,67 @@ def key_history(
     ledger, checkpoint = open_point(path, at)
     check_names(checkpoint, operator, state)
     wanted = range_of(ledger.lineage, start, end)
-    base = ledger.oldest(checkpoint)
-    times = _Times(ledger.lineage, checkpoint)
-    found: list[KeyChange] = []
-    refused: list[str] = []
-    opened: set[str] = set()  # one key may be meant in several ways, and several operators share files
-    keyed = [
-        described
-        for described in keyed_operators(checkpoint.operators)
-        if operator in (None, described["uid"])
-    ]
-
-    def look(described: DescribedOperator, identities: Iterable[KeyIdentity]) -> None:
-        for identity in identities:
-            reader = _Reader(ledger, checkpoint, described, allow_pickle, times)
-            table, files = reader.rows(base, identity)
-            opened.update(files)
-            found.extend(reader.changes(table, key_type_of(described), state))
-
+    everywhere = keyed_operators(checkpoint.operators)
+    keyed = [each for each in everywhere if operator in (None, each["uid"])]
+    meant = {each["uid"]: key_identities(key, key_type_of(each)) for each in keyed}
+    search = _Search(ledger, checkpoint, state, allow_pickle)
     for described in keyed:
-        key_type = key_type_of(described)
-        identities = key_identities(key, key_type)
-        if not identities:
-            refused.append(f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}")
-        look(described, identities)
+        search.look(described, meant[described["uid"]])
     # A key that is an object is found as it is shown: its text does not make it.
-    if not found and allow_pickle:
+    if not search.found and allow_pickle:
         there = entries_at(
             path, checkpoint.id, operator=operator, state=state, key=key, allow_pickle=True
         ).entries
         for described in keyed:
             codec = key_codec_for(key_type_of(described))
-            mine = {codec.identity(entry.key) for entry in there if entry.operator == described["uid"]}
-            look(described, mine)
-    if refused and not found and len(refused) == len(keyed_operators(checkpoint.operators)):
-        raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {', '.join(refused)}")
-    shown = [change for change in found if wanted.holds(change.checkpoint, change.time_ms)]
-    shown.sort(key=lambda change: (change.checkpoint, change.operator, change.sequence))
-    total = len(base.suffix.files) + (0 if base.snapshot is None else len(base.snapshot.files))
-    outside = len(found) - len(shown)
-    return KeyHistory(checkpoint, tuple(shown), base.checkpoint, len(opened), total, outside)
+            search.look(
+                described,
+                {codec.identity(entry.key) for entry in there if entry.operator == described["uid"]},
+            )
+    if not search.found and keyed and keyed == everywhere and not any(meant.values()):
+        raise RestoreError(
+            f"{key!r} is not a key of any operator; their keys are: {', '.join(map(_keys_of, keyed))}"
+        )
+    return search.history(wanted)
+
+
+def _keys_of(described: DescribedOperator) -> str:
+    key_type = key_type_of(described)
+    return f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}"
+
+
+class _Search:
+    """Looks for changes of one key, which may be meant in several ways; several operators share files.
+
+    Args:
+        state: only in the state of this name; None for all.
+    """
+
+    def __init__(self, ledger: Ledger, checkpoint: Checkpoint, state: str | None, allow_pickle: bool) -> None:
+        self._ledger = ledger
+        self._checkpoint = checkpoint
+        self._state = state
+        self._allow_pickle = allow_pickle
+        self._base = ledger.oldest(checkpoint)
+        self._times = _Times(ledger.lineage, checkpoint)
+        self._opened: set[str] = set()
+        self.found: list[KeyChange] = []
+
+    def look(self, described: DescribedOperator, identities: Iterable[KeyIdentity]) -> None:
+        """Find the changes of keys of one operator."""
+        for identity in identities:
+            reader = _Reader(self._ledger, self._checkpoint, described, self._allow_pickle, self._times)
+            table, files = reader.rows(self._base, identity)
+            self._opened.update(files)
+            self.found.extend(reader.changes(table, key_type_of(described), self._state))
+
+    def history(self, wanted: PointRange) -> KeyHistory:
+        """What was found, of a range."""
+        shown = [change for change in self.found if wanted.holds(change.checkpoint, change.time_ms)]
+        shown.sort(key=lambda change: (change.checkpoint, change.operator, change.sequence))
+        base, outside = self._base, len(self.found) - len(shown)
+        total = len(base.suffix.files) + (0 if base.snapshot is None else len(base.snapshot.files))
+        return KeyHistory(self._checkpoint, tuple(shown), base.checkpoint, len(self._opened), total, outside)
 
 
 class _Times:

@@ -7,7 +7,7 @@ sizes and durations are read for those that are asked for.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,6 +31,7 @@ from changelog_engine.ledger.attempt_notes import (
     AttemptNote,
     read_notes,
 )
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
@@ -155,12 +156,8 @@ class Timeline(Displayed):
         if newest is not None:  # what can't be read behind it and is its attempt's
             self._on_line |= (self._index.attempts == newest.attempt) & (ids > newest.id)
         self._snapshots = {number for number, _ in self._ledger.snapshots.markers}
-        job = open_job(path)
-        ended = SAVEPOINT if job.storage.exists(MARKER) else ENDED
         self.attempts = tuple(
-            _attempts(
-                self._ledger, self._index, self._on_line, driver_of(job).running, ended, known, self.faults
-            )
+            _Attempts(open_job(path), self._ledger, self._index, self._on_line, known, self.faults).rows()
         )
         self._by_number = {row.attempt: row for row in self.attempts}
         firsts = lineage.readable([row.first for row in self.attempts if row.first is not None], self.faults)
@@ -307,61 +304,93 @@ def left_out(faults: Mapping[int, CorruptChangelogError]) -> list[str]:
     return [f"checkpoint {number} can't be read: {error}" for number, error in sorted(faults.items())]
 
 
-def _attempts(
-    ledger: Ledger,
-    index: Index,
-    on_line: npt.NDArray[np.bool_],
-    running: bool | None,
-    ended: str,
-    known: dict[int, AttemptNote] | None,
-    faults: dict[int, CorruptChangelogError],
-) -> list[AttemptRow]:
-    lineage = ledger.lineage
-    found: list[AttemptRow] = []
-    numbers, forked = sorted(lineage.attempts), forked_attempt(ledger.storage)
-    fork = None if forked is None or forked not in lineage.attempts else lineage.attempt(forked).parent
-    notes = read_notes(ledger.storage, numbers, known)
-    for number in numbers:
-        attempt = lineage.attempt(number)
-        mine = index.attempts == number
-        ids = index.ids[mine]
-        ends = lineage.readable([int(each) for each in {*ids[:1], *ids[-1:]}], faults)
+class _Attempts:
+    """The attempts of a job as rows.
+
+    Args:
+        index: of its checkpoints.
+        on_line: which of them are on the newest one's lineage.
+        known: notes of attempts that were read before.
+        faults: gets the checkpoints whose rows can't be read.
+    """
+
+    def __init__(
+        self,
+        job: JobFolder,
+        ledger: Ledger,
+        index: Index,
+        on_line: npt.NDArray[np.bool_],
+        known: dict[int, AttemptNote] | None,
+        faults: dict[int, CorruptChangelogError],
+    ) -> None:
+        self._ledger = ledger
+        self._index = index
+        self._on_line = on_line
+        self._running = driver_of(job).running  # None where this machine cannot see it
+        self._ended = SAVEPOINT if job.storage.exists(MARKER) else ENDED
+        self._faults = faults
+        self._numbers = sorted(ledger.lineage.attempts)
+        self._notes = read_notes(ledger.storage, self._numbers, known)
+        self._forked = forked_attempt(ledger.storage)
+
+    def rows(self) -> list[AttemptRow]:
+        """One for each, oldest first."""
+        found: list[AttemptRow] = []
+        for number in self._numbers:
+            found.append(self._row(number, found[-1] if found else None))
+        return found
+
+    def _row(self, number: int, before: AttemptRow | None) -> AttemptRow:
+        attempt, note = self._ledger.lineage.attempt(number), self._notes.get(number)
+        mine = self._index.attempts == number
+        ids = self._index.ids[mine]
+        ends = self._ledger.lineage.readable([int(each) for each in {*ids[:1], *ids[-1:]}], self._faults)
         first, last = (ends.get(int(each[0])) if len(each) else None for each in (ids[:1], ids[-1:]))
-        if last is not None and last.finished:
-            end = FINISHED
-        elif last is not None and (last.stopped or last.correction is not None):
-            end = STOPPED  # whoever made corrections ran nothing
-        elif last is not None and last.id == fork:
-            end = FORKED
-        elif number == forked and is_unused(ledger, notes.get(number)) and not running:
-            end = NOT_RUN
-        else:
-            newest = number == numbers[-1]
-            end = RUNNING if running and newest else end_of(notes.get(number), newest and running is None)
-        note = notes.get(number)
-        how = _how(attempt, first, found)
+        how, end = _how(attempt, first, before), self._end(number, last, note)
         if end == ENDED:
-            end = IMPORTED if how == IMPORTED and len(ids) == 1 else ended
+            end = IMPORTED if how == IMPORTED and len(ids) == 1 else self._ended
         changes = in_words(note.rescaled) if note is not None and note.rescaled else None
-        found.append(
-            AttemptRow(
-                number,
-                attempt.parent,
-                FORKED if number == forked else RESCALED if changes else how,
-                end,
-                int(ids[0]) if len(ids) else None,
-                int(ids[-1]) if len(ids) else None,
-                len(ids),
-                int(on_line[mine].sum()),
-                attempt.time_ms,
-                attempt.host,
-                attempt.pid,
-                attempt.engine,
-                None if note is None else note.failure,
-                changes,
-            )
+        return AttemptRow(
+            number,
+            attempt.parent,
+            FORKED if number == self._forked else RESCALED if changes else how,
+            end,
+            int(ids[0]) if len(ids) else None,
+            int(ids[-1]) if len(ids) else None,
+            len(ids),
+            int(self._on_line[mine].sum()),
+            attempt.time_ms,
+            attempt.host,
+            attempt.pid,
+            attempt.engine,
+            None if note is None else note.failure,
+            changes,
         )
-    return found
+
+    def _end(self, number: int, last: Checkpoint | None, note: AttemptNote | None) -> str:
+        """How an attempt ended.
+
+        Args:
+            last: its last checkpoint; None where it has none, or that can't be read.
+        """
+        if last is not None and last.finished:
+            return FINISHED
+        if last is not None and (last.stopped or last.correction is not None):
+            return STOPPED  # whoever made corrections ran nothing
+        if last is not None and last.id == self._forked_at():
+            return FORKED
+        if number == self._forked and is_unused(self._ledger, note) and not self._running:
+            return NOT_RUN
+        newest = number == self._numbers[-1]
+        if newest and self._running:
+            return RUNNING
+        return end_of(note, newest and self._running is None)
+
+    def _forked_at(self) -> int | None:
+        """The checkpoint at which the job left the one that it is a fork of."""
+        if self._forked is None or self._forked not in self._ledger.lineage.attempts:
+            return None
+        return self._ledger.lineage.attempt(self._forked).parent
 
 
 def end_of(note: AttemptNote | None, may_run: bool = False) -> str:
@@ -380,14 +409,13 @@ def end_of(note: AttemptNote | None, may_run: bool = False) -> str:
     return CANCELLED if note.failure.cancelled else FAILED
 
 
-def _how(attempt: Attempt, first: Checkpoint | None, earlier: Sequence[AttemptRow]) -> str:
+def _how(attempt: Attempt, first: Checkpoint | None, before: AttemptRow | None) -> str:
     if first is not None and first.snapshot == first.id and first.parent is None and _unmeasured(first):
         return IMPORTED
     if attempt.parent is None:
         return BEGAN
-    if not earlier:
+    if before is None:
         return RESTORED
-    before = earlier[-1]
     newest = before.parent if before.last is None else before.last
     if attempt.parent != newest:
         return REWOUND
