@@ -77,8 +77,8 @@ class KeyChange:
         cause: ``element``, ``element or timer`` (timers of the key fired or were deleted in the same checkpoint, at the
             same time, or at any where no time is known; of windows, which log their timers by net changes, also where one
             of theirs may have fired), ``time to live`` for the removal of what had expired by the
-            checkpoint before, ``... or time to live`` for that of what expired by its own, ``snapshot``, ``timer`` for what
-            happened to a timer itself, or ``correction`` by a person.
+            checkpoint before, ``... or time to live`` for that of what expired by its own, ``snapshot``, ``timer`` for the end
+            of a timer at its own time, or ``correction`` by a person.
         who, why: made the correction, and why; None for other changes.
     """
 
@@ -400,18 +400,34 @@ class _Reader:
         for name, at in of_state.items():
             if name in TIMER_DOMAINS:
                 if state is None:
-                    yield from self._timer_changes(columns, at, TIMER_STATES[name], key)
+                    yield from self._timer_changes(columns, at, TIMER_STATES[name], key, fired)
             elif state in (None, name) and name in described:
                 yield from self._state_changes(columns, at, described[name], key, fired)
 
     def _timer_changes(
-        self, columns: dict[str, list[Any]], at: list[int], shown: str, key: Any
+        self,
+        columns: dict[str, list[Any]],
+        at: list[int],
+        shown: str,
+        key: Any,
+        fired: set[tuple[int, int | None]],
     ) -> Iterator[KeyChange]:
+        windows = self._has_windows()
         for i in at:
-            time = int(columns["value"][i])
+            time, event_ms = int(columns["value"][i]), columns["event_ms"][i]
             added = columns["operation"][i] == mutation_log.REGISTER_TIMER
             before, after = (None, time) if added else (time, None)
-            yield self._change(columns, i, shown, "timer", key, None, before, after, "timer")
+            if not added and event_ms == time:
+                cause = "timer"
+            elif windows or (columns["checkpoint_id"][i], event_ms) in fired:
+                cause = "element or timer"
+            else:
+                cause = "element"
+            yield self._change(columns, i, shown, "timer", key, None, before, after, cause)
+
+    def _has_windows(self) -> bool:
+        """Whether the operator's timers are those of windows of time."""
+        return any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
 
     def _state_changes(
         self,
@@ -427,7 +443,7 @@ class _Reader:
         map_key_type = map_key_type_of(described)
         map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
         held = held_entries(described["kind"], map_key_type)
-        windows = any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
+        windows = self._has_windows()
         for i, value, since, map_key in zip(at, values, accessed, map_keys, strict=True):
             operation, namespace = columns["operation"][i], columns["namespace"][i]
             before, after = held.apply(operation, namespace, columns["map_key"][i], map_key, value)

@@ -857,6 +857,46 @@ def test_timers_that_no_checkpoint_saw_waiting_are_in_the_history(tmp_path: Path
     ]
 
 
+class Postpones(KeyedProcessFunction):
+    """Each element sets a timer ten later and deletes the one before; a timer that fires sets another one, once."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.due = runtime_context.get_state(ValueStateDescriptor("due", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Any:
+        if self.due.value():
+            ctx.timer_service().delete_event_time_timer(self.due.value())
+        self.due.update(value[1] + 10)
+        ctx.timer_service().register_event_time_timer(self.due.value())
+
+    def on_timer(self, timestamp: int, ctx: KeyedProcessFunction.OnTimerContext) -> Any:
+        if timestamp < 20:
+            ctx.timer_service().register_event_time_timer(50)
+        yield timestamp
+
+
+def test_who_set_and_ended_a_timer(tmp_path: Path) -> None:
+    job = TestJob(tmp_path)
+    job.run_driver(
+        keyed_job(
+            [("a", 1), ("a", 5)], Postpones(), key_type=Types.STRING(), timestamp=lambda element: element[1]
+        )
+    )
+    changes = key_history(f"{tmp_path}/job", "a").changes
+    assert [
+        (each.operation, each.before or each.after, each.event_time_ms, each.cause)
+        for each in changes
+        if each.kind == "timer"
+    ] == [
+        ("register_timer", 11, 1, "element"),
+        ("delete_timer", 11, 5, "element"),
+        ("register_timer", 15, 5, "element"),
+        ("delete_timer", 15, 15, "timer"),
+        ("register_timer", 50, 15, "element or timer"),
+        ("delete_timer", 50, 50, "timer"),
+    ]
+
+
 def test_timers_are_compared(tmp_path: Path) -> None:
     reminded(tmp_path)
     found = differences(f"{tmp_path}/job", "1", "-1")
