@@ -77,8 +77,8 @@ class KeyChange:
         cause: ``element``, ``element or timer`` (timers of the key fired or were deleted in the same checkpoint, at the
             same time, or at any where no time is known; of windows, which log their timers by net changes, also where one
             of theirs may have fired), ``time to live`` for the removal of what had expired by the
-            checkpoint before, ``... or time to live`` for that of what expired by its own, ``snapshot``, ``timer`` for the end
-            of a timer at its own time, or ``correction`` by a person.
+            checkpoint before, ``... or time to live`` for that of what expired by its own, ``snapshot``, ``timer`` for the
+            end of a timer at its own time, or ``correction`` by a person.
         who, why: made the correction, and why; None for other changes.
     """
 

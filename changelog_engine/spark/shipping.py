@@ -13,6 +13,7 @@ from typing import Any
 
 from changelog_engine.api_names import Names, names_here
 from changelog_engine.codec import by_value
+from changelog_engine.codec.unpicklable import holder
 from changelog_engine.driver.plan_traits import stages_ahead
 from changelog_engine.errors import HOW_TO_SHIP, NotLoadableError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
@@ -93,10 +94,11 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
         try:
             functions[node.id] = by_value.dumps(node.function)
         except Exception as error:
+            held_by = holder(node.function)
             raise NotSerializableError(
                 f"the function of operator {node.label!r} ({node.kind.value}) cannot be shipped to the workers: "
-                f"{type(error).__name__}: {str(error).rstrip('.')}. Create locks, files, connections and sessions in "
-                "open(), not in the function's constructor or in variables it closes over"
+                f"{type(error).__name__}: {str(error).rstrip('.')}{held_by and f', held by {held_by}'}. "
+                "Create locks, files, connections and sessions in open(), not in the function's constructor or in variables it closes over"
             ) from error
     return ShippedJob(
         run,
