@@ -98,7 +98,8 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
             raise NotSerializableError(
                 f"the function of operator {node.label!r} ({node.kind.value}) cannot be shipped to the workers: "
                 f"{type(error).__name__}: {str(error).rstrip('.')}{held_by and f', held by {held_by}'}. "
-                "Create locks, files, connections and sessions in open(), not in the function's constructor or in variables it closes over"
+                "Create locks, files, connections and sessions in open(), not in the function's constructor or in "
+                "variables it closes over"
             ) from error
     return ShippedJob(
         run,
