@@ -99,6 +99,8 @@ class JobJournal:
         self._newest = (lineage.newest_attempt_id, lineage.newest_checkpoint_id)
         decision = lineage.decide_restore(restore)
         log.info("restore: %s", decision.reason)
+        if decision.lost is not None:
+            log.warning("%s", decision.lost)
         self.restore_point(decision.checkpoint)
         return decision.checkpoint
 

@@ -271,10 +271,13 @@ def _next_run(summary: JobSummary, ledger: Ledger, faults: list[str]) -> Restore
     if summary.kind == "savepoint":
         return None
     try:
-        return ledger.lineage.decide_restore("auto")
+        decision = ledger.lineage.decide_restore("auto")
     except ChangelogEngineError as error:
         faults.append(f"where the next run begins: {error}")
         return None
+    if decision.lost is not None:
+        faults.append(decision.lost)
+    return decision
 
 
 def _listed(folder: Storage) -> JobSummary:

@@ -27,6 +27,7 @@ from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.ledger.snapshots import beside, newest_attempt_named
 from changelog_engine.readable import iso
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
@@ -53,10 +54,11 @@ def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFi
 
 
 class RestoreDecision(NamedTuple):
-    """Where a run starts: a checkpoint, or None for empty; and why, for people."""
+    """Where a run starts: a checkpoint, or None for empty; and why, for people; and what is gone, if anything."""
 
     checkpoint: Checkpoint | None
     reason: str
+    lost: str | None = None
 
 
 class Lineage:
@@ -193,19 +195,19 @@ class Lineage:
                 ``ledger.points``.
 
         Raises:
-            RestoreError: there is no such checkpoint; the error suggests the closest match.
+            RestoreError: there is no such checkpoint; the error suggests the closest match. Or the run would begin empty
+                because the changelog is not there any more.
             CorruptChangelogError: its row can't be read.
         """
         wanted = restore.strip()
         if wanted == "none":
             return RestoreDecision(None, "changelog.restore = none")
         if wanted == "auto":
-            return self._auto()
+            return self._as_far_as_known(self._auto())
         if wanted == "latest":
             newest = self.newest_checkpoint()
-            return RestoreDecision(
-                newest, "there is no checkpoint yet" if newest is None else "changelog.restore = latest"
-            )
+            why = "there is no checkpoint yet" if newest is None else "changelog.restore = latest"
+            return self._as_far_as_known(RestoreDecision(newest, why))
         try:
             return RestoreDecision(checkpoint_at(self, wanted), f"changelog.restore = {wanted}")
         except RestoreError as error:
@@ -230,6 +232,25 @@ class Lineage:
             return RestoreDecision(None, f"attempt {attempt.id} made no checkpoint")
         return RestoreDecision(
             self.checkpoint(attempt.parent), f"attempt {attempt.id} made no checkpoint of its own"
+        )
+
+    def _as_far_as_known(self, decision: RestoreDecision) -> RestoreDecision:
+        """A decision that goes by what is newest, where attempts may be missing from the changelog."""
+        named = newest_attempt_named(self._storage)
+        if named <= self.newest_attempt_id:
+            return decision
+        known = f"goes to attempt {self.newest_attempt_id}" if self.newest_attempt_id else "has no attempt"
+        lost = (
+            f"{beside(self._storage).root} has files of attempt {named}, and {self.root} {known}: it was removed, "
+            "repaired or put back from an older copy"
+        )
+        if decision.checkpoint is None:
+            raise RestoreError(
+                f"{lost}, and the run would begin empty. Put the newer copy of the changelog back; or, to begin empty, set "
+                "changelog.restore = none (changelog-engine run --restore none)"
+            )
+        return RestoreDecision(
+            decision.checkpoint, decision.reason, f"{lost}. What came after is not restored"
         )
 
     def _before(self, checkpoint: int) -> str:

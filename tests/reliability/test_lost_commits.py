@@ -25,7 +25,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli import main
-from changelog_engine.errors import CorruptChangelogError, JobExecutionError, LostCommitError
+from changelog_engine.errors import CorruptChangelogError, JobExecutionError, LostCommitError, RestoreError
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.memory_disk import MemoryDisk
@@ -312,3 +312,45 @@ def test_case_47_snapshots_newer_than_the_changelog_are_nobodys(tmp_path: Path) 
     materialize(find_job_folder(str(base), "job"))
     shutil.copytree(base / "job" / "snapshots", copy / "job" / "snapshots")
     goes_on_with_its_own_state(copy, 40 + 4 * 3, 8)
+
+
+def _of_two_attempts(base: Path) -> Path:
+    """A job whose second attempt made a snapshot; returns a copy of it without that attempt."""
+    of_four_checkpoints(base, 10)
+    older = base.with_name("older")
+    shutil.copytree(base / "job", older)
+    of_four_checkpoints(base, 10)
+    materialize(find_job_folder(str(base), "job"))
+    return older
+
+
+def test_case_47_a_changelog_that_was_removed_is_no_first_run(tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    _of_two_attempts(base)
+    shutil.rmtree(base / "job" / "changelog")
+    for restore in ("auto", "latest"):
+        with pytest.raises(
+            RestoreError,
+            match=r"/snapshots has files of attempt 2, and .*/changelog has no attempt: .*= none",
+        ):
+            TestJob(base, Script(sizes=(50,))).run_driver(job_graph(), restore=restore)
+    TestJob(base, Script(sizes=(50,))).run_driver(job_graph(), restore="none")
+    TestJob(base, Script(sizes=(50,))).run_driver(job_graph())
+    assert elements_in(base / "job") == len(ELEMENTS)
+
+
+def test_case_47_a_changelog_of_an_older_copy_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = tmp_path / "base"
+    older = _of_two_attempts(base)
+    shutil.rmtree(base / "job" / "changelog")
+    shutil.copytree(older / "changelog", base / "job" / "changelog")
+    told = "/snapshots has files of attempt 2, and "
+    shown = CliRunner().invoke(main, ["status", str(base / "job")])
+    assert (shown.exit_code, told in "".join(shown.output.split("\n"))) == (1, True), shown.output
+    TestJob(base, Script(sizes=(50,))).run_driver(job_graph())
+    assert caplog.text.count(told) == 1
+    caplog.clear()
+    TestJob(base, Script(sizes=(50,))).run_driver(job_graph())
+    assert told not in caplog.text, "the attempt since then is newer"
