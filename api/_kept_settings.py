@@ -151,7 +151,7 @@ KEPT = (
         ("set_buffer_timeout",),
         "bounds how long output waits for its buffer to be full",
         _AT_THE_END,
-        options=(program_options.BUFFER_TIMEOUT,),
+        options=(program_options.BUFFER_TIMEOUT, program_options.BUFFER_TIMEOUT_ENABLED),
     ),
     Kept(
         "StreamExecutionEnvironment",
@@ -218,6 +218,13 @@ KEPT = (
         ),
         "says how Java's functions and values are serialized",
         _JAVA,
+        options=(
+            program_options.CLOSURE_CLEANER_LEVEL,
+            program_options.FORCE_KRYO,
+            program_options.FORCE_AVRO,
+            program_options.GENERIC_TYPES,
+            program_options.AUTO_TYPE_REGISTRATION,
+        ),
     ),
     Kept(
         "ExecutionConfig",
@@ -235,18 +242,21 @@ KEPT = (
         ("set_use_snapshot_compression",),
         "chooses whether snapshots are compressed",
         "files are always compressed",
+        options=(program_options.SNAPSHOT_COMPRESSION,),
     ),
     Kept(
         "ExecutionConfig",
         ("set_latency_tracking_interval",),
         "lets sources emit markers that measure the way to the sinks",
         "the engine sends no latency markers",
+        options=(program_options.LATENCY_INTERVAL,),
     ),
     Kept(
         "ExecutionConfig",
         ("set_task_cancellation_interval", "set_task_cancellation_timeout"),
         "says how long Flink tries to end a task",
         "Spark ends tasks",
+        options=(program_options.TASK_CANCELLATION_INTERVAL, program_options.TASK_CANCELLATION_TIMEOUT),
     ),
     Kept(
         "ExecutionConfig",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from changelog_engine.config import options
+from changelog_engine.config import Option, options, program_options
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
@@ -171,7 +171,8 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def is_closure_cleaner_enabled(self) -> bool:
         """What was set; True by default."""
-        return self._flag("closure cleaner", True)
+        kept = self._settings.get(program_options.CLOSURE_CLEANER_LEVEL) != "NONE"
+        return bool(self._kept.get("closure cleaner", kept))
 
     @kept
     def enable_force_kryo(self) -> Self:
@@ -185,7 +186,7 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def is_force_kryo_enabled(self) -> bool:
         """What was set; False by default."""
-        return self._flag("force kryo", False)
+        return bool(self._setting("force kryo", program_options.FORCE_KRYO))
 
     @kept
     def enable_force_avro(self) -> Self:
@@ -199,30 +200,30 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def is_force_avro_enabled(self) -> bool:
         """What was set; False by default."""
-        return self._flag("force avro", False)
+        return bool(self._setting("force avro", program_options.FORCE_AVRO))
 
     @kept
     def enable_generic_types(self) -> Self:
         """Keep that generic types are allowed."""
-        return self._keep("generic types disabled", False)
+        return self._keep("generic types", True)
 
     @kept
     def disable_generic_types(self) -> Self:
         """Keep that generic types are not allowed."""
-        return self._keep("generic types disabled", True)
+        return self._keep("generic types", False)
 
     def has_generic_types_disabled(self) -> bool:
         """What was set; False by default."""
-        return self._flag("generic types disabled", False)
+        return not self._setting("generic types", program_options.GENERIC_TYPES)
 
     @kept
     def disable_auto_type_registration(self) -> Self:
         """Keep that Kryo is not told of types."""
-        return self._keep("auto type registration disabled", True)
+        return self._keep("auto type registration", False)
 
     def is_auto_type_registration_disabled(self) -> bool:
         """What was set; False by default."""
-        return self._flag("auto type registration disabled", False)
+        return not self._setting("auto type registration", program_options.AUTO_TYPE_REGISTRATION)
 
     @kept
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> Self:
@@ -235,7 +236,7 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def is_use_snapshot_compression(self) -> bool:
         """What was set; False by default."""
-        return self._flag("snapshot compression", False)
+        return bool(self._setting("snapshot compression", program_options.SNAPSHOT_COMPRESSION))
 
     @kept
     def set_latency_tracking_interval(self, interval: Annotated[int, Whole(-(2**63), unit="ms")]) -> Self:
@@ -248,7 +249,7 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def get_latency_tracking_interval(self) -> int:
         """What was set, in ms; 0 by default."""
-        return int(self._kept.get("latency interval", 0))
+        return int(self._setting("latency interval", program_options.LATENCY_INTERVAL))
 
     @kept
     def set_task_cancellation_interval(self, interval: _Interval) -> Self:
@@ -261,7 +262,7 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def get_task_cancellation_interval(self) -> int:
         """What was set, in ms; 30000 by default."""
-        return int(self._kept.get("cancellation interval", 30_000))
+        return int(self._setting("cancellation interval", program_options.TASK_CANCELLATION_INTERVAL))
 
     @kept
     def set_task_cancellation_timeout(self, timeout: Annotated[int, Whole(0, unit="ms")]) -> Self:
@@ -274,7 +275,7 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def get_task_cancellation_timeout(self) -> int:
         """What was set, in ms; 180000 by default."""
-        return int(self._kept.get("cancellation timeout", 180_000))
+        return int(self._setting("cancellation timeout", program_options.TASK_CANCELLATION_TIMEOUT))
 
     @kept
     def set_execution_mode(self, execution_mode: Annotated[ExecutionMode, checked_later]) -> Self:
@@ -349,8 +350,9 @@ class ExecutionConfig(NamesOfPyFlink):
         self._kept[name] = value
         return self
 
-    def _flag(self, name: str, default: bool) -> bool:
-        return bool(self._kept.get(name, default))
+    def _setting(self, name: str, option: Option) -> Any:
+        """What the program set by its setter, else what holds by the configuration."""
+        return self._kept[name] if name in self._kept else self._settings.get(option)
 
 
 __getattr__ = module_getattr(__name__)

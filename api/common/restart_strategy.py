@@ -26,6 +26,13 @@ def _iso(milliseconds: int) -> str:
     return text + f"{seconds}S" if seconds or not milliseconds else text
 
 
+def _span_ms(span: Any, what: str, least: int) -> int:
+    """A span of time in ms, of a number of them or a timedelta, whose fractions of a ms are cut off."""
+    return whole_number(
+        span // timedelta(milliseconds=1) if isinstance(span, timedelta) else span, what, least
+    )
+
+
 class RestartStrategyConfiguration:
     """Base of the restart strategies; made by `RestartStrategies`.
 
@@ -63,10 +70,10 @@ class _NoRestart(RestartStrategyConfiguration):
 
 
 class _FixedDelayRestart(RestartStrategyConfiguration):
-    def __init__(self, restart_attempts: int, delay_between_attempts: int) -> None:
+    def __init__(self, restart_attempts: int, delay_between_attempts_interval: int | timedelta) -> None:
         what = "RestartStrategies.fixed_delay_restart"
         self._attempts = whole_number(restart_attempts, f"{what}: restart_attempts", 0, _FOREVER)
-        self._delay_ms = whole_number(delay_between_attempts, f"{what}: delay_between_attempts", 0)
+        self._delay_ms = _span_ms(delay_between_attempts_interval, f"{what}: delay_between_attempts", 0)
         self._description = (
             f"Restart with fixed delay ({_iso(self._delay_ms)}). #{self._attempts} restart attempts."
         )
@@ -89,12 +96,15 @@ class _FixedDelayRestart(RestartStrategyConfiguration):
 
 class _FailureRateRestart(RestartStrategyConfiguration):
     def __init__(
-        self, max_failure_rate: int, failure_interval: int, delay_between_attempts_interval: int
+        self,
+        max_failure_rate: int,
+        failure_interval: int | timedelta,
+        delay_between_attempts_interval: int | timedelta,
     ) -> None:
         what = "RestartStrategies.failure_rate_restart"
         self._failures = whole_number(max_failure_rate, f"{what}: failure_rate", 1, _FOREVER)
-        self._interval_ms = whole_number(failure_interval, f"{what}: failure_interval", 1)
-        self._delay_ms = whole_number(delay_between_attempts_interval, f"{what}: delay_interval", 0)
+        self._interval_ms = _span_ms(failure_interval, f"{what}: failure_interval", 1)
+        self._delay_ms = _span_ms(delay_between_attempts_interval, f"{what}: delay_interval", 0)
         self._description = (
             f"Failure rate restart with maximum of {self._failures} failures within interval "
             f"{_iso(self._interval_ms)} and fixed delay {_iso(self._delay_ms)}."
@@ -191,26 +201,26 @@ class RestartStrategies:
 
     @staticmethod
     def fixed_delay_restart(
-        restart_attempts: int, delay_between_attempts: int
+        restart_attempts: int, delay_between_attempts: int | timedelta
     ) -> RestartStrategyConfiguration:
         """Restart a number of times, with the same pause each time.
 
         Args:
             restart_attempts: restarts before giving up; 0 to 2147483647.
-            delay_between_attempts: pause in ms.
+            delay_between_attempts: pause, in ms or as a timedelta.
         """
         return _FixedDelayRestart(restart_attempts, delay_between_attempts)
 
     @staticmethod
     def failure_rate_restart(
-        failure_rate: int, failure_interval: int, delay_interval: int
+        failure_rate: int, failure_interval: int | timedelta, delay_interval: int | timedelta
     ) -> RestartStrategyConfiguration:
         """Restart as long as failures are rare enough.
 
         Args:
             failure_rate: failures allowed within the interval.
-            failure_interval: the interval in ms.
-            delay_interval: pause before a restart in ms.
+            failure_interval: the interval, in ms or as a timedelta.
+            delay_interval: pause before a restart, in ms or as a timedelta.
         """
         return _FailureRateRestart(failure_rate, failure_interval, delay_interval)
 

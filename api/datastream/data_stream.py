@@ -823,6 +823,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
     """What both windowed streams are: the settings of the windows, and the operator made of them."""
 
     _firings: ClassVar[dict[ABCMeta, Firing]] = {}
+    _described = "Window"
 
     def __init__(
         self, stream: DataStream, keyed: Transformation, window_assigner: WindowAssigner[Any, Any]
@@ -944,7 +945,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
             contents: the state of a window's elements.
             function: called when a window fires; None emits the combination.
             output_type: declared type of the results.
-            combined: the user's reduce or aggregate function, for the operator's name.
+            combined: the user's reduce or aggregate function, for the operator's description.
         """
         window_codec(self._assigner.get_window_serializer())  # refuses what is not a serializer
         trigger = self._trigger or self._assigner.get_default_trigger(self.get_execution_environment())
@@ -957,14 +958,15 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
             self._lateness_ms,
             None if self._late_tag is None else self._late_tag.tag_id,
         )
-        names = [type(each).__name__ for each in (trigger, combined, function) if each is not None]
         operator = self._stream._graph.add(
             NodeKind.WINDOW,
-            f"Window({', '.join([type(self._assigner).__name__, *names])})",
+            type(self._assigner).__name__,
             (self._keyed,),
             spec,
             _arguments.type_info(output_type, f"{what}: output_type"),
         )
+        names = [type(each).__name__ for each in (trigger, combined, function) if each is not None]
+        operator.description = f"{self._described}({', '.join([str(self._assigner), *names])})"
         self._place(operator)
         return DataStream(self.get_execution_environment(), operator)
 
@@ -997,7 +999,7 @@ class WindowedStream(_Windows[WindowFunction[Any, Any, Any, Any], ProcessWindowF
         >>> keyed = env.from_collection([1, 2, 3]).key_by(lambda n: n % 2)
         >>> windows = WindowedStream(keyed, TumblingEventTimeWindows.of(Time.seconds(1)))
         >>> windows.reduce(lambda a, b: a + b).get_name()
-        'Window(TumblingEventTimeWindows, EventTimeTrigger, function)'
+        'TumblingEventTimeWindows'
 
     Source: pyflink.datastream.WindowedStream
     """
@@ -1054,6 +1056,7 @@ class AllWindowedStream(_Windows[AllWindowFunction[Any, Any, Any], ProcessAllWin
         AllWindowFunction: Firing.APPLY_ALL,
         ProcessAllWindowFunction: Firing.PROCESS_ALL,
     }
+    _described = "AllWindow"
 
     def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         stream = data_stream._unkeyed()

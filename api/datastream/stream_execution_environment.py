@@ -193,7 +193,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             ConfigurationError: an unknown charset, or no path.
         """
         source = files.FileSource([file_path], files.TextLines(charset_name))
-        return self._begin("Text File Source", source, None)
+        return self._begin("Split Reader: Custom File Source", source, None)  # as Flink names it
 
     def _socket_text_stream(self, hostname: str, port: int, delimiter: str, max_retry: int) -> DataStream:
         """Java's ``socketTextStream``, which PyFlink has behind ``_j_stream_execution_environment`` only."""
@@ -617,8 +617,10 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
     def get_buffer_timeout(self) -> int:
         """How long output may wait in a buffer in ms, as set; default 100."""
-        kept = self._settings.kept.get("buffer timeout")
-        return int(self._settings.get(program_options.BUFFER_TIMEOUT) if kept is None else kept)
+        if (kept := self._settings.kept.get("buffer timeout")) is not None:
+            return int(kept)
+        enabled = self._settings.get(program_options.BUFFER_TIMEOUT_ENABLED)
+        return int(self._settings.get(program_options.BUFFER_TIMEOUT)) if enabled else -1
 
     @kept
     def disable_operator_chaining(self) -> Self:

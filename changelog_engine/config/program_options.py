@@ -78,6 +78,41 @@ CHAINING_OF_DIFFERENT_MAX_PARALLELISM = Option(
     True,
     "Kept and given back, as the option before it.",
 )
+BUFFER_TIMEOUT_ENABLED = Option(
+    "execution.buffer-timeout.enabled",
+    "bool",
+    True,
+    "Kept; false: the buffer timeout is given back as -1.",
+)
+CLOSURE_CLEANER_LEVEL = Option(
+    "pipeline.closure-cleaner-level",
+    "choice",
+    "RECURSIVE",
+    "RECURSIVE, TOP_LEVEL or NONE. Kept and given back; functions are Python's.",
+    choices=choices("RECURSIVE", "TOP_LEVEL", "NONE"),
+)
+FORCE_KRYO = Option("pipeline.force-kryo", "bool", False, "Kept and given back; values are Python's.")
+FORCE_AVRO = Option("pipeline.force-avro", "bool", False, "As the option before it.")
+GENERIC_TYPES = Option("pipeline.generic-types", "bool", True, "As the option before it.")
+AUTO_TYPE_REGISTRATION = Option("pipeline.auto-type-registration", "bool", True, "As the option before it.")
+SNAPSHOT_COMPRESSION = Option(
+    "execution.checkpointing.snapshot-compression",
+    "bool",
+    False,
+    "Kept and given back; files are always compressed.",
+)
+LATENCY_INTERVAL = Option(
+    "metrics.latency.interval",
+    "duration",
+    0,
+    "Kept and given back; the engine sends no latency markers.",
+)
+TASK_CANCELLATION_INTERVAL = Option(
+    "task.cancellation.interval", "int", 30_000, "In ms. Kept and given back; Spark ends tasks.", minimum=0
+)
+TASK_CANCELLATION_TIMEOUT = Option(
+    "task.cancellation.timeout", "int", 180_000, "As the option before it.", minimum=0
+)
 
 PROGRAM_OPTIONS: tuple[Option, ...] = (
     PYTHON_FILES,
@@ -90,6 +125,16 @@ PROGRAM_OPTIONS: tuple[Option, ...] = (
     BUFFER_TIMEOUT,
     OPERATOR_CHAINING,
     CHAINING_OF_DIFFERENT_MAX_PARALLELISM,
+    BUFFER_TIMEOUT_ENABLED,
+    CLOSURE_CLEANER_LEVEL,
+    FORCE_KRYO,
+    FORCE_AVRO,
+    GENERIC_TYPES,
+    AUTO_TYPE_REGISTRATION,
+    SNAPSHOT_COMPRESSION,
+    LATENCY_INTERVAL,
+    TASK_CANCELLATION_INTERVAL,
+    TASK_CANCELLATION_TIMEOUT,
     JVM_OPTIONS,
     JVM_CLASS_ARCHIVE,
 )

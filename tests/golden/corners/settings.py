@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from pyflink.common import (
     Configuration,
     Duration,
@@ -148,6 +150,11 @@ def restart_strategies(env):
             RestartStrategies.failure_rate_restart(3, 60_000, 20).get_description(),
             RestartStrategies.failure_rate_restart(3, 60_000, 20).get_failure_interval(),
             RestartStrategies.fall_back_restart().get_description(),
+            RestartStrategies.fixed_delay_restart(1, timedelta(seconds=2)).get_description(),
+            RestartStrategies.failure_rate_restart(3, timedelta(minutes=1), 20).get_description(),
+            RestartStrategies.FixedDelayRestartStrategyConfiguration(
+                restart_attempts=2, delay_between_attempts_interval=timedelta(milliseconds=5)
+            ).get_delay_between_attempts_interval(),
         )
     ]
 
@@ -249,6 +256,42 @@ def environment_defaults(env):
             env.get_config().has_auto_generated_uids_enabled(),
         )
     ]
+
+
+def getters_by_configuration(env):
+    """Getters of ExecutionConfig give what a configuration set by Flink's keys."""
+    said = []
+    for key, value in {
+        "metrics.latency.interval": "1 s",
+        "pipeline.force-kryo": "true",
+        "pipeline.force-avro": "true",
+        "pipeline.generic-types": "false",
+        "pipeline.auto-type-registration": "false",
+        "execution.checkpointing.snapshot-compression": "true",
+        "task.cancellation.interval": "77",
+        "task.cancellation.timeout": "5000",
+        "pipeline.closure-cleaner-level": "NONE",
+        "execution.buffer-timeout.enabled": "false",
+    }.items():
+        configuration = Configuration().set_string(key, value)
+        other = StreamExecutionEnvironment.get_execution_environment(configuration)
+        c = other.get_config()
+        values = (
+            c.get_latency_tracking_interval(),
+            c.is_force_kryo_enabled(),
+            c.is_force_avro_enabled(),
+            c.has_generic_types_disabled(),
+            c.is_auto_type_registration_disabled(),
+            c.is_use_snapshot_compression(),
+            c.get_task_cancellation_interval(),
+            c.get_task_cancellation_timeout(),
+            c.is_closure_cleaner_enabled(),
+            other.get_buffer_timeout(),
+        )
+        c.set_latency_tracking_interval(3).enable_closure_cleaner().disable_force_kryo()
+        after = (c.get_latency_tracking_interval(), c.is_closure_cleaner_enabled(), c.is_force_kryo_enabled())
+        said.append(f"{key} {values} {after}")
+    return said
 
 
 def environment_setters(env):
@@ -379,6 +422,20 @@ def stream_getters(env):
             ds.get_execution_environment() is not None,
             type(keyed).__name__,
         )
+    ]
+
+
+def names_of_windows(env):
+    """The operator of a window has its assigner's name."""
+    ds = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.INT()]))
+    keyed = ds.key_by(lambda v: v[0], Types.STRING())
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    return [
+        keyed.window(windows).reduce(lambda a, b: a).get_name(),
+        keyed.count_window(3).reduce(lambda a, b: a).get_name(),
+        keyed.count_window(4, 2).reduce(lambda a, b: a).get_name(),
+        ds.window_all(windows).reduce(lambda a, b: a).get_name(),
+        env.read_text_file("/nowhere").get_name(),
     ]
 
 
