@@ -31,7 +31,7 @@ from changelog_engine.history.plain_rows import dated, state_values, timers_valu
 from changelog_engine.history.sql_types import time_of_ms
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.timers_sql import TimerColumns
-from changelog_engine.history.views import StateViews
+from changelog_engine.history.views import StateViews, TimerViews
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
@@ -44,6 +44,8 @@ from changelog_engine.state.local_folder import temporary_folder
 _TIME = pa.timestamp("us")
 _MEMORY = "1GB"  # what DuckDB takes; more goes to a temporary folder
 _LONG, _TEXT = pa.int64(), pa.string()
+_WHICH_VIEWS = re.compile(r"\s*show\s+(all\s+)?(tables|views)\s*;?\s*", re.IGNORECASE)
+_UNQUOTED = re.compile(r"Referenced column .* not found|Could not convert string .* when casting from source column")
 
 
 class QueryResult(NamedTuple):
@@ -73,6 +75,8 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
         ) from error
     ledger, checkpoint = open_point(path, at)
     views = Views(ledger, checkpoint)
+    if _WHICH_VIEWS.fullmatch(text):
+        text = "SELECT * FROM states"
     said = {word.lower() for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
     with temporary_folder("sql") as folder:
         settings: dict[str, str | bool | int | float | list[str]] = {
@@ -96,9 +100,13 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
 
 
 def _explained(message: str, names: Sequence[str]) -> str:
-    """DuckDB's message; where a view is not there, which are."""
+    """DuckDB's message; where a view is not there, which are, and where it may be text without its quotes, how it is written."""
     missing = re.search(r"Table with name (\S+) does not exist", message)
-    return message if missing is None else named("view", missing[1], names)
+    if missing is not None:
+        return named("view", missing[1], names)
+    if _UNQUOTED.search(message):
+        message += "\n\nText stands in single quotes, numbers alone in none: WHERE key = 'ann'. SELECT * FROM states has the types"
+    return message
 
 
 class Views:
@@ -128,12 +136,13 @@ class Views:
         self._changes: dict[str, Callable[[Changes], None]] = {
             "mutations": lambda it: it.mutations("mutations")
         }
-        self._summary: list[StateViews] = []
+        self._summary: list[StateViews | TimerViews] = []
         for (uid, name), view in view_names(states, keyed).items():
             changes = view + HISTORY_SUFFIX
             if name is None:
                 self._makers[view] = partial(self._timers, keyed[uid])
                 self._changes[changes] = partial(_timers_history, view=changes, operator=keyed[uid])
+                self._summary.append(TimerViews(uid, view, changes))
             else:
                 columns = StateColumns.of(*states[uid, name])
                 self._makers[view] = partial(self._state, columns)
@@ -178,7 +187,7 @@ class Views:
 
     def _states(self) -> pa.Table:
         names = [each.name for each in fields(StateViews)]
-        return _table([(name, _TEXT, [vars(row)[name] for row in self._summary]) for name in names])
+        return _table([(name, _TEXT, [vars(row).get(name) for row in self._summary]) for name in names])
 
     def _checkpoints(self) -> pa.Table:
         lineage = self._ledger.lineage

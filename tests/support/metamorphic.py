@@ -816,7 +816,7 @@ def _folded(path: str, checkpoint: int) -> Any:
 
 def _sql(path: str, checkpoint: int) -> Any:
     found = {}
-    for name in query(path, "SELECT view, history_view FROM states", checkpoint).rows:
+    for name in query(path, "SELECT view, history_view FROM states WHERE kind IS NOT NULL", checkpoint).rows:
         for view in name:
             if view.endswith("__merging_windows_history"):
                 continue

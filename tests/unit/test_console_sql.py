@@ -122,7 +122,12 @@ def test_views_of_states(job: Path) -> None:
     rows = query(str(job), "SELECT id, parent, on_lineage FROM checkpoints").rows
     assert rows == [(1, None, True), (2, 1, False), (3, 2, False), (4, 1, True), (5, 4, True)]
     views = query(str(job), "SELECT view, key_type, value_type FROM states").rows
-    assert views == [("count_count", "STRING", "BIGINT"), ("count_places", "STRING", "ARRAY<BIGINT>")]
+    assert views == [
+        ("count_count", "STRING", "BIGINT"),
+        ("count_places", "STRING", "ARRAY<BIGINT>"),
+        ("count_timers", None, None),
+    ]
+    assert query(str(job), "show tables;") == query(str(job), "SELECT * FROM states")
 
 
 def test_views_of_changes(job: Path) -> None:
@@ -195,6 +200,10 @@ def test_the_command(job: Path) -> None:
         ["key", "value"],
         ["be", "1"],
     ]
+    for text in ("7", "acc-3", '"be"'):
+        said = refused(cli("sql", job, f"SELECT * FROM count_count WHERE key = {text}"))
+        assert "Text stands in single quotes, numbers alone in none: WHERE key = 'ann'" in said
+    assert "quotes" not in refused(cli("sql", job, "SELECT count(* FROM count_count"))
     assert "there is no view 'count_cuont'; the nearest of 9: count_count" in refused(
         cli("sql", job, "SELECT * FROM count_cuont")
     )
