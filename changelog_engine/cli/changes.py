@@ -121,7 +121,8 @@ def _sheet_of(changes: Sequence[KeyChange]) -> Sheet:
             )
         )
     columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state", *below]
-    return Sheet([*columns, "operation", "before", "after", "cause"], rows, right=1)
+    columns += ["operation", "before", "after", "cause"]
+    return Sheet(columns, rows, right=1, spare=("operation", "time (UTC)"))
 
 
 @click.command(cls=TakesPoints)

@@ -70,7 +70,14 @@ def _epochs(found: Sequence[Checkpoint]) -> list[Sheet]:
         )
         for each in found
     ]
-    return [Sheet(columns, rows, right=len(columns))]
+    return [
+        Sheet(
+            columns,
+            rows,
+            right=len(columns),
+            spare=("records out", "epochs", "encode ms", "read ms", "commit ms"),
+        )
+    ]
 
 
 def details_of(figures: Figures) -> list[Sheet]:

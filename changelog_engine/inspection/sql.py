@@ -45,7 +45,10 @@ _TIME = pa.timestamp("us")
 _MEMORY = "1GB"  # what DuckDB takes; more goes to a temporary folder
 _LONG, _TEXT = pa.int64(), pa.string()
 _WHICH_VIEWS = re.compile(r"\s*show\s+(all\s+)?(tables|views)\s*;?\s*", re.IGNORECASE)
-_UNQUOTED = re.compile(r"Referenced column .* not found|Could not convert string .* when casting from source column")
+_UNQUOTED = re.compile(
+    r"Referenced column .* not found|Could not convert string .* when casting from source column"
+)
+_HOW_TO_QUOTE = "Text stands in single quotes, numbers alone in none: WHERE key = 'ann'. SELECT * FROM states has the types"
 
 
 class QueryResult(NamedTuple):
@@ -100,12 +103,12 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
 
 
 def _explained(message: str, names: Sequence[str]) -> str:
-    """DuckDB's message; where a view is not there, which are, and where it may be text without its quotes, how it is written."""
+    """What DuckDB says; of a view that is not there the nearest, of text without its quotes how it is written."""
     missing = re.search(r"Table with name (\S+) does not exist", message)
     if missing is not None:
         return named("view", missing[1], names)
     if _UNQUOTED.search(message):
-        message += "\n\nText stands in single quotes, numbers alone in none: WHERE key = 'ann'. SELECT * FROM states has the types"
+        message += f"\n\n{_HOW_TO_QUOTE}"
     return message
 
 

@@ -982,3 +982,11 @@ def test_of_many_states_status_shows_some_and_where_the_others_are(
     assert all(line.split()[0] == "1" for line in rows), "one line each: entries and the state"
     assert "12 states more: changelog-engine metrics PATH shows all" in said  # with those of timers
     assert cli("metrics", tmp_path / "job").output.count("state_number_") == 30
+
+
+def test_a_history_is_a_table_in_eighty_columns(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("changelog_engine.cli.console._PIPE_WIDTH", 80)
+    shown = cli("history", job, "--key", "to").output
+    header = next(line.split() for line in shown.splitlines() if "before" in line)
+    assert header[0] == "checkpoint"
+    assert header[-3:] == ["before", "after", "cause"]
