@@ -356,3 +356,11 @@ class JobInterruptedError(JobCancelledError, SystemExit):
     def __init__(self, message: str = "", number: int = signal.SIGINT) -> None:
         super().__init__(message)
         self.code = 128 + number
+
+
+def class_named(name: str) -> type[ChangelogEngineError]:
+    """The class that another process named; that of a failed epoch where this engine has none of the name."""
+    found = globals().get(name)
+    if isinstance(found, type) and issubclass(found, ChangelogEngineError):
+        return found
+    return EpochFailedError

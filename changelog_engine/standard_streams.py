@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-_MODES = {"stdin": (0, "r"), "stdout": (1, "w"), "stderr": (2, "w")}
-
 
 def open_closed_streams() -> None:
     """Let standard streams that are closed lead nowhere.
 
     Else the next file that is opened has their number, and what a library or a child process prints is written into it.
     """
-    for name, (number, mode) in _MODES.items():
+    streams = (("stdin", sys.stdin, "r"), ("stdout", sys.stdout, "w"), ("stderr", sys.stderr, "w"))
+    for number, (name, stream, mode) in enumerate(streams):
         try:
             os.fstat(number)
             continue
@@ -23,5 +22,5 @@ def open_closed_streams() -> None:
             os.dup2(opened, number)
             os.close(opened)
         os.set_inheritable(number, True)
-        if getattr(sys, name) is None:
+        if stream is None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))

@@ -13,6 +13,7 @@ from typing import Any
 from changelog_engine.types import Row, TypeInformation, Types
 from changelog_engine.types.arrays import ElementsTypeInfo, MapTypeInfo
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
+from changelog_engine.types.foreign import attributes_of
 from changelog_engine.types.java_text import decimal_text, double_text
 from changelog_engine.types.row import field_names_of, make_row, values_of
 
@@ -67,13 +68,8 @@ def _map(entries: dict[Any, Any], declared: MapTypeInfo) -> Any:
 
 
 def _attributes(value: Any) -> Any:
-    held = getattr(value, "__dict__", None)
-    if (
-        not isinstance(held, dict)
-        or not held
-        or isinstance(value, type)
-        or not {*map(type, held.values())} <= _TEXT_OF.keys()
-    ):
+    held = attributes_of(value)
+    if not held or not {*map(type, held.values())} <= _TEXT_OF.keys():
         return value
     owner = type(value)
     return {"__class__": f"{owner.__module__}.{owner.__qualname__}", **held}

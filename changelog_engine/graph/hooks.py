@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.types.foreign import attributes_of
 
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
@@ -69,7 +70,7 @@ def bulk_of(given: Any, name: str) -> Callable[[list[Any]], list[Any]] | None:
         >>> bulk_of(Texts(), "read")([b"a", b"b"]), bulk_of(Loud(), "read")
         (['a', 'b'], None)
     """
-    if name in getattr(given, "__dict__", ()):
+    if name in attributes_of(given):
         return None
     bulk = f"{name}_all"
     owner = next((each for each in type(given).__mro__ if name in vars(each) or bulk in vars(each)), None)

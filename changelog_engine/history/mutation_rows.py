@@ -238,7 +238,6 @@ class _ValuesBefore:
 
         Args:
             row: with the log's columns.
-            own: its value.
         """
         place, operation = (row["key"], row["namespace"]), row["operation"]
         entry = own.value, own.value_json

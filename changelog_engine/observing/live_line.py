@@ -40,9 +40,9 @@ class LiveLine:
                 return False
             self._stream = stream
             self._drawn, self._at_line_start = False, True
-            for name in ("stdout", "stderr"):
-                if is_terminal(getattr(sys, name)):
-                    beside = _Beside(getattr(sys, name), self)
+            for name, each in _standard_streams().items():
+                if is_terminal(each):
+                    beside = _Beside(each, self)
                     setattr(sys, name, beside)
                     self._beside.append((name, beside))
             return True
@@ -52,7 +52,7 @@ class LiveLine:
         with self._lock:
             self._erase()
             for name, beside in self._beside:
-                if getattr(sys, name) is beside:
+                if _standard_streams()[name] is beside:
                     setattr(sys, name, beside.stream)
             self._beside.clear()
             self._stream = None
@@ -144,6 +144,10 @@ class _Beside:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+def _standard_streams() -> dict[str, Any]:
+    return {"stdout": sys.stdout, "stderr": sys.stderr}
 
 
 def is_terminal(stream: Any) -> bool:

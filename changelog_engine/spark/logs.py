@@ -115,8 +115,10 @@ def _format_of(handlers: list[logging.Handler]) -> Format | None:
     # A handler or formatter of somebody's own may have none of this.
     stream = getattr(first, "stream", None) if isinstance(first, logging.StreamHandler) else None
     to_stdout = stream is not None and any(stream is each for each in (sys.stdout, sys.__stdout__))
-    style = _STYLES.get(type(getattr(given, "_style", None)))
-    fmt, datefmt = getattr(given, "_fmt", None), getattr(given, "datefmt", None)
+    try:
+        style, fmt, datefmt = _STYLES.get(type(given._style)), given._fmt, given.datefmt  # type: ignore[union-attr]
+    except AttributeError:
+        return Format(to_stdout=to_stdout)
     if style is None or type(fmt) is not str or type(datefmt) not in (str, type(None)):
         return Format(to_stdout=to_stdout)
     found = Format(fmt, datefmt, style, to_stdout)

@@ -166,7 +166,7 @@ def describe_failure(error: BaseException) -> bytes:
 def failure_of(data: bytes) -> errors.ChangelogEngineError:
     """The exception that a worker described."""
     document = json.loads(data.removeprefix(_MARK.encode()))
-    kind = getattr(errors, document["type"], errors.EpochFailedError)
+    kind = errors.class_named(document["type"])
     facts = document.get("facts", {})
     if kind is errors.NoCurrentKeyError:
         return errors.NoCurrentKeyError(**facts)

@@ -29,7 +29,8 @@ def commit(told: bytes) -> None:
 
 def _end_quietly() -> None:
     """When the JVM ends first, PySpark's daemon prints a traceback for each worker it can no longer write to: no news."""
-    if getattr(getattr(sys.modules["__main__"], "__spec__", None), "name", None) not in _DAEMONS:
+    spec = sys.modules["__main__"].__spec__
+    if spec is None or spec.name not in _DAEMONS:
         return
     print_exc = traceback.print_exc
 

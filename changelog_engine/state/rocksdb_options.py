@@ -21,6 +21,7 @@ from changelog_engine.config import ConfigLayers
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.hooks import hook_of
+from changelog_engine.types.foreign import name_of
 
 _COMPACTION = {
     "LEVEL": DBCompactionStyle.level,
@@ -173,7 +174,7 @@ def _blocks(made: Options, values: dict[str, Any]) -> BlockBasedOptions:
 
 
 def _from_factory(factory: Any, made: Options, options: dict[str, str]) -> Options:
-    what = getattr(factory, "__qualname__", repr(factory))
+    what = name_of(factory)
     try:
         instance = factory()
         configure = hook_of(instance, "configure")

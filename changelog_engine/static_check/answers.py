@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import dis
 import functools
@@ -273,8 +274,7 @@ def _named(node: ast.expr, names: dict[str, Any]) -> Any:
         return getattr(_named(node.value, names), node.attr, None)
     if not isinstance(node, ast.Name):
         return None
-    builtin = getattr(importlib.import_module("builtins"), node.id, None)
-    return names.get(node.id, classes().get(node.id, builtin))
+    return names.get(node.id, classes().get(node.id, vars(builtins).get(node.id)))
 
 
 def _promised(cls: type) -> Value:

@@ -31,6 +31,7 @@ from changelog_engine.static_check.values import (
     Value,
 )
 from changelog_engine.types import Row, TypeInformation
+from changelog_engine.types.foreign import name_of
 
 _CONNECTOR = re.compile(r"'connector'\s*=\s*'([\w.-]+)'", re.IGNORECASE)
 _PAGES = {"kafka": "KafkaSource and KafkaSink", "filesystem": "FileSource and FileSink", "jdbc": "JdbcSink"}
@@ -131,7 +132,7 @@ class Calls:
         return answers.returned(method.function, method.owner, method.exact)
 
     def _function(self, function: Any, arguments: Arguments, node: ast.Call) -> Value:
-        what = getattr(function, "__qualname__", repr(function))
+        what = name_of(function)
         self._hand_over(arguments)
         fits = self._fits(what, function, arguments, node, False)
         said = arguments.objects() if fits else None

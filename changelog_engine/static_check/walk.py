@@ -394,7 +394,7 @@ class Walk:
     def _named(self, node: ast.Name) -> Value:
         value = self._scope.find(node.id)
         if value is None:
-            if hasattr(builtins, node.id):
+            if node.id in vars(builtins):
                 return Foreign(node.id)
             return self._starred(node)
         if isinstance(value, Missing):

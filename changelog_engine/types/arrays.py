@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sized
 from types import MappingProxyType
 from typing import Any
 
@@ -199,7 +199,7 @@ class MapTypeInfo(TypeInformation):
     def _items_of(self, value: Any) -> Mapping[Any, Any]:
         """The entries of an object that has ``items()`` and a length without being a Mapping, as PyFlink takes it."""
         items = getattr(type(value), "items", None)
-        if not callable(items) or not hasattr(type(value), "__len__"):
+        if not callable(items) or not isinstance(value, Sized):
             raise Misfit(self, value)
         entries = MappingProxyType(dict(items(value)))
         if len(entries) != len(value):

@@ -8,6 +8,7 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError, UnknownFieldError
 from changelog_engine.types.basic import IntegerTypeInfo
+from changelog_engine.types.foreign import attributes_of
 from changelog_engine.types.row import (
     PARTS_OF_ROWS,
     Row,
@@ -315,8 +316,8 @@ class RowTypeInfo(_FieldsTypeInfo):
 
     def _attributes_of(self, value: Any) -> Sequence[Any]:
         """The attributes of an object that has one for each field, such as a dataclass."""
-        held = getattr(value, "__dict__", None)
-        if not isinstance(held, dict) or not self._names or not held.keys() >= set(self._names):
+        held = attributes_of(value)
+        if not self._names or not held.keys() >= set(self._names):
             raise Misfit(self, value)
         return [held[name] for name in self._names]
 

@@ -22,6 +22,17 @@ def fields_of(value: Any, compared: bool = False) -> dict[str, Any] | None:
     }
 
 
+def attributes_of(value: Any) -> dict[str, Any]:
+    """The attributes that an object has of its own; none of a class, and of what keeps none by name."""
+    held = getattr(value, "__dict__", None)
+    return held if isinstance(held, dict) else {}
+
+
+def name_of(called: Any) -> str:
+    """What messages call a function or class."""
+    return str(getattr(called, "__qualname__", None) or repr(called))
+
+
 def has_nanoseconds(value: datetime.datetime) -> bool:
     """Whether a time is finer than a microsecond, as one of pandas may be."""
     return bool(getattr(value, "nanosecond", 0))

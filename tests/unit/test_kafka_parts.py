@@ -460,7 +460,7 @@ def test_what_is_not_delivered_at_the_end_is_told(
     writer: Any = KafkaWriter.__new__(KafkaWriter)
     writer._sink = SimpleNamespace(waits=waits)
     writer._producer = SimpleNamespace(
-        call=lambda *arguments: left, failure=lambda doing, error: f"{doing} failed: {error}"
+        flush_for=lambda wait_s: left, failure=lambda doing, error: f"{doing} failed: {error}"
     )
     writer.close()
     messages = [record.getMessage() for record in caplog.records]

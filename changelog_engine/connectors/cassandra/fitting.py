@@ -20,6 +20,7 @@ from changelog_engine.types import basic
 from changelog_engine.types.foreign import has_nanoseconds
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, shown
 
+_MISSING = object()
 Check = Callable[[Any], str]  # why a value that is not None does not fit, and what to do; "" when it fits
 
 
@@ -177,9 +178,9 @@ def _of_fields(parts: list[Check | None], names: tuple[str, ...] | None) -> Chec
                 return f"it has {len(value)} fields and the type {len(parts)}: write None for those that have no value"
             fields = list(value)
         elif names is not None:
-            if missing := [name for name in names if not hasattr(value, name)]:
+            fields = [getattr(value, name, _MISSING) for name in names]
+            if missing := [name for name, field in zip(names, fields, strict=True) if field is _MISSING]:
                 return f"it has no {missing[0]!r}"
-            fields = [getattr(value, name) for name in names]
         else:
             return ""  # the driver takes or refuses it
         for part, each in zip(parts, fields, strict=True):

@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
-from changelog_engine.types.foreign import fields_of
+from changelog_engine.types.foreign import attributes_of, fields_of
 from changelog_engine.types.row import Row, field_names_of
 from changelog_engine.types.temporal import moment_of_numpy
 from changelog_engine.types.typeinfo import shown
@@ -215,8 +215,8 @@ def _has_nan(value: Any) -> bool:
         return _has_nan(value.value)
     # What orjson writes of it: attributes beside its fields too, none with an underscore.
     if (found := fields_of(value)) is not None:
-        found |= getattr(value, "__dict__", {})
+        found |= attributes_of(value)
         return any(_has_nan(each) for name, each in found.items() if not name.startswith("_"))
-    if hasattr(value, "tolist") and not isinstance(value, (str, bytes)):  # numpy's
+    if isinstance(value, (np.ndarray, np.generic)):
         return _has_nan(value.tolist())
     return isinstance(value, float) and value - value != 0  # NaN or infinite

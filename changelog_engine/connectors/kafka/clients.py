@@ -44,11 +44,11 @@ class Troubles:
             self.final = error
 
 
-def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], troubles: Troubles) -> Any:
+def make(client: Any, properties: ClientProperties, settings: Mapping[str, Any], troubles: Troubles) -> Any:
     """A client.
 
     Args:
-        kind: Consumer or Producer.
+        client: class of it, confluent_kafka's Consumer or Producer.
         properties: the user's.
         settings: which take the place of the user's.
         troubles: gets its log and errors.
@@ -57,7 +57,6 @@ def make(kind: str, properties: ClientProperties, settings: Mapping[str, Any], t
         ConfigurationError: a property that librdkafka does not know, or a value that it can't use; named.
     """
     confluent_kafka = KAFKA.load()
-    client = getattr(confluent_kafka, kind)
     given = {**properties.settings, **settings, "error_cb": troubles.error}
     try:
         return client(given, logger=troubles)
@@ -89,17 +88,30 @@ def serve(properties: ClientProperties, troubles: Troubles, doing: str, call: An
         raise failure(properties, doing, error) from None
 
 
-def check(kind: str, properties: ClientProperties, settings: Mapping[str, Any]) -> None:
-    """Find out whether librdkafka knows all properties, without a connection.
+def check_known_to_consumer(properties: ClientProperties) -> None:
+    """Find out whether librdkafka knows all properties of a consumer, without a connection.
 
     Raises:
         ConfigurationError: librdkafka doesn't know one; names the first.
     """
+    if (client := _checked(KAFKA.load().Consumer, properties, {"group.id": "check"})) is not None:
+        client.close()
+
+
+def check_known_to_producer(properties: ClientProperties) -> None:
+    """Find out whether librdkafka knows all properties of a producer, without a connection.
+
+    Raises:
+        ConfigurationError: librdkafka doesn't know one; names the first.
+    """
+    _checked(KAFKA.load().Producer, properties, {})
+
+
+def _checked(client: Any, properties: ClientProperties, settings: Mapping[str, Any]) -> Any:
     confluent_kafka = KAFKA.load()
     given = {name: value for name, value in properties.settings.items() if name != "bootstrap.servers"}
-    client: Any = None
     try:
-        client = getattr(confluent_kafka, kind)({**given, **settings}, logger=Troubles())
+        return client({**given, **settings}, logger=Troubles())
     except confluent_kafka.KafkaException as error:
         if error.args[0].code() == confluent_kafka.KafkaError._INVALID_ARG:
             text = properties.redacted(_text_of(error))
@@ -108,9 +120,7 @@ def check(kind: str, properties: ClientProperties, settings: Mapping[str, Any]) 
             )
             known = f"property {name!r} is not known to Kafka's clients" if name else text
             raise ConfigurationError(f"{properties.what}: {known}") from None
-    finally:
-        if client is not None and hasattr(client, "close"):
-            client.close()
+        return None  # what else is wrong shows when it is used
 
 
 def topics_of(client: Any, *topic: str, timeout_s: float = REQUEST_TIMEOUT_S) -> Any:
@@ -159,4 +169,4 @@ def named(properties: ClientProperties) -> str:
 
 def _text_of(error: Any) -> str:
     inner = error.args[0] if isinstance(error, Exception) and error.args else error
-    return str(inner.str()) if hasattr(inner, "str") else str(inner)
+    return str(inner.str()) if isinstance(inner, KAFKA.load().KafkaError) else str(inner)

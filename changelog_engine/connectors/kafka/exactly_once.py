@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -112,22 +112,28 @@ class _Slot:
         self._sink = sink
         self._trouble = Trouble(f"{named(sink.properties)}: transactional id {identity!r}")
         self.producer = RecordProducer(sink.properties, settings)
-        self._call("init_transactions", f"taking transactional id {identity!r}", _STEP_TIMEOUT_S)
+        self._client = self.producer.client
+        self._call(self._client.init_transactions, f"taking transactional id {identity!r}", _STEP_TIMEOUT_S)
 
     def begin(self) -> None:
-        self._call("begin_transaction", f"beginning transaction {self.id!r}")
+        self._call(self._client.begin_transaction, f"beginning transaction {self.id!r}")
 
     def commit(self) -> None:
-        self._call("commit_transaction", f"committing transaction {self.id!r}", _STEP_TIMEOUT_S)
+        self._call(self._client.commit_transaction, f"committing transaction {self.id!r}", _STEP_TIMEOUT_S)
 
     def abort(self) -> None:
-        self._call("abort_transaction", f"aborting transaction {self.id!r}", _ABORT_TIMEOUT_S, tries=1)
+        self._call(
+            self._client.abort_transaction,
+            f"aborting transaction {self.id!r}",
+            _ABORT_TIMEOUT_S,
+            tries=1,
+        )
 
-    def _call(self, name: str, doing: str, *timeout_s: float, tries: int = 5) -> None:
+    def _call(self, call: Callable[..., Any], doing: str, *timeout_s: float, tries: int = 5) -> None:
         kafka = KAFKA.load()
         while True:
             try:
-                self.producer.call(doing, name, *timeout_s)
+                self.producer.call(doing, call, *timeout_s)
             except kafka.KafkaException as failed:
                 error = failed.args[0]
                 tries -= 1

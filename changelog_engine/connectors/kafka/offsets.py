@@ -71,7 +71,7 @@ class Cluster:
             "enable.auto.commit": "false",
             "allow.auto.create.topics": "false",
         }
-        self._consumer = make("Consumer", properties, settings, self._troubles)
+        self._consumer = make(KAFKA.load().Consumer, properties, settings, self._troubles)
 
     def close(self) -> None:
         """Let go of the connection."""

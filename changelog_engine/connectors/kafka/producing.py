@@ -99,7 +99,9 @@ class RecordProducer:
             defaults["enable.idempotence"] = "true"
         chosen = {name: value for name, value in defaults.items() if name not in given}
         reports = {"delivery.report.only.error": True, "on_delivery": self._delivered}
-        self._client = make("Producer", properties, {**chosen, **settings, **reports}, self._troubles)
+        self.client = make(
+            self._kafka.Producer, properties, {**chosen, **settings, **reports}, self._troubles
+        )
 
     def _delivered(self, error: Any, record: Any) -> None:
         if error is None:
@@ -133,7 +135,7 @@ class RecordProducer:
         times = [0] * len(values)
         if timestamps is not None:
             times = [time if 0 < time < INPUT_END_MS else 0 for time in timestamps]
-        produce = self._client.produce
+        produce = self.client.produce
         for topic, value, key, time in zip(topics, values, keys, times, strict=True):
             try:
                 # By position, which costs half of what names do.
@@ -151,7 +153,7 @@ class RecordProducer:
         while True:
             self.poll(_POLL_S)
             try:
-                self._client.produce(topic, value, key, where, None, None, time)
+                self.client.produce(topic, value, key, where, None, None, time)
                 return
             except BufferError:
                 self._say_if(silent)
@@ -168,18 +170,25 @@ class RecordProducer:
         Raises:
             ConnectorError: something was not delivered.
         """
-        self.call("writing", "poll", wait_s)
+        self.call("writing", self.client.poll, wait_s)
         self.check()
 
-    def call(self, doing: str, method: str, *arguments: Any) -> Any:
+    def call(self, doing: str, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call a method of the client.
 
         Raises:
             ConnectorError: the client is unusable.
             KafkaException: the method's own.
         """
-        call = getattr(self._client, method)
         return serve(self._properties, self._troubles, doing, call, *arguments)
+
+    def flush_for(self, wait_s: float) -> int:
+        """Wait for deliveries; returns how many records are not delivered yet.
+
+        Raises:
+            ConnectorError: the client is unusable.
+        """
+        return int(self.call("writing", self.client.flush, wait_s))
 
     def flush(self) -> None:
         """Wait until everything is delivered.
@@ -188,7 +197,7 @@ class RecordProducer:
             ConnectorError: something was not, which librdkafka knows after ``delivery.timeout.ms``.
         """
         least, silent = None, Deadline(_SILENT_S)
-        while left := self.call("writing", "flush", _FLUSH_STEP_S):
+        while left := self.flush_for(_FLUSH_STEP_S):
             self.check()
             if least is None or left < least:
                 least, silent = left, Deadline(_SILENT_S)
@@ -199,7 +208,7 @@ class RecordProducer:
     def _say_if(self, silent: Deadline) -> None:
         """Say that the brokers take nothing, when it has been so for a while: librdkafka waits for minutes."""
         if silent.passed:
-            what = f"{len(self._client)} records are not delivered yet"
+            what = f"{len(self.client)} records are not delivered yet"
             self._trouble.again(
                 f"{self.failure(f'writing to {self._named_topics()}', what)}{self._missing()}"
             )
@@ -213,7 +222,7 @@ class RecordProducer:
         """What to add where the cluster answers that it has not one of the topics: librdkafka waits for it to come up."""
         for topic in sorted(self._topics)[:_NAMED]:
             try:
-                found = topics_of(self._client, topic, timeout_s=_LOOK_S).topics[topic]
+                found = topics_of(self.client, topic, timeout_s=_LOOK_S).topics[topic]
             except self._kafka.KafkaException:  # it does not answer, which the message says
                 return ""
             if not found.partitions:
@@ -235,7 +244,7 @@ class RecordProducer:
     def partition_of(self, topic: str, subtask: int) -> int:
         """The partition that all records of a subtask go to, as Flink's older producer has it."""
         try:
-            found = topics_of(self._client, topic).topics[topic]
+            found = topics_of(self.client, topic).topics[topic]
         except self._kafka.KafkaException as error:
             self.poll()
             raise self.failure(f"looking for topic {topic!r}", error) from None

@@ -103,7 +103,7 @@ class Fetcher:
         given = {name: value for name, value in defaults.items() if name not in properties.settings}
         if properties.get("auto.offset.reset") == "none":
             given["auto.offset.reset"] = "error"
-        self._consumer = make("Consumer", properties, {**given, **settings}, self._troubles)
+        self._consumer = make(self._kafka.Consumer, properties, {**given, **settings}, self._troubles)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._topics: set[str] = set()  # of all partitions that were ever read
         self._dry_at = 0.0

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from changelog_engine.connectors.kafka.clients import check
+from changelog_engine.connectors.kafka.clients import check_known_to_producer
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.protocols import Sink, SinkWriter
@@ -77,7 +77,7 @@ class KafkaWriter(SinkWriter):
 
     def close(self) -> None:
         try:
-            left = self._producer.call("writing", "flush", 0 if self._sink.waits else _LAST_FLUSH_S)
+            left = self._producer.flush_for(0 if self._sink.waits else _LAST_FLUSH_S)
             if left and not self._sink.waits:  # else they come again
                 log.warning("%s", self._producer.failure("writing", f"{left} records were not delivered"))
         except ConnectorError as error:
@@ -103,4 +103,4 @@ def check_producer(properties: ClientProperties) -> None:
             f"{properties.what}: property 'transactional.id' is set by the engine, one for each subtask; give a "
             "transactional id prefix, and ask for exactly once"
         )
-    check("Producer", properties, {})
+    check_known_to_producer(properties)

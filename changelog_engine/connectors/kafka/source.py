@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from changelog_engine.connectors.kafka.clients import check
+from changelog_engine.connectors.kafka.clients import check_known_to_consumer
 from changelog_engine.connectors.kafka.offsets import Cluster, Kind, Offsets, TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, PartitionReader
@@ -87,7 +87,7 @@ class KafkaSource(Source):
     ) -> None:
         if not properties.bootstrap_servers:
             raise ConfigurationError(f"{properties.what}: property 'bootstrap.servers' is missing")
-        check("Consumer", properties, {"group.id": "check"})
+        check_known_to_consumer(properties)
         self.topics = topics
         self.schema = schema
         self.properties = properties

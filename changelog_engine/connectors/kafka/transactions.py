@@ -272,7 +272,7 @@ class Transactions:
             ConnectorError: they do.
         """
         troubles = Troubles()
-        client = make("Producer", self._properties, {}, troubles)
+        client = make(KAFKA.load().Producer, self._properties, {}, troubles)
         try:
             client.list_topics(timeout=_CONNECT_S)
         except KAFKA.load().KafkaException:
