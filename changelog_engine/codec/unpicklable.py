@@ -8,6 +8,7 @@ from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 from changelog_engine.codec import by_value
+from changelog_engine.types.foreign import attributes_of
 
 _MOST = 200  # values that are tried
 _OURS = ("changelog_engine", "api")
@@ -54,7 +55,7 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         yield from ((f"{name}[{place}]", part) for place, part in enumerate(value))
     else:
         ours = type(value).__module__.partition(".")[0] in _OURS
-        held = getattr(value, "__dict__", {})
+        held = vars(value) if isinstance(value, type) else attributes_of(value)
         yield from (("" if ours else f"{name or 'self'}.{key}", part) for key, part in list(held.items()))
         if not ours:
             methods = list(vars(type(value)).values())
