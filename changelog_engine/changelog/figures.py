@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 Watermark = int | None  # epoch milliseconds; None before the first
@@ -34,3 +35,19 @@ class Figures(TypedDict, total=False):
     stages: dict[str, tuple[float, Watermark]]
     restarts: int
     correction: CorrectionNote
+
+
+_STORAGE, _WORK = ("write", "commit"), ("read", "process", "encode")  # parts of an epoch's time
+_MUCH = 0.3  # of the time: less of it holds nobody up
+
+
+def storage_share(times_ms: Mapping[str, float], elapsed_ms: float) -> float | None:
+    """The storage's share of the time, where the job waits for it more than for all its operators; else None.
+
+    Args:
+        times_ms: parts of epochs' time; those of ``Figures``, say.
+        elapsed_ms: over how long.
+    """
+    storage, work = (sum(times_ms.get(part, 0.0) for part in parts) for parts in (_STORAGE, _WORK))
+    total = sum(times_ms.values())
+    return storage / total if storage > max(work, _MUCH * total, _MUCH * elapsed_ms) else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from changelog_engine.changelog.figures import storage_share
 from changelog_engine.clock import WallMs
 from changelog_engine.driver.figures import JobFigures, SourceFigures
 from changelog_engine.event_time import moment_of
@@ -13,8 +14,6 @@ from changelog_engine.readable import amount, counted, duration, iso, per_second
 _LONG_MS = 86_400_000
 _LONG_EPOCH_MS = 5_000
 _RATE_MS = 500  # over less time a rate says nothing
-_STORAGE, _WORK = ("write", "commit"), ("read", "process", "encode")  # of figures.PARTS
-_MUCH = 0.3  # of the time: less of it holds nobody up
 
 
 class WorkersAtStart(NamedTuple):
@@ -117,9 +116,9 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
 def _slowest(now: JobFigures, before: JobFigures) -> str:
     """What the rest waits for: storage that takes longer than all the work, else a stage; "" for one stage alone."""
     ms = {part: total - before.times_ms.get(part, 0.0) for part, total in now.times_ms.items()}
-    storage, work = (sum(ms.get(part, 0.0) for part in parts) for parts in (_STORAGE, _WORK))
-    if storage > max(work, _MUCH * sum(ms.values())) and storage > _MUCH * (now.at_ms - before.at_ms):
-        return f"storage takes {storage / sum(ms.values()):.0%} of the time"
+    storage = storage_share(ms, now.at_ms - before.at_ms)
+    if storage is not None:
+        return f"storage takes {storage:.0%} of the time"
     if now.slowest is None or len(now.stages) < 2:
         return ""
     return f"slowest {now.slowest.operators[0]} ({now.slowest.share:.0%} of the work)"

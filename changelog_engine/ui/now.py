@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from changelog_engine.changelog.figures import storage_share
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.inspection.jobs import JobStatus
@@ -77,7 +78,8 @@ class Now:
         lag: elements that are known to wait; None when not known.
         operators: in the plan's order.
         graph: how they are connected; None where that was not noted, or does not fit them.
-        slowest: name of the slowest.
+        slowest: name of the slowest; None where the storage is slower.
+        storage: the share of the time that it took, where that is more than all operators' work; else None.
         attempts: newest first.
         times: where the time of the last checkpoint's epochs went: (part, ms, share).
     """
@@ -93,6 +95,7 @@ class Now:
     operators: tuple[OperatorNow, ...]
     graph: GraphPicture | None
     slowest: str | None
+    storage: float | None
     attempts: tuple[AttemptRow, ...]
     times: tuple[tuple[str, float, float], ...]
 
@@ -113,7 +116,8 @@ def now_of(job: OpenedJob, status: JobStatus) -> Now:
     durations = [detail.duration_ms for detail in details]
     rates = [0.0 if detail.rate is None else detail.rate for detail in details]
     p50, p99 = (float(each) for each in np.percentile(durations, [50, 99])) if durations else (None, None)
-    operators = _operators(newest)
+    storage = storage_share(newest.figures.get("times_ms", {}), float(newest.figures.get("elapsed_ms") or 0))
+    operators = _operators(newest, marked=storage is None)
     behind = [each.behind for each in operators if each.kind == "source"]
     times = {part: float(ms) for part, ms in newest.figures.get("times_ms", {}).items()}
     total = sum(times.values())
@@ -129,17 +133,18 @@ def now_of(job: OpenedJob, status: JobStatus) -> Now:
         tuple(operators),
         draw_graph(operators, status.edges),
         next((each.name for each in operators if each.slowest), None),
+        storage,
         tuple(reversed(job.timeline.attempts[-_ATTEMPTS:])),
         tuple((part, ms, ms / total if total else 0.0) for part, ms in times.items()),
     )
 
 
-def _operators(checkpoint: Checkpoint) -> list[OperatorNow]:
+def _operators(checkpoint: Checkpoint, marked: bool) -> list[OperatorNow]:
     figures = checkpoint.figures
     stages: Mapping[str, Sequence[Any]] = figures.get("stages", {})
     busy = {uid: float(stage[0]) for uid, stage in stages.items()}
     total = sum(busy.values())
-    slowest = max(busy, key=busy.__getitem__, default=None) if total > 0 else None
+    slowest = max(busy, key=busy.__getitem__, default=None) if total > 0 and marked else None
     seconds = float(figures.get("elapsed_ms") or 0) / 1000
     found = []
     for operator in checkpoint.operators:
