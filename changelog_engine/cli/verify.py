@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 import click
@@ -14,6 +15,7 @@ from changelog_engine.errors import (
     ForeignPathError,
     FormatVersionError,
 )
+from changelog_engine.inspection.values import as_json
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.readable import counted
 from changelog_engine.savepoints.folder import MARKER, open_savepoint
@@ -33,8 +35,9 @@ from changelog_engine.verification.verify import verify as verify_folder
     help="Say what to set aside so that the job can go on; with --yes, do it.",
 )
 @click.option("--yes", is_flag=True, help="With --repair: move what it names. Nothing is ever deleted.")
+@click.option("--json", "as_json_", is_flag=True, help="Print what was found as JSON.")
 @click.pass_context
-def verify(context: click.Context, path: str, repairs: bool, yes: bool) -> None:
+def verify(context: click.Context, path: str, repairs: bool, yes: bool, as_json_: bool) -> None:
     """Read every file of a job, and say what is wrong and which checkpoints can be restored.
 
     PATH is the job's folder, <base>/<job>, or that of a savepoint; the job may be running. Checksums, numbers of rows,
@@ -47,11 +50,17 @@ def verify(context: click.Context, path: str, repairs: bool, yes: bool) -> None:
     """
     if yes and not repairs:
         raise click.UsageError("--yes goes with --repair")
+    if as_json_ and repairs:
+        raise click.UsageError("--json does not go with --repair")
     storage = open_storage(path)
     if repairs:
         context.exit(_repair(storage, yes))
     found = _verified(storage)
-    _report(found)
+    if as_json_:
+        faults = [fault._asdict() for fault in found.faults]
+        click.echo(json.dumps({**as_json(found), "faults": faults}, indent=2))
+    else:
+        _report(found)
     context.exit(1 if found.faults else 0)
 
 
@@ -122,7 +131,11 @@ def _report(found: Verification) -> None:
         click.echo(f"cannot be restored: {_ranges(found.lost)}")
     for fault in found.faults:
         click.echo(printable(f"WRONG {fault.file}: {fault.what}"))
-    click.echo("nothing is wrong" if not found.faults else counted(len(found.faults), "fault"))
+    if not found.faults:
+        click.echo("nothing is wrong")
+        return
+    click.echo(counted(len(found.faults), "fault"))
+    click.echo("What to do: changelog-engine help runbook 'damaged file'")
 
 
 def _ranges(ids: Sequence[int]) -> str:

@@ -99,6 +99,8 @@ def one_fault(path: Path) -> tuple[str, str]:
     result = cli(path)
     assert result.exit_code == 1
     [fault] = found.faults
+    [told] = json.loads(cli(path, "--json").output)["faults"]
+    assert told == {"file": fault.file, "what": fault.what}
     assert f"WRONG {fault.file}: {fault.what}\n1 fault\n" in result.output
     return Path(fault.file).name, fault.what
 
@@ -113,6 +115,9 @@ def test_a_whole_job(original: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = cli(original)
     assert result.exit_code == 0
     assert result.output.endswith(f"can be restored: 1 to {newest}\nnothing is wrong\n")
+    told = json.loads(cli(original, "--json").output)
+    assert (told["restorable"], told["faults"]) == (found.restorable, [])
+    assert cli(original, "--json", "--repair").exit_code == 2
     assert f"{newest} checkpoints, 2 attempts, 2 snapshots, 2 of them compared with the log" in result.output
 
 
