@@ -22,8 +22,8 @@ from changelog_engine.inspection.jobs import (
     list_jobs,
 )
 from changelog_engine.inspection.timeline import NOT_RUN, UNTOLD
-from changelog_engine.ledger.lineage import RestoreDecision
 from changelog_engine.ledger.ownership import SIGN_EVERY_S, SILENT_S, Driver
+from changelog_engine.ledger.restore_decision import RestoreDecision
 from changelog_engine.readable import counted, duration, iso, size_text
 from changelog_engine.savepoints.unfinished_forks import unfinished_forks
 from changelog_engine.storage.opening import open_storage

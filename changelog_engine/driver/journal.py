@@ -20,6 +20,7 @@ from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import DriverLock, begin_attempt, check_fence
 from changelog_engine.ledger.protection import protected_snapshots
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.ledger.restore_plan import complete_snapshots, plan_restore
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint
 from changelog_engine.savepoints.restore import import_savepoint
@@ -97,7 +98,7 @@ class JobJournal:
         """
         lineage = Lineage(self._delta)
         self._newest = (lineage.newest_attempt_id, lineage.newest_checkpoint_id)
-        decision = lineage.decide_restore(restore)
+        decision = decide_restore(lineage, restore)
         log.info("restore: %s", decision.reason)
         if decision.lost is not None:
             log.warning("%s", decision.lost)

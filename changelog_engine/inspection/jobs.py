@@ -23,8 +23,9 @@ from changelog_engine.ledger.attempt_notes import (
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
 from changelog_engine.ledger.job_path import beside, open_job, refuse_file
 from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.lineage import Lineage, RestoreDecision
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import Driver, driver_of
+from changelog_engine.ledger.restore_decision import RestoreDecision, decide_restore
 from changelog_engine.savepoints.folder import MARKER
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.locks import is_locked
@@ -271,7 +272,7 @@ def _next_run(summary: JobSummary, ledger: Ledger, faults: list[str]) -> Restore
     if summary.kind == "savepoint":
         return None
     try:
-        decision = ledger.lineage.decide_restore("auto")
+        decision = decide_restore(ledger.lineage, "auto")
     except ChangelogEngineError as error:
         faults.append(f"where the next run begins: {error}")
         return None

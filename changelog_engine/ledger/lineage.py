@@ -1,4 +1,4 @@
-"""The tree of checkpoints: which there are, which is newest, and where a run starts.
+"""The tree of checkpoints: which there are, and which is newest.
 
 Invariants:
     * Ids and attempts come from names, times from the rows themselves; only the rows that are asked for are opened.
@@ -6,15 +6,12 @@ Invariants:
       less.
     * Rows that were merged into other files are found all the same. The newest never are, so a start opens two small
       files, however many checkpoints there are.
-    * An attempt whose input ended has finished once its note says so: until then its sinks may have output to commit, and
-      a run that begins anew would give all of it twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,10 +21,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
 from changelog_engine.errors import CorruptChangelogError, RestoreError
-from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.commits import check_commits
-from changelog_engine.ledger.points import checkpoint_at
-from changelog_engine.ledger.snapshots import beside, newest_attempt_named
 from changelog_engine.readable import iso
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
@@ -53,14 +47,6 @@ def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFi
     return AddFile(path, data.size, newest, delta_stats(footer_of(data)))
 
 
-class RestoreDecision(NamedTuple):
-    """Where a run starts: a checkpoint, or None for empty; and why, for people; and what is gone, if anything."""
-
-    checkpoint: Checkpoint | None
-    reason: str
-    lost: str | None = None
-
-
 class Lineage:
     """Checkpoints and attempts of a job at one version of its changelog.
 
@@ -72,7 +58,7 @@ class Lineage:
     """
 
     def __init__(self, log: DeltaLog) -> None:
-        self._storage = log.storage
+        self.storage = log.storage
         self.files = log.files()
         self.version = log.version
         self.checkpoints: Rows
@@ -84,7 +70,7 @@ class Lineage:
     @property
     def root(self) -> str:
         """The changelog's folder or URI."""
-        return self._storage.root
+        return self.storage.root
 
     @property
     def newest_checkpoint_id(self) -> int:
@@ -109,7 +95,7 @@ class Lineage:
         """
         entry = self.attempts.get(attempt)
         if entry is None:
-            raise RestoreError(f"there is no attempt {attempt} in {self._storage.root}")
+            raise RestoreError(f"there is no attempt {attempt} in {self.storage.root}")
         return Attempt.from_json(self.attempts.document(entry))
 
     def newest_checkpoint(self, attempt: int | None = None) -> Checkpoint | None:
@@ -145,7 +131,7 @@ class Lineage:
         entry = self.checkpoints.get(checkpoint)
         if entry is None:
             raise RestoreError(
-                f"there is no checkpoint {checkpoint} in {self._storage.root}: {self._available()}"
+                f"there is no checkpoint {checkpoint} in {self.storage.root}: {self._available()}"
             )
         try:
             return Checkpoint.from_json(self.checkpoints.document(entry))
@@ -180,78 +166,12 @@ class Lineage:
             if self.checkpoints.time_of(self.checkpoints[identity]) <= time_ms:
                 if later is not None and later > identity + 1:
                     raise RestoreError(
-                        f"checkpoints {identity + 1} to {later - 1} of {self._storage.root} were truncated, and one of them "
+                        f"checkpoints {identity + 1} to {later - 1} of {self.storage.root} were truncated, and one of them "
                         f"may have been the newest then: ask for {identity} or {later}"
                     )
                 return self.checkpoint(identity)
             later = identity
         return None
-
-    def decide_restore(self, restore: str) -> RestoreDecision:
-        """Where a run starts.
-
-        Args:
-            restore: ``auto`` (go on with the newest attempt unless it finished), ``none``, or a point, see
-                ``ledger.points``.
-
-        Raises:
-            RestoreError: there is no such checkpoint; the error suggests the closest match. Or the run would begin empty
-                because the changelog is not there any more.
-            CorruptChangelogError: its row can't be read.
-        """
-        wanted = restore.strip()
-        if wanted == "none":
-            return RestoreDecision(None, "changelog.restore = none")
-        if wanted == "auto":
-            return self._as_far_as_known(self._auto())
-        if wanted == "latest":
-            newest = self.newest_checkpoint()
-            why = "there is no checkpoint yet" if newest is None else "changelog.restore = latest"
-            return self._as_far_as_known(RestoreDecision(newest, why))
-        try:
-            return RestoreDecision(checkpoint_at(self, wanted), f"changelog.restore = {wanted}")
-        except RestoreError as error:
-            raise RestoreError(
-                f"changelog.restore = {restore} is neither auto nor none, and as a point: {error}"
-            ) from error
-
-    def _auto(self) -> RestoreDecision:
-        attempt = self.newest_attempt()
-        if attempt is None:
-            return RestoreDecision(None, "the job's first run")
-        newest = self.newest_checkpoint(attempt.id)
-        if newest is not None and newest.finished:
-            note = read_notes(self._storage, [attempt.id]).get(attempt.id)
-            if note is None or note.ended is not None:
-                return RestoreDecision(None, f"attempt {attempt.id} finished")
-            why = f"attempt {attempt.id} has read all of its input but did not finish: this completes it"
-            return RestoreDecision(newest, why)
-        if newest is not None:
-            return RestoreDecision(newest, f"attempt {attempt.id} did not finish")
-        if attempt.parent is None:
-            return RestoreDecision(None, f"attempt {attempt.id} made no checkpoint")
-        return RestoreDecision(
-            self.checkpoint(attempt.parent), f"attempt {attempt.id} made no checkpoint of its own"
-        )
-
-    def _as_far_as_known(self, decision: RestoreDecision) -> RestoreDecision:
-        """A decision that goes by what is newest, where attempts may be missing from the changelog."""
-        named = newest_attempt_named(self._storage)
-        if named <= self.newest_attempt_id:
-            return decision
-        known = f"goes to attempt {self.newest_attempt_id}" if self.newest_attempt_id else "has no attempt"
-        lost = (
-            f"{beside(self._storage).root} has files of attempt {named}, and {self.root} {known}: it was removed, "
-            "repaired or put back from an older copy"
-        )
-        if decision.checkpoint is None:
-            raise RestoreError(
-                f"{lost}, and the run would begin empty. Put the newer copy of the changelog back; or, to begin empty, set "
-                "changelog.restore = none (changelog-engine run --restore none)"
-            )
-        return RestoreDecision(
-            decision.checkpoint, decision.reason, f"{lost}. What came after is not restored"
-        )
 
     def _before(self, checkpoint: int) -> str:
         """What to do where a checkpoint's row can't be read. What other branches have is another run's state."""
@@ -300,9 +220,9 @@ class Lineage:
                 self._lost(entry.path or "", f"attempt {entry.attempt}", self.newest_attempt_id)
 
     def _lost(self, path: str, what: str, newest: int) -> None:
-        full = self._storage.join(path)
+        full = self.storage.join(path)
         raise CorruptChangelogError(
             f"belongs to {what}, whose row is not in the table's list of files any more (the newest there is "
-            f"{newest}): a commit of {self._storage.root} was lost or damaged",
+            f"{newest}): a commit of {self.storage.root} was lost or damaged",
             full,
         )

@@ -17,15 +17,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import segment_of
 from changelog_engine.errors import RestoreError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.readable import iso
-
-if TYPE_CHECKING:
-    from changelog_engine.ledger.lineage import Lineage
 
 FORMS = (
     "an id such as 12, latest, -2 (the one before the latest), attempt:3 (its last), or a time such as 12:00:05 or "

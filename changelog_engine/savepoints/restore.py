@@ -30,6 +30,7 @@ from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.savepoints.folder import Savepoint
 from changelog_engine.savepoints.writer import SnapshotWriter
 from changelog_engine.storage.delta_log import DeltaLog
@@ -72,7 +73,7 @@ def import_savepoint(
     lineage = Lineage(log)
     parent = None
     with contextlib.suppress(ChangelogEngineError):  # a damaged job may be saved by its savepoint
-        before = lineage.decide_restore("auto").checkpoint
+        before = decide_restore(lineage, "auto").checkpoint
         parent = None if before is None else before.id
     attempt = begin_attempt(log, lineage.newest_attempt_id, parent)
     # The checkpoint stands at the beginning of a lineage, whatever the attempt's parent.

@@ -2,68 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from changelog_engine.changelog.figures import storage_share
-from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.inspection.jobs import JobStatus
 from changelog_engine.inspection.timeline import AttemptRow
-from changelog_engine.readable import iso, per_second, size_text
 from changelog_engine.ui.opened_job import OpenedJob
 from changelog_engine.ui.operator_graph import GraphPicture, draw_graph
+from changelog_engine.ui.operator_now import OperatorNow, operators_now
 
 _LAST = 120  # checkpoints that rates and durations are shown of
 _SPARK_WIDTH, _SPARK_HEIGHT = 240, 40
 _ATTEMPTS = 30
-
-
-class OperatorNow(NamedTuple):
-    """An operator as it is drawn.
-
-    Args:
-        share: of the stages' work in the last checkpoint, if it begins a stage.
-        slowest: whether it is the one that the others waited for.
-        mutations: in a second.
-        entries, bytes: of its state; None where not known.
-        watermark: epoch milliseconds; None for none.
-        ended: its input has ended.
-        records, behind: of a source: read in a second; known to wait.
-    """
-
-    uid: str
-    name: str
-    kind: str
-    parallelism: int
-    share: float | None
-    slowest: bool
-    mutations: float | None
-    entries: int | None
-    bytes: int | None
-    watermark: int | None
-    ended: bool
-    records: float | None
-    behind: int | None
-
-    @property
-    def tip(self) -> str:
-        """All that is known of it; its box has room for a part."""
-        lines = [self.name, f"uid {self.uid}"]
-        if self.behind is not None:
-            lines.append(f"{self.behind:,} elements behind")
-        if self.mutations is not None:
-            lines.append(f"{per_second(self.mutations)} mutations/s")
-        if self.bytes is not None:
-            lines.append(f"state {size_text(self.bytes)}")
-        if self.ended:
-            lines.append("input ended")
-        elif self.watermark is not None:
-            lines.append(f"watermark {iso(self.watermark)} UTC")
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -117,7 +70,7 @@ def now_of(job: OpenedJob, status: JobStatus) -> Now:
     rates = [0.0 if detail.rate is None else detail.rate for detail in details]
     p50, p99 = (float(each) for each in np.percentile(durations, [50, 99])) if durations else (None, None)
     storage = storage_share(newest.figures.get("times_ms", {}), float(newest.figures.get("elapsed_ms") or 0))
-    operators = _operators(newest, marked=storage is None)
+    operators = operators_now(newest, marked=storage is None)
     behind = [each.behind for each in operators if each.kind == "source"]
     times = {part: float(ms) for part, ms in newest.figures.get("times_ms", {}).items()}
     total = sum(times.values())
@@ -136,49 +89,6 @@ def now_of(job: OpenedJob, status: JobStatus) -> Now:
         storage,
         tuple(reversed(job.timeline.attempts[-_ATTEMPTS:])),
         tuple((part, ms, ms / total if total else 0.0) for part, ms in times.items()),
-    )
-
-
-def _operators(checkpoint: Checkpoint, marked: bool) -> list[OperatorNow]:
-    figures = checkpoint.figures
-    stages: Mapping[str, Sequence[Any]] = figures.get("stages", {})
-    busy = {uid: float(stage[0]) for uid, stage in stages.items()}
-    total = sum(busy.values())
-    slowest = max(busy, key=busy.__getitem__, default=None) if total > 0 and marked else None
-    seconds = float(figures.get("elapsed_ms") or 0) / 1000
-    found = []
-    for operator in checkpoint.operators:
-        uid = operator["uid"]
-        mutations = figures.get("mutations", {}).get(uid)
-        source: Sequence[Any] | None = figures.get("sources", {}).get(uid)
-        sizes = figures.get("sizes", {}).get(uid)
-        mark = stages[uid][1] if uid in stages else None if source is None else source[2]
-        found.append(
-            OperatorNow(
-                uid,
-                operator.get("name", uid),
-                operator.get("kind", ""),
-                operator.get("parallelism", 1),
-                busy[uid] / total if uid in busy and total else None,
-                uid == slowest,
-                sum(mutations.values()) / seconds if mutations is not None and seconds else None,
-                *_size(sizes),
-                moment_of(mark),
-                has_ended(mark),
-                float(source[0]) / seconds if source is not None and seconds else None,
-                None if source is None else source[1],
-            )
-        )
-    return found
-
-
-def _size(sizes: Mapping[str, Sequence[int | None]] | None) -> tuple[int | None, int | None]:
-    if not sizes:
-        return None, None
-    entries, size = ([each[index] for each in sizes.values()] for index in (0, 1))
-    return (
-        None if None in entries else sum(each or 0 for each in entries),
-        None if None in size else sum(each or 0 for each in size),
     )
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from changelog_engine.ledger.attempt_notes import OperatorEdge
-
-if TYPE_CHECKING:
-    from changelog_engine.ui.now import OperatorNow
+from changelog_engine.ui.operator_now import OperatorNow
 
 MOST_OPERATORS = 200  # more are a list
 

@@ -28,6 +28,7 @@ from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.storage import delta_checkpoints, delta_log
 from changelog_engine.storage.local_disk import LocalDisk
@@ -92,7 +93,7 @@ def start_reads(base: str) -> tuple[int, int]:
 
     folder = find_job_folder(base, "job")
     with mock.patch.object(LocalDisk, "read", noted_read), mock.patch.object(LocalDisk, "list", noted_list):
-        decision = Lineage(folder.open_changelog()).decide_restore("latest")
+        decision = decide_restore(Lineage(folder.open_changelog()), "latest")
         assert decision.checkpoint is not None
         state_at(folder.changelog.root, decision.checkpoint.id)
     return len([path for path in opened if path.endswith(".parquet")]), sum(looked)

@@ -12,6 +12,7 @@ from support.jobs import TestJob
 
 from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 
@@ -75,7 +76,7 @@ def test_case_50_as_of_finds_its_checkpoint_across_jumps(tmp_path: Path) -> None
     lineage = Lineage(DeltaLog(open_storage(job.table())))
     for checkpoint in job.commits:
         at = f"as-of:{_iso(checkpoint.time_ms)}"
-        found = lineage.decide_restore(at).checkpoint
+        found = decide_restore(lineage, at).checkpoint
         assert found is not None
         assert found.time_ms == checkpoint.time_ms
         assert found.id == max(other.id for other in job.commits if other.time_ms == checkpoint.time_ms)

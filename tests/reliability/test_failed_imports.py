@@ -18,6 +18,7 @@ from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.savepoints.writer import create_savepoint
@@ -70,7 +71,7 @@ def test_case_26_the_next_run_goes_on_from_what_was_imported(tmp_path: Path) -> 
         4: 1,
         5: 2,
     }
-    assert rows.decide_restore("auto").checkpoint == rows.checkpoint(5)
+    assert decide_restore(rows, "auto").checkpoint == rows.checkpoint(5)
     job.outputs.clear()
     job.run_driver(program(Count()))
     assert by_key(job.output) == {key: [3, 4, 5, 6, 7, 8] for key in range(5)}

@@ -22,6 +22,7 @@ from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_log import DeltaLog
@@ -193,7 +194,7 @@ def test_what_a_start_opens(base: Path) -> None:
     folder = find_job_folder(str(base), "job")
     with mock.patch.object(LocalDisk, "read", read):
         lineage = Lineage(folder.open_changelog())
-        decision = lineage.decide_restore("auto")
+        decision = decide_restore(lineage, "auto")
     assert decision.checkpoint is not None
     assert [path.split("-")[0] for path in opened if path.endswith(".parquet")] == ["attempt", "checkpoint"]
     with mock.patch.object(LocalDisk, "read", read):

@@ -21,6 +21,7 @@ from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.verification.verify import verify
@@ -40,7 +41,7 @@ def restored(base: str, restore: str, groups: int, parallelism: int = 2) -> Any:
     """What the subtasks of a run take: the rows of each state, key by key."""
     folder = find_job_folder(base, JOB)
     ledger = Ledger(folder.open_changelog())
-    checkpoint = ledger.lineage.decide_restore(restore).checkpoint
+    checkpoint = decide_restore(ledger.lineage, restore).checkpoint
     if checkpoint is None:
         return None
     point = ledger.restore_point(checkpoint)

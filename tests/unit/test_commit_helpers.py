@@ -15,6 +15,7 @@ from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.storage.delta_log import DeltaLog
 
@@ -39,7 +40,7 @@ class Driver:
         folder = open_job_folder(str(base), name)
         log = folder.open_changelog()
         lineage = Lineage(log)
-        last = lineage.decide_restore(restore).checkpoint
+        last = decide_restore(lineage, restore).checkpoint
         attempt = begin_attempt(log, lineage.newest_attempt_id, None if last is None else last.id)
         committer = CheckpointCommitter(folder, log, attempt, lineage.newest_checkpoint_id)
         return cls(folder, log, attempt, committer, last)

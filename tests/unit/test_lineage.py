@@ -21,6 +21,7 @@ from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
@@ -57,7 +58,7 @@ def test_auto(tmp_path: Path) -> None:
     done = fifth.checkpoint({"a": 3}, finished=True)
     sixth = Driver.start(tmp_path)
     assert sixth.last is None
-    assert lineage_of(tmp_path).decide_restore("latest").checkpoint == done
+    assert decide_restore(lineage_of(tmp_path), "latest").checkpoint == done
     assert sixth.checkpoint({"b": 1}).lineage == (Segment(6, 4, 4),)
 
 
@@ -78,23 +79,23 @@ def test_branches_are_never_mixed(tmp_path: Path) -> None:
 def test_decisions(tmp_path: Path) -> None:
     driver = Driver.start(tmp_path)
     lineage = Lineage(driver.log)
-    assert lineage.decide_restore("latest").checkpoint is None
+    assert decide_restore(lineage, "latest").checkpoint is None
     with pytest.raises(RestoreError, match=r"changelog.restore = 3 .*there is no checkpoint in .* yet"):
-        lineage.decide_restore("3")
+        decide_restore(lineage, "3")
     with pytest.raises(
         RestoreError, match=r"'as-of:20231114T221530' is not a point of a job: give .* 2026-01-31T12:"
     ):
-        lineage.decide_restore("as-of:20231114T221530")
+        decide_restore(lineage, "as-of:20231114T221530")
     made = [driver.checkpoint({"a": i}, time_ms=1_700_000_000_000 + i * 60_000) for i in range(5)]
     lineage = Lineage(driver.log)
-    assert lineage.decide_restore("none").checkpoint is None
-    assert lineage.decide_restore("latest").checkpoint == made[4]
-    assert lineage.decide_restore(" 2 ").checkpoint == made[1]
-    assert lineage.decide_restore("as-of:2023-11-14T22:15:30").checkpoint == made[2]
-    assert lineage.decide_restore("as-of:2023-11-14T23:15:30+01:00").checkpoint == made[2]
-    assert lineage.decide_restore("as-of:2100-01-01").checkpoint == made[4]
-    assert lineage.decide_restore("22:15:30").checkpoint == made[2]
-    assert lineage.decide_restore("-2").checkpoint == made[3]
+    assert decide_restore(lineage, "none").checkpoint is None
+    assert decide_restore(lineage, "latest").checkpoint == made[4]
+    assert decide_restore(lineage, " 2 ").checkpoint == made[1]
+    assert decide_restore(lineage, "as-of:2023-11-14T22:15:30").checkpoint == made[2]
+    assert decide_restore(lineage, "as-of:2023-11-14T23:15:30+01:00").checkpoint == made[2]
+    assert decide_restore(lineage, "as-of:2100-01-01").checkpoint == made[4]
+    assert decide_restore(lineage, "22:15:30").checkpoint == made[2]
+    assert decide_restore(lineage, "-2").checkpoint == made[3]
     for wrong, words in (
         ("9", r"no checkpoint 9 .*the nearest: 5"),
         ("as-of:2001-01-01", "at or before 2001.*nearest is checkpoint 1"),
@@ -103,7 +104,7 @@ def test_decisions(tmp_path: Path) -> None:
         ("newest", "neither auto nor none.*not a point"),
     ):
         with pytest.raises(RestoreError, match=words):
-            lineage.decide_restore(wrong)
+            decide_restore(lineage, wrong)
 
 
 def test_a_time_of_day_is_that_of_one_day(tmp_path: Path) -> None:

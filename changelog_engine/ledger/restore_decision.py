@@ -1,0 +1,93 @@
+"""Where a run starts: what ``changelog.restore`` asks for, or what the newest attempt left.
+
+Invariants:
+    * An attempt whose input ended has finished once its note says so: until then its sinks may have output to commit, and
+      a run that begins anew would give all of it twice.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.errors import RestoreError
+from changelog_engine.ledger.attempt_notes import read_notes
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.ledger.snapshots import beside, newest_attempt_named
+
+
+class RestoreDecision(NamedTuple):
+    """Where a run starts: a checkpoint, or None for empty; and why, for people; and what is gone, if anything."""
+
+    checkpoint: Checkpoint | None
+    reason: str
+    lost: str | None = None
+
+
+def decide_restore(lineage: Lineage, restore: str) -> RestoreDecision:
+    """Where a run starts.
+
+    Args:
+        lineage: of the job.
+        restore: ``auto`` (go on with the newest attempt unless it finished), ``none``, or a point, see
+            ``ledger.points``.
+
+    Raises:
+        RestoreError: there is no such checkpoint; the error suggests the closest match. Or the run would begin empty
+            because the changelog is not there any more.
+        CorruptChangelogError: its row can't be read.
+    """
+    wanted = restore.strip()
+    if wanted == "none":
+        return RestoreDecision(None, "changelog.restore = none")
+    if wanted == "auto":
+        return _as_far_as_known(lineage, _auto(lineage))
+    if wanted == "latest":
+        newest = lineage.newest_checkpoint()
+        why = "there is no checkpoint yet" if newest is None else "changelog.restore = latest"
+        return _as_far_as_known(lineage, RestoreDecision(newest, why))
+    try:
+        return RestoreDecision(checkpoint_at(lineage, wanted), f"changelog.restore = {wanted}")
+    except RestoreError as error:
+        raise RestoreError(
+            f"changelog.restore = {restore} is neither auto nor none, and as a point: {error}"
+        ) from error
+
+
+def _auto(lineage: Lineage) -> RestoreDecision:
+    attempt = lineage.newest_attempt()
+    if attempt is None:
+        return RestoreDecision(None, "the job's first run")
+    newest = lineage.newest_checkpoint(attempt.id)
+    if newest is not None and newest.finished:
+        note = read_notes(lineage.storage, [attempt.id]).get(attempt.id)
+        if note is None or note.ended is not None:
+            return RestoreDecision(None, f"attempt {attempt.id} finished")
+        why = f"attempt {attempt.id} has read all of its input but did not finish: this completes it"
+        return RestoreDecision(newest, why)
+    if newest is not None:
+        return RestoreDecision(newest, f"attempt {attempt.id} did not finish")
+    if attempt.parent is None:
+        return RestoreDecision(None, f"attempt {attempt.id} made no checkpoint")
+    return RestoreDecision(
+        lineage.checkpoint(attempt.parent), f"attempt {attempt.id} made no checkpoint of its own"
+    )
+
+
+def _as_far_as_known(lineage: Lineage, decision: RestoreDecision) -> RestoreDecision:
+    """A decision that goes by what is newest, where attempts may be missing from the changelog."""
+    named = newest_attempt_named(lineage.storage)
+    if named <= lineage.newest_attempt_id:
+        return decision
+    known = f"goes to attempt {lineage.newest_attempt_id}" if lineage.newest_attempt_id else "has no attempt"
+    lost = (
+        f"{beside(lineage.storage).root} has files of attempt {named}, and {lineage.root} {known}: it was removed, "
+        "repaired or put back from an older copy"
+    )
+    if decision.checkpoint is None:
+        raise RestoreError(
+            f"{lost}, and the run would begin empty. Put the newer copy of the changelog back; or, to begin empty, set "
+            "changelog.restore = none (changelog-engine run --restore none)"
+        )
+    return RestoreDecision(decision.checkpoint, decision.reason, f"{lost}. What came after is not restored")
