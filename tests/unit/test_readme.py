@@ -12,17 +12,19 @@ How a block of README.md or docs/*.md is marked, in the line that opens it:
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from support.scripts_in_turn import Done, ScriptsInTurn
 
 from changelog_engine.cli import main
 
@@ -42,6 +44,9 @@ _SPARK_DEFAULTS = (
     "-Dspark.sql.codegen.wholeStage=false",
     "-Dspark.sql.codegen.factoryMode=NO_CODEGEN",
 )
+
+# These have a process for each script: what a reader tries first, and one that names a folder to Spark by half its path.
+_ALONE = ("README.md", "docs/from-transform-with-state.md")
 
 
 class Block(NamedTuple):
@@ -95,33 +100,66 @@ def console(document: Path) -> Iterator[tuple[str, list[str]]]:
                 yield command, tidy(output)
 
 
+Python = Callable[[list[str], Path], Done]
+"""Runs a command line of Python in a folder."""
+
+
+@pytest.fixture(scope="module")
+def environment() -> dict[str, str]:
+    """Of the processes that run scripts."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    options = " ".join((os.environ["SPARK_SUBMIT_OPTS"], *_SPARK_DEFAULTS))
+    return {**os.environ, "PYTHONPATH": path, "SPARK_SUBMIT_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+@pytest.fixture(scope="module")
+def in_turn(tmp_path_factory: pytest.TempPathFactory, environment: dict[str, str]) -> Iterator[ScriptsInTurn]:
+    """One process for many documents."""
+    with ScriptsInTurn(tmp_path_factory.mktemp("documents"), environment) as shared:
+        yield shared
+
+
+@pytest.fixture
+def python(document: Path, environment: dict[str, str], request: pytest.FixtureRequest) -> Python:
+    """As a reader has it, a process for each script; or the one that most documents share."""
+    if name_of(document) not in _ALONE:
+        shared: ScriptsInTurn = request.getfixturevalue("in_turn")
+        return shared.run
+    return functools.partial(in_a_process, environment)
+
+
+def in_a_process(environment: dict[str, str], arguments: list[str], cwd: Path) -> Done:
+    """Run a command line of Python in a folder, in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("document", WITH_SCRIPTS, ids=name_of)
 def test_scripts_print_what_the_document_shows(
-    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    document: Path,
+    python: Python,
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    options = " ".join((os.environ["SPARK_SUBMIT_OPTS"], *_SPARK_DEFAULTS))
-    environment = {
-        **os.environ, "PYTHONPATH": path, "SPARK_SUBMIT_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1"
-    }  # fmt: skip
     shown = {b.mark.removeprefix("output="): b.body for b in blocks(document) if b.mark.startswith("output=")}
     for name, text in files(document).items():
         (work / name).write_text(text, encoding="utf-8")
     for name, text in scripts(document).items():
         (work / name).write_text(text, encoding="utf-8")
-        done = subprocess.run(
-            [sys.executable, name],
-            cwd=work,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=300,
-        )
-        assert done.returncode == 0, done.stderr
+        done = python([name], work)
+        assert done.status == 0, done.stderr
         if name in shown:
             assert [line.rstrip() for line in done.stdout.splitlines() if line.strip()] == [
                 line.rstrip() for line in shown.pop(name).splitlines() if line.strip()
@@ -129,18 +167,25 @@ def test_scripts_print_what_the_document_shows(
     assert not shown, f"output of {sorted(shown)}, which the document doesn't have"
     monkeypatch.chdir(work)
     for command, output in console(document):
-        assert tidy(said(command, environment).replace(str(work), "/home/ann")) == output
+        assert tidy(said(command, python, environment, work).replace(str(work), "/home/ann")) == output
 
 
-def said(command: str, environment: dict[str, str]) -> str:
-    """What a command of a console prints; what runs a program has a process of its own, as the program changes it."""
+def said(command: str, python: Python, environment: dict[str, str], work: Path) -> str:
+    """What a command of a console prints; what runs a program does not run in this process, which it would change.
+
+    ``run --job`` gives a name to the one job of its process.
+    """
     program, *arguments = shlex.split(command)
-    assert program in ("changelog-engine", "sed")
-    if program == "changelog-engine" and arguments[0] != "run":
+    if program == "sed":
+        return subprocess.run(
+            [program, *arguments], capture_output=True, text=True, check=True, timeout=60
+        ).stdout
+    assert program == "changelog-engine"
+    if arguments[0] != "run":
         return CliRunner().invoke(main, arguments).output
-    started = [sys.executable, "-m", "changelog_engine"] if program == "changelog-engine" else [program]
-    done = subprocess.run(
-        [*started, *arguments], env=environment, capture_output=True, text=True, check=False, timeout=300
+    command_line = ["-m", "changelog_engine", *arguments]
+    done = (
+        in_a_process(environment, command_line, work) if "--job" in arguments else python(command_line, work)
     )
     return done.stdout or done.stderr
 
