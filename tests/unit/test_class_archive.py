@@ -187,6 +187,7 @@ def test_an_archive_that_is_cut_off_or_that_others_can_write_is_not_used(home: P
 
     archive.write_bytes(b"")
     assert class_archive.find_archive(stem) is None
+    assert class_archive.archive_options(makes=False) == ()
     archive.rename(archive.with_suffix(".other"))
     archive.symlink_to(archive.with_suffix(".other"))
     assert class_archive.find_archive(stem) is None
