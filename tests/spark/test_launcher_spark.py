@@ -269,7 +269,8 @@ def test_case_54_asking_the_users_api_for_the_engines_modules_ends_before_the_jo
     assert f"in {script}, line 1: from api.common import Types" in result.output
 
 
-def test_case_55_a_fork_runs_by_the_printed_command(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("spark", "own_process")
+def test_case_55_a_fork_runs_by_the_printed_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "fraud.py"
     script.write_text(
         "from pyflink.common import Types\n"
@@ -280,10 +281,14 @@ def test_case_55_a_fork_runs_by_the_printed_command(tmp_path: Path) -> None:
         "env.execute('fraud')\n"
     )
     original, fork = tmp_path / "log" / "fraud", tmp_path / "forks" / "fraud-fork"
-    options = {"state.changelog.enabled": "true", "spark.master": "local[2]", "parallelism.default": "1"}
+    conf = tmp_path / "conf.yaml"
+    conf.write_text('{"state.changelog.enabled": "true", "parallelism.default": "1"}')
+    monkeypatch.setenv("CHANGELOG_ENGINE_CONF", str(conf))
 
     def command(*arguments: object) -> str:
-        return console(tmp_path, options, *arguments)
+        result = CliRunner().invoke(main, list(map(str, arguments)))
+        assert result.exit_code == 0, result.output
+        return result.output
 
     command("run", "-D", f"state.changelog.dstl.dfs.base-path={original.parent}", script)
     before = {path: path.read_bytes() for path in original.rglob("*") if path.is_file()}
