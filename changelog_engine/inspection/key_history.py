@@ -194,7 +194,7 @@ def key_history(
             )
     if not search.found and keyed and keyed == everywhere and not any(meant.values()):
         raise RestoreError(
-            f"{key!r} is not a key of any operator; their keys are: {', '.join(map(_keys_of, keyed))}"
+            f"{key!r} is not a key of any operator; their keys are: {', '.join([_keys_of(each) for each in keyed])}"
         )
     return search.history(wanted)
 
