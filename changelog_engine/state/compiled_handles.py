@@ -129,6 +129,10 @@ def _lines(depth: int, lines: list[str]) -> str:
     return "".join([f"{'    ' * depth}{line}\n" for line in lines])
 
 
+def _method(head: str, lines: list[str]) -> str:
+    return _lines(0, [f"def {head}:"]) + _lines(1, lines)
+
+
 def _guarded(lines: list[str]) -> list[str]:
     """The lines that log a change and make it, of which the state's guard hears when they are left half-way."""
     return [
@@ -215,8 +219,8 @@ def _cell(cell: CellHandle) -> _Written:
         "key = cursor.key",
         *_guarded([*_logged(log, names, "value"), "table[key] = value"]),
     ]
-    source = _lines(0, ["def value(self):"]) + _lines(1, ["return get_entry(cursor.key)"])
-    source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
+    source = _method("value(self)", ["return get_entry(cursor.key)"])
+    source += _method("update(self, value)", update)
     source += _clear(log, names)
     calls: _Calls = {"value": ("cell_value", {}), "update": ("cell_update", {}), "clear": ("clear_entry", {})}
     return _Written(source, names, calls, cell._admission)
@@ -229,7 +233,7 @@ def _clear(log: MutationLog | None, names: _Names, operation: str | None = None)
     if log is not None:
         clear += ["if get_entry(key) is None:", "    return"]
     clear += _guarded([*_logged(log, names, "CLEARED", operation), "table.pop(key, None)"])
-    return _lines(0, ["def clear(self):"]) + _lines(1, clear)
+    return _method("clear(self)", clear)
 
 
 def _expiring_cell(cell: TtlCell) -> _Written:
@@ -280,8 +284,8 @@ def _copying_cell(cell: CopyingCell) -> _Written:
         *_guarded([*_logged(cell._log, names, "frozen" if frozen else "value"), "table[key] = value"]),
     ]
     value = ["value = get_entry(cursor.key)", "return None if value is None else copy_out(value)"]
-    source = _lines(0, ["def value(self):"]) + _lines(1, value)
-    source += _lines(0, ["def update(self, value):"]) + _lines(1, update)
+    source = _method("value(self)", value)
+    source += _method("update(self, value)", update)
     source += _clear(cell._log, names)
     calls: _Calls = {"value": ("cell_value", {}), "clear": ("clear_entry", {})}
     if not frozen:
@@ -307,8 +311,8 @@ def _reducing(handle: ReducingHandle) -> _Written:
         if handle._fits is None:
             add[-2:] = [*_admitted(cell, "present(value)")]
         add += ["key = cursor.key", *_guarded([*_logged(log, names, "value"), "table[key] = value"])]
-    source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
-    source += _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return before is None"])
+    source = _method("add(self, value)", add)
+    source += _method("begins(self, value)", [*add, "return before is None"])
     cell_names = {"cursor": cell._cursor, "table": cell._table, "guard": handle._admission.guard}
     calls: _Calls = {"add": ("reducing_add", cell_names), "begins": ("reducing_begins", cell_names)}
     return _Written(source, names, calls, handle._admission)
@@ -340,9 +344,9 @@ def _aggregating(handle: AggregatingHandle) -> _Written:
         log = cell._log if isinstance(cell, LoggingCell) else None
         add += [*_admitted(cell, f"{of_none} or first"), "key = cursor.key"]
         add += _guarded([*_logged(log, names, "value"), "table[key] = value"])
-    source = _lines(0, ["def begins(self, value):"]) + _lines(1, [*add, "return first"])
+    source = _method("begins(self, value)", [*add, "return first"])
     add = [line.replace(f"{of_none} or first", of_none) for line in add]
-    source += _lines(0, ["def add(self, value):"]) + _lines(1, add)
+    source += _method("add(self, value)", add)
     cell_names = {"cursor": cell._cursor, "table": cell._table, "guard": cell._admission.guard}
     calls: _Calls = {"add": ("aggregating_add", cell_names), "begins": ("aggregating_begins", cell_names)}
     return _Written(source, names, calls, cell._admission)
@@ -356,67 +360,85 @@ def _list(handle: ListHandle) -> _Written:
         "get_entry": handle._table.get,
         "fits": handle._fits,
         "present": handle._admission.present,
+        "quick_copy": handle._admission.quick_copy,
         "copy": handle._copy,
         "copy_out": handle._copy_out,
         "freeze": handle._freeze,
     }
-    freeze, quick_copy = handle._freeze, handle._admission.quick_copy
-    admitted = ["if not fits(value):", "    value = present(value)"]
-    if handle._mutable and (freeze is not None or quick_copy is None):
-        admitted.append("value = copy(value)")
-    elif handle._mutable:
-        names["quick_copy"] = quick_copy
-        admitted = [
-            "given, value = value, quick_copy(value)",
-            "if value is None:",
-            "    value = copy(present(given))",
-        ]
-    add = [
-        *admitted,
-        *([] if freeze is None else ["frozen = freeze(value)"]),
+    out = "[copy_out(value) for value in entry]" if handle._mutable else "entry.copy()"
+    get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return []", f"return {out}"]
+    source = _method("add(self, value)", _list_add(handle, names))
+    source += _method("begins(self, value)", [*_list_add(handle, names, begins=" True"), "return False"])
+    source += _method("update(self, values)", _list_update(handle, names))
+    source += _clear(handle._log, names, CLEAR) + _method("get(self)", get)
+    return _Written(source, names, _list_calls(handle), handle._admission)
+
+
+def _list_add(handle: ListHandle, names: _Names, begins: str = "") -> list[str]:
+    """The lines of ``add``.
+
+    Args:
+        begins: what is returned where the list begins.
+    """
+    frozen = "value" if handle._freeze is None else "frozen"
+    return [
+        *_admitted_element(handle),
+        *([] if handle._freeze is None else ["frozen = freeze(value)"]),
         "key = cursor.key",
         *_guarded(
             [
-                *_logged(handle._log, names, "value" if freeze is None else "frozen", APPEND),
+                *_logged(handle._log, names, frozen, APPEND),
                 "entry = get_entry(key)",
                 "if entry is None:",
                 "    table[key] = [value]",
-                "    return BEGINS",
+                f"    return{begins}",
                 "entry.append(value)",
                 *_changed(handle._table),
             ]
         ),
     ]
-    begins = [line.replace("BEGINS", "True") for line in add] + ["return False"]
-    add = [line.replace(" BEGINS", "") for line in add]
-    out = "[copy_out(value) for value in entry]" if handle._mutable else "entry.copy()"
-    get = ["entry = get_entry(cursor.key)", "if entry is None:", "    return []", f"return {out}"]
-    update = [
+
+
+def _admitted_element(handle: ListHandle) -> list[str]:
+    """The lines that check ``value``, and make it the list's own."""
+    if handle._mutable and handle._freeze is None and handle._admission.quick_copy is not None:
+        return [
+            "given, value = value, quick_copy(value)",
+            "if value is None:",
+            "    value = copy(present(given))",
+        ]
+    copied = ["value = copy(value)"] if handle._mutable else []
+    return ["if not fits(value):", "    value = present(value)", *copied]
+
+
+def _list_update(handle: ListHandle, names: _Names) -> list[str]:
+    frozen = "values" if handle._freeze is None else "frozen"
+    return [
         "values = [*values]",
         "for value in values:",
         "    if not fits(value):",
         "        values = [value if fits(value) else present(value) for value in values]",
         "        break",
+        *(["values = [copy(value) for value in values]"] if handle._mutable else []),
+        "if not values:",
+        "    return self.clear()",
+        *([] if handle._freeze is None else ["frozen = [freeze(value) for value in values]"]),
+        "key = cursor.key",
+        *_guarded([*_all_logged(handle._log, names, frozen), "table[key] = values"]),
     ]
-    update += ["values = [copy(value) for value in values]"] if handle._mutable else []
-    update += ["if not values:", "    return self.clear()"]
-    update += [] if freeze is None else ["frozen = [freeze(value) for value in values]"]
-    logged = _all_logged(handle._log, names, "values" if freeze is None else "frozen")
-    update += ["key = cursor.key", *_guarded([*logged, "table[key] = values"])]
-    source = _lines(0, ["def add(self, value):"]) + _lines(1, add)
-    source += _lines(0, ["def begins(self, value):"]) + _lines(1, begins)
-    source += _lines(0, ["def update(self, values):"]) + _lines(1, update)
-    source += _clear(handle._log, names, CLEAR) + _lines(0, ["def get(self):"]) + _lines(1, get)
+
+
+def _list_calls(handle: ListHandle) -> _Calls:
     copies: _Names = {} if handle._mutable else {"copy": None, "copy_out": None}
     adds = {**copies, "first_operation": APPEND, "next_operation": APPEND}
     calls: _Calls = {
         "get": ("list_get", copies),
         "clear": ("clear_entry", {"first_operation": CLEAR, "next_operation": CLEAR}),
     }
-    if freeze is None:
+    if handle._freeze is None:
         calls |= {"add": ("list_add", adds), "begins": ("list_begins", adds)}
         calls["update"] = ("list_update", {**copies, "first_operation": REPLACE, "next_operation": APPEND})
-    return _Written(source, names, calls, handle._admission)
+    return calls
 
 
 def _map(handle: MapHandle) -> _Written:
@@ -439,29 +461,32 @@ def _map(handle: MapHandle) -> _Written:
         if handle._mutable
         else [f"return entry.get({identity})"]
     )
-    source = _lines(0, ["def get(self, map_key):"]) + _lines(1, get)
+    source = _method("get(self, map_key)", get)
     source += _lines(0, ["__getitem__ = get"])
     if handle._exact_key is not None and handle._exact_value is not None:
         names["exact_value"] = handle._exact_value
-        put = [
-            "if type(value) is not exact_value or type(map_key) is not exact_key:",
-            "    return put_general(self, map_key, value)",
-            "key = cursor.key",
-            *_guarded(
-                [
-                    *_logged(handle._log, names, "value", PUT),
-                    "entry = get_entry(key)",
-                    "if entry is None:",
-                    "    table[key] = {map_key: value}",
-                    "    return",
-                    "entry[map_key] = value",
-                    *_changed(handle._table),
-                ]
-            ),
-        ]
-        source += _lines(0, ["def put(self, map_key, value):"]) + _lines(1, put)
+        source += _method("put(self, map_key, value)", _map_put(handle, names))
         source += _lines(0, ["__setitem__ = put"])
     return _Written(source, names, _map_calls(handle), handle._admission)
+
+
+def _map_put(handle: MapHandle, names: _Names) -> list[str]:
+    return [
+        "if type(value) is not exact_value or type(map_key) is not exact_key:",
+        "    return put_general(self, map_key, value)",
+        "key = cursor.key",
+        *_guarded(
+            [
+                *_logged(handle._log, names, "value", PUT),
+                "entry = get_entry(key)",
+                "if entry is None:",
+                "    table[key] = {map_key: value}",
+                "    return",
+                "entry[map_key] = value",
+                *_changed(handle._table),
+            ]
+        ),
+    ]
 
 
 def _map_calls(handle: MapHandle) -> _Calls:
