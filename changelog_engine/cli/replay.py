@@ -37,6 +37,13 @@ from changelog_engine.display import printable
 @click.option(
     "--job", metavar="NAME", help="Which job, in a script that executes several. The first when left out."
 )
+@click.option(
+    "--leave-out",
+    "leave_out",
+    metavar="STATE",
+    multiple=True,
+    help="Compare all but this state: its name, OPERATOR.STATE, or 'processing time timers'. May be given several times.",
+)
 @most_option("Show at most so many differences in full.", 5)
 @name_option
 @entries_option()
@@ -48,6 +55,7 @@ def replay(
     start: str,
     end: str | None,
     job: str | None,
+    leave_out: tuple[str, ...],
     limit: int,
     name: str | None,
     entries: tuple[str, ...],
@@ -63,7 +71,12 @@ def replay(
     from changelog_engine.replay.job import replay_job
 
     report = ask_script(
-        "replay", script, arguments, name, entries, lambda program: replay_job(program, start, end, job)
+        "replay",
+        script,
+        arguments,
+        name,
+        entries,
+        lambda program: replay_job(program, start, end, job, leave_out),
     )
     click.echo(printable(report.text(limit)))
     sys.exit(0 if report.equal else 1)

@@ -8,7 +8,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,12 +22,12 @@ from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Liter
 from changelog_engine.errors import RestoreError, UserFunctionError
 from changelog_engine.graph.descriptions import states_of, ttl_ms_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner, StateId
 from changelog_engine.in_process.capture import capture_job
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.replay.compare import Difference, StateTypes, differences, types_of
+from changelog_engine.replay.compare import Difference, StateTypes, differences, states_named, types_of
 from changelog_engine.replay.recorded import RecordedPiece, RecordedRange
 from changelog_engine.replay.run import ReplayRun
 from changelog_engine.state.local_folder import temporary_folder
@@ -52,6 +52,7 @@ class ReplayReport(Displayed):
         keys: how many keys have final state, recorded or replayed, each counted once for every operator that has it.
         failure: how the job's code failed, where the recorded run did not; None when it did not fail.
         notes: why differences may come from elsewhere than the code.
+        left_out: the states that were not compared, as they were named.
 
     Source: no counterpart in PyFlink
     """
@@ -67,6 +68,7 @@ class ReplayReport(Displayed):
     keys: int = 0
     failure: str | None = None
     notes: list[str] = field(default_factory=list)
+    left_out: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
@@ -98,6 +100,8 @@ class ReplayReport(Displayed):
         begin = "the start" if self.start is None else f"checkpoint {self.start}"
         what = f"replay of {self.job!r} from {begin} to checkpoint {self.end}"
         size = f"{self.checkpoints} checkpoints, {self.recorded:,} mutations recorded, {self.replayed:,} replayed"
+        if self.left_out:
+            size += f", without {', '.join(self.left_out)}"
         if self.equal:
             return f"{what}: equal ({size})"
         lines = [f"{what}: DIFFERENT ({size})"]
@@ -152,7 +156,13 @@ class ReplayReport(Displayed):
         return printable(self.text())
 
 
-def replay_job(program: Callable[[], Any], start: At, end: At = None, job: str | None = None) -> ReplayReport:
+def replay_job(
+    program: Callable[[], Any],
+    start: At,
+    end: At = None,
+    job: str | None = None,
+    leave_out: Sequence[str] = (),
+) -> ReplayReport:
     """Run a program's job over a piece of its recorded history, and compare.
 
     The state of checkpoint ``start`` is restored, the program's code as it is now reads what the recorded run read from
@@ -168,6 +178,8 @@ def replay_job(program: Callable[[], Any], start: At, end: At = None, job: str |
         start: a checkpoint's id, or a text such as ``-2`` or ``12:00:05``; None or 0 for the empty state.
         end: a later checkpoint of the same branch, likewise; None, the default, for the newest.
         job: the job's name, in a program that executes several; None, the default, for the first.
+        leave_out: states that are not compared: ``total``, ``count.total`` for that of one operator, or
+            ``processing time timers``.
 
     Returns:
         The report; ``report.equal`` is True for code that is deterministic and unchanged.
@@ -186,19 +198,22 @@ def replay_job(program: Callable[[], Any], start: At, end: At = None, job: str |
     reports: list[ReplayReport] = []
 
     def replay(graph: JobGraph, settings: JobSettings) -> None:
-        reports.append(replay_graph(graph, settings, start, end))
+        reports.append(replay_graph(graph, settings, start, end, leave_out))
 
     capture_job(program, replay, job, asked_by="replay_job")
     return reports[0]
 
 
-def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = None) -> ReplayReport:
+def replay_graph(
+    graph: JobGraph, settings: JobSettings, start: At, end: At = None, leave_out: Sequence[str] = ()
+) -> ReplayReport:
     """As `replay_job`, for a job as the engine has it.
 
     Args:
         settings: its settings, which say where its folder lies.
         start: see `replay_job`.
         end: see `replay_job`.
+        leave_out: see `replay_job`.
     """
     folder = find_job_folder(settings.base_path, graph.name)
     if not DeltaLog.exists(folder.changelog):
@@ -209,6 +224,8 @@ def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = No
     report = ReplayReport(graph.name, None if history.start is None else history.start.id, history.end.id)
     pieces = list(history.pieces())
     report.notes = notes_of(graph, history.checkpoints)
+    left_out = states_named(leave_out, history.end.operators)
+    report.left_out = tuple(leave_out)
     if len(pieces) > 1:
         first = pieces[-1].checkpoints[0].id
         report.notes.insert(
@@ -232,16 +249,20 @@ def replay_graph(graph: JobGraph, settings: JobSettings, start: At, end: At = No
                     )
                 ) as run,
             ):
-                _compare_mutations(run, piece, recorded, report)
+                _compare_mutations(run, piece, recorded, report, left_out)
                 if piece is pieces[-1]:
-                    _compare_state(run, history, report)
+                    _compare_state(run, history, report, left_out)
     except UserFunctionError as error:
         report.failure = str(error)
     return report
 
 
 def _compare_mutations(
-    run: ReplayRun, piece: RecordedPiece, recorded: dict[int, list[pa.Table]], report: ReplayReport
+    run: ReplayRun,
+    piece: RecordedPiece,
+    recorded: dict[int, list[pa.Table]],
+    report: ReplayReport,
+    left_out: frozenset[StateId],
 ) -> None:
     for checkpoint in piece.checkpoints:
         rows = recorded.pop(checkpoint.id)
@@ -250,15 +271,17 @@ def _compare_mutations(
         replayed = run.run(checkpoint)
         report.replayed += sum(table.num_rows for table in replayed)
         types, now = types_of(checkpoint.operators), StateTypes(*run.types())
-        report.mutations += differences(rows, replayed, types, now, checkpoint.id)
+        report.mutations += differences(rows, replayed, types, now, checkpoint.id, left_out)
 
 
-def _compare_state(run: ReplayRun, history: RecordedRange, report: ReplayReport) -> None:
+def _compare_state(
+    run: ReplayRun, history: RecordedRange, report: ReplayReport, left_out: frozenset[StateId]
+) -> None:
     expected = live_rows(list(read_parts(history.point(history.end), ALL_KEY_GROUPS)))
     types, (specs, keys) = types_of(history.end.operators), run.types()
     now = StateTypes({**types.specs, **specs}, keys)  # what the job no longer declares is as it was
     replayed_state = list(run.live_rows())
-    report.state = differences(expected.values(), replayed_state, types, now, None)
+    report.state = differences(expected.values(), replayed_state, types, now, None, left_out)
     report.keys = _count_keys([*expected.values(), *replayed_state])
 
 

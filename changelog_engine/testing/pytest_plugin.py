@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def replay() -> Replay:
     """A function that replays a recorded piece of a job and fails the test unless all is equal.
 
-    ``replay(program, start, end=None, job=None, arguments=())``: ``program`` is a callable that builds and executes the job,
-    or the path of a script, run with ``arguments`` as ``changelog-engine run`` would; the others are those of
-    `changelog_engine.testing.replay_job`. Gives the report.
+    ``replay(program, start, end=None, job=None, arguments=(), leave_out=())``: ``program`` is a callable that builds and
+    executes the job, or the path of a script, run with ``arguments`` as ``changelog-engine run`` would; the others are those
+    of `changelog_engine.testing.replay_job`. Gives the report.
 
     Source: no counterpart in PyFlink
 
@@ -35,16 +35,19 @@ def replay() -> Replay:
         end: int | None = None,
         job: str | None = None,
         arguments: Sequence[str] = (),
+        leave_out: Sequence[str] = (),
     ) -> ReplayReport:
         from changelog_engine.launcher import run_program
         from changelog_engine.launcher.alias import process_as_before
         from changelog_engine.replay.job import replay_job
 
         if callable(program):
-            report = replay_job(program, start, end, job)
+            report = replay_job(program, start, end, job, leave_out)
         else:
             with process_as_before():
-                report = replay_job(lambda: run_program(os.fspath(program), arguments), start, end, job)
+                report = replay_job(
+                    lambda: run_program(os.fspath(program), arguments), start, end, job, leave_out
+                )
         if not report.equal:
             pytest.fail(report.text(), pytrace=False)
         return report

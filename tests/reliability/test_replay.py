@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -106,8 +107,10 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def replay(job: TestJob, now: JobGraph, start: int | None, end: int | None = None) -> ReplayReport:
-    return replay_graph(now, job.settings, start, end)
+def replay(
+    job: TestJob, now: JobGraph, start: int | None, end: int | None = None, leave_out: Sequence[str] = ()
+) -> ReplayReport:
+    return replay_graph(now, job.settings, start, end, leave_out)
 
 
 @given(scripts(EXACT, parallelism=2), st.data())
@@ -184,6 +187,25 @@ def test_a_change_that_the_range_does_not_meet_is_equal(tmp_path: Path) -> None:
     assert not failing.equal
     assert "not this one" in str(failing)
     assert replay(job, graph(changed(fails_at=39)), 1, half).equal
+
+
+class Wakes(Sessions):
+    """Also sets a timer an hour later by the clock, which stands elsewhere in a replay."""
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        timers = ctx.timer_service()
+        timers.register_processing_time_timer(timers.current_processing_time() + 3_600_000)
+        yield from super().process_element(value, ctx) or ()
+
+
+def test_timers_of_processing_time_can_be_left_out(tmp_path: Path) -> None:
+    job = TestJob(tmp_path, Script(sizes=(10,)))
+    job.run_driver(graph(Wakes()))
+    names = {each.state for each in replay(job, graph(Wakes()), None).mutations}
+    assert names == {"processing time timers"}
+    for name in ("processing time timers", "(processing time timers)", "process.processing time timers"):
+        assert replay(job, graph(Wakes()), None, leave_out=[name]).equal
+    assert not replay(job, graph(Wakes()), None, leave_out=["total"]).equal
 
 
 class Forgets(Sessions):

@@ -107,9 +107,26 @@ def test_equal_is_0_and_different_1(recorded: Path, monkeypatch: pytest.MonkeyPa
     assert "from checkpoint 2 to checkpoint 3: equal" in by_points.output
 
 
+@pytest.mark.parametrize("state", ["count", "visits.count"])
+def test_a_state_that_is_left_out_makes_no_difference(
+    recorded: Path, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    asked = ["visits.py", "--from", "1", "--to", "2", "--job", "visits", "--leave-out", state, "--", "5"]
+    result = replay(recorded, monkeypatch, *asked)
+    assert "checkpoint 1 to checkpoint 2: equal" in result.output
+    assert f" replayed, without {state})\n" in result.output
+    assert result.exit_code == 0
+    asked[asked.index(state)] = "last"
+    assert replay(recorded, monkeypatch, *asked).exit_code == 1
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
+        (
+            ["visits.py", "--from", "1", "--job", "visits", "--leave-out", "visits.cuont"],
+            "there is no state 'visits.cuont'; the nearest of 8: visits.count",
+        ),
         (["visits.py", "--from", "7", "--job", "visits"], "there is no checkpoint 7 in"),
         (["visits.py", "--from", "-7", "--job", "visits"], "the nearest is -3"),
         (["visits.py", "--from", "0", "--job", "other"], "no job 'other'; it executes 'first', 'visits'"),
@@ -120,6 +137,7 @@ def test_equal_is_0_and_different_1(recorded: Path, monkeypatch: pytest.MonkeyPa
         (["nothing.py", "--from", "3"], "nothing.py is not a script"),
     ],
     ids=[
+        "state left out",
         "checkpoint",
         "from the newest",
         "job",
