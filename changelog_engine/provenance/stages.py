@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -86,6 +86,12 @@ def _traced_store(store: KeyedStore, clock: WallClock, tracker: Tracker) -> Trac
     return TracedStore(store.config, clock, backend, tracker)
 
 
+def _replace(part: Any, **methods: Callable[..., Any]) -> None:
+    """Give one part methods in place of those of its class; a wrapper has taken them before, to call them."""
+    for name, method in methods.items():
+        setattr(part, name, method)
+
+
 def _trace_source(source: SourceHead, tracker: Tracker) -> None:
     """Elements come with where they were read."""
     open_reader = source._reader
@@ -98,7 +104,7 @@ def _trace_source(source: SourceHead, tracker: Tracker) -> None:
             _trace_reader(reader, source, split, tracker)
         return reader
 
-    source.__dict__["_reader"] = reader_of
+    _replace(source, _reader=reader_of)
 
 
 def _trace_reader(reader: Any, source: SourceHead, split: str, tracker: Tracker) -> None:
@@ -112,7 +118,7 @@ def _trace_reader(reader: Any, source: SourceHead, split: str, tracker: Tracker)
         tracker.path = ()
         return found
 
-    reader._read = traced_read
+    _replace(reader, _read=traced_read)
 
 
 class _Gathered:
@@ -129,7 +135,7 @@ class _Gathered:
         self._push = operator.push
         self._groups: dict[int, tuple[Any, list[Any], list[int] | None, list[Any]]] = {}
         self.count = 0
-        operator.__dict__["push"] = self.take
+        _replace(operator, push=self.take)
 
     def take(self, receivers: Sequence[Any], values: Sequence[Any], times: Sequence[int] | None) -> None:
         """In place of ``push``."""
@@ -190,7 +196,7 @@ def _trace_one_to_one(operator: Operator, name: str | None, tracker: Tracker) ->
         push(receivers, values, times)
         tracker.given, tracker.path = given, path
 
-    operator.__dict__["push"] = traced_push
+    _replace(operator, push=traced_push)
 
 
 def _trace_elements(head: Any, gathered: _Gathered, name: str, tracker: Tracker) -> None:
@@ -205,7 +211,7 @@ def _trace_elements(head: Any, gathered: _Gathered, name: str, tracker: Tracker)
         gathered.flush((*path, name))
         tracker.given, tracker.path = given, path
 
-    head.process = drive
+    _replace(head, process=drive)
 
 
 def _trace_keyed(operator: KeyedOperator, uid: str, tracker: Tracker) -> None:
@@ -216,14 +222,15 @@ def _trace_keyed(operator: KeyedOperator, uid: str, tracker: Tracker) -> None:
             _trace_elements(head, gathered, operator.name, tracker)
     if isinstance(operator, TimerOperator):
         if isinstance(operator, WindowOperator):
-            for method in (
-                WindowOperator._due,
-                WindowOperator.run,
-                WindowOperator.fire_timers,
-                WindowOperator.on_timer,
-            ):
-                operator.__dict__[method.__name__] = method.__get__(operator)
+            _go_the_general_way(operator)
         _trace_firing(operator, gathered, tracker)
+
+
+def _go_the_general_way(operator: WindowOperator) -> None:
+    """Have windows of all kinds call the methods of their base class, which take windows and timers one by one."""
+    general = WindowOperator
+    for method in (general._due, general.run, general.fire_timers, general.on_timer):
+        _replace(operator, **{method.__name__: method.__get__(operator)})
 
 
 def _trace_keyed_head(head: Any, uid: str, gathered: _Gathered, tracker: Tracker) -> None:
@@ -240,7 +247,7 @@ def _trace_keyed_head(head: Any, uid: str, gathered: _Gathered, tracker: Tracker
         gathered.flush(())
         tracker.given, tracker.path = given, path
 
-    head.process_keyed = drive
+    _replace(head, process_keyed=drive)
 
 
 def _trace_firing(operator: TimerOperator, gathered: _Gathered, tracker: Tracker) -> None:
@@ -259,7 +266,7 @@ def _trace_firing(operator: TimerOperator, gathered: _Gathered, tracker: Tracker
         gathered.flush(())
         tracker.given, tracker.path = given, path
 
-    operator.__dict__["fire_timers"] = drive
+    _replace(operator, fire_timers=drive)
 
 
 def _trace_sink(operator: Operator, uid: str, tracker: Tracker) -> None:
@@ -269,7 +276,7 @@ def _trace_sink(operator: Operator, uid: str, tracker: Tracker) -> None:
         tracker.take_output(uid, values, times)
         process(values, times)
 
-    operator.__dict__["process"] = traced_process
+    _replace(operator, process=traced_process)
 
 
 def _trace_exchange(exchange: Exchange, tracker: Tracker) -> None:
@@ -297,7 +304,7 @@ def _trace_exchange(exchange: Exchange, tracker: Tracker) -> None:
                 sent.extend([Via(path, origin) for origin in origins] if path else origins)
             exchange._pieces[target] = kept
 
-    exchange.__dict__["process"] = traced_process
+    _replace(exchange, process=traced_process)
 
 
 def _is_key(identities: Any, wanted: Any) -> Any:
@@ -325,5 +332,4 @@ def _trace_blocks(runtime: StageRuntime, tracker: Tracker) -> None:
         del waiting[:count]
         process_step(heads, identities, own, times)
 
-    own: dict[str, Any] = {"_process": traced_process, "_process_step": traced_step}
-    runtime.__dict__.update(own)
+    _replace(runtime, _process=traced_process, _process_step=traced_step)
