@@ -74,54 +74,92 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
             names the row.
         RestoreError: there is no such operator or state; the error suggests the closest match.
     """
+    file = _read(path)
+    _check_columns(path, file.names, bool(file.rows), options)
+    who, why = (_one(path, name, file.rows, options[name]) for name in ("who", "why"))
+    tables: Tables = {}
+    for (operator, state), mine in _places(file, options).items():
+        check_names(checkpoint, operator, state)
+        found = file.entries(mine)
+        if found is None:
+            given = [(f"{path}, row {at} (counted from 0)", file.rows[at]) for at in mine]
+            described = described_state(checkpoint, operator, state)
+            found = _typed(given, file.texts, *described, f"{state} of {operator}")
+        tables.setdefault(operator, {})[state] = found
+    return GivenCorrections(tables, who, why)
+
+
+class _File(NamedTuple):
+    """What a file has.
+
+    Args:
+        names: of its columns.
+        rows: of CSV and JSON lines whole; of Parquet what says whose they are.
+        table: of Parquet.
+        texts: cells are text, as those of CSV.
+    """
+
+    path: str
+    names: list[str]
+    rows: list[dict[str, Any]]
+    table: pa.Table | None = None
+    texts: bool = False
+
+    def entries(self, mine: list[int]) -> Any:
+        """The entries in some rows, typed by the file; None where it has no types."""
+        if self.table is None:
+            return None
+        found = self.table.take(mine).select([name for name in self.names if name in _OF_ENTRY])
+        if (
+            "delete" in self.names
+            and found["delete"].null_count
+            and pa.types.is_boolean(found["delete"].type)
+        ):
+            place = found.column_names.index("delete")
+            found = found.set_column(place, "delete", pc.fill_null(found["delete"], False))
+        return found
+
+
+def _read(path: str) -> _File:
     suffix = Path(path).suffix.lower()
-    table, rows, names = None, [], []
     try:
         if suffix == ".parquet":
             table = pq.read_table(path, coerce_int96_timestamp_unit=UNIT_OF_INT96)
-            names = table.column_names
-            rows = table.select([name for name in names if name in _SAID]).to_pylist()
-        elif suffix == ".csv":
+            said = table.select([name for name in table.column_names if name in _SAID])
+            return _File(path, table.column_names, said.to_pylist(), table)
+        if suffix == ".csv":
             with open(path, newline="", encoding="utf-8-sig") as file:
                 reader = csv.DictReader(file, strict=True, restkey="(a column without a name)")
                 rows = list(reader)
-                names = list(reader.fieldnames or ())
-        elif suffix in _LINES:
+                return _File(path, _names(rows, reader.fieldnames or ()), rows, texts=True)
+        if suffix in _LINES:
             rows = _lines(path)
-        else:
-            raise click.UsageError(f"{path}: corrections are read from .parquet, .csv, {', '.join(_LINES)}")
+            return _File(path, _names(rows), rows)
     except (OSError, csv.Error, UnicodeDecodeError, pa.ArrowException) as error:
         raise click.UsageError(f"{path} can't be read: {error}") from None
-    names = names + [
-        name for name in dict.fromkeys(name for row in rows for name in row) if name not in names
+    raise click.UsageError(f"{path}: corrections are read from .parquet, .csv, {', '.join(_LINES)}")
+
+
+def _names(rows: list[dict[str, Any]], named: Sequence[str] = ()) -> list[str]:
+    """The columns that a header names, and those that only rows have."""
+    return [
+        *named,
+        *[name for name in dict.fromkeys(name for row in rows for name in row) if name not in named],
     ]
-    _check_columns(path, names, bool(rows), options)
-    who, why = (_one(path, name, rows, options[name]) for name in ("who", "why"))
+
+
+def _places(file: _File, options: dict[str, str | None]) -> dict[StateId, list[int]]:
+    """The numbers of the rows of each state."""
     places: dict[StateId, list[int]] = {}
-    for at, row in enumerate(rows):
+    for at, row in enumerate(file.rows):
         whose = [row.get(name) if options[name] is None else options[name] for name in ("operator", "state")]
         for name, text in zip(("operator", "state"), whose, strict=True):
             if not isinstance(text, str) or not text:
-                raise click.UsageError(f"{path}, row {at} (counted from 0): {name} is {text!r}: name one")
+                raise click.UsageError(
+                    f"{file.path}, row {at} (counted from 0): {name} is {text!r}: name one"
+                )
         places.setdefault((str(whose[0]), str(whose[1])), []).append(at)
-    tables: Tables = {}
-    for (operator, state), mine in places.items():
-        check_names(checkpoint, operator, state)
-        if table is not None:
-            found: Any = table.take(mine).select([name for name in names if name in _OF_ENTRY])
-            if "delete" in names and found["delete"].null_count and pa.types.is_boolean(found["delete"].type):
-                place = found.column_names.index("delete")
-                found = found.set_column(place, "delete", pc.fill_null(found["delete"], False))
-        else:
-            given = [(f"{path}, row {at} (counted from 0)", rows[at]) for at in mine]
-            found = _typed(
-                given,
-                suffix == ".csv",
-                *described_state(checkpoint, operator, state),
-                f"{state} of {operator}",
-            )
-        tables.setdefault(operator, {})[state] = found
-    return GivenCorrections(tables, who, why)
+    return places
 
 
 def _lines(path: str) -> list[dict[str, Any]]:
