@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import re
 import uuid
@@ -21,10 +22,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import wall_s
+from changelog_engine.errors import StorageError
 from changelog_engine.ledger.job_folder import PROTECTED, JobFolder
 from changelog_engine.ledger.process_notes import has_ended, is_over, process_note
 
 _CHECKSUM = "checksum"
+_MAY_NOT = (errno.EACCES, errno.EPERM, errno.EROFS)
 _NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 
 
@@ -70,8 +73,19 @@ def protect(
         **process_note(clock),
     }
     document[_CHECKSUM] = _checksum_of(document)
-    folder.storage.make_dirs(PROTECTED)
-    folder.storage.write_durable(path, json.dumps(document).encode())
+    try:
+        folder.storage.make_dirs(PROTECTED)
+        folder.storage.write_durable(path, json.dumps(document).encode())
+    except StorageError as error:
+        if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in _MAY_NOT:
+            raise
+        place = folder.storage.join(PROTECTED)
+        raise StorageError(
+            f"a {purpose} notes in {place} what it copies, so that truncation leaves it alone, and this user may not write "
+            f"there ({error.__cause__.strerror}). Get the right to write into {PROTECTED}/, or copy the job's folder "
+            f"(while nothing truncates it) and make the {purpose} of that",
+            place,
+        ) from error.__cause__
     return Protection(checkpoint, snapshot, path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -30,8 +31,9 @@ from changelog_engine.errors import (
     FormatVersionError,
     JobExecutionError,
     RestoreError,
+    StorageError,
 )
-from changelog_engine.ledger.job_folder import find_job_folder, open_job_folder
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.process_notes import LONGEST_HOURS
 from changelog_engine.ledger.protection import (
@@ -48,6 +50,7 @@ from changelog_engine.savepoints.folder import (
 )
 from changelog_engine.savepoints.requests import SavepointRequests
 from changelog_engine.savepoints.writer import SnapshotWriter, create_savepoint
+from changelog_engine.storage.memory_disk import MemoryDisk
 from materializer.fold import state_at
 
 
@@ -327,3 +330,20 @@ def test_settings() -> None:
     assert made(**newer) == ("./here", True, True, "/sp")
     with pytest.raises(ConfigurationError, match="both say where"):
         made(execution__savepoint__path="/sp/x", changelog__restore="12")
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_who_may_not_write_into_the_job_s_folder_learns_how_to_copy_it(tmp_path: Path, number: int) -> None:
+    disk = MemoryDisk(str(tmp_path))
+    disk.fail("create", number, times=99)
+    with pytest.raises(
+        StorageError, match=r"right to write into protected/, or copy the job's folder"
+    ) as said:
+        protect(JobFolder("job", "job", disk.storage()), 3, None, "fork")
+    assert os.strerror(number) in str(said.value)
+    assert said.value.path == f"{tmp_path}/protected"
+    assert not disk.storage().list("protected")
+    disk.heal()
+    disk.fail("create", errno.ENOSPC, times=99)
+    with pytest.raises(StorageError, match="disk full"):
+        protect(JobFolder("job", "job", disk.storage()), 3, None, "fork")
