@@ -19,6 +19,7 @@ from changelog_engine.ledger.process_notes import who_noted
 from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_names import LOG
+from changelog_engine.storage.delta_place import delta_place
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
@@ -166,6 +167,7 @@ def open_job_folder(base_path: str, name: str) -> JobFolder:
 
 def _check_ours(folder: JobFolder) -> None:
     root = folder.storage
+    delta_place(root)
     if root.is_file():
         raise _foreign(root, "is a file")
     allowed = {CHANGELOG, SNAPSHOTS, LOCK_FILE, PROTECTED, REQUESTS}

@@ -23,6 +23,7 @@ from changelog_engine.errors import ForeignPathError, StorageError
 from changelog_engine.storage.damaged import DELTA_ERRORS, delta_rs
 from changelog_engine.storage.delta_damage import refuse_damaged, unreadable
 from changelog_engine.storage.delta_names import CHECKPOINT_NAME, LOG, last_checkpoint_version
+from changelog_engine.storage.delta_place import delta_place
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.protocol import Entry, Storage
 
@@ -107,8 +108,9 @@ def plain_names(storage: Storage, paths: Iterable[str]) -> list[str]:
 
 def opened(storage: Storage) -> DeltaTable:
     """The table as delta-rs has it; raises as ``read_by_delta_rs``."""
+    place = delta_place(storage)
     with read_by_delta_rs(storage):
-        return DeltaTable(storage.root, storage_options=FileSystems().delta_options(storage.root))
+        return DeltaTable(place, storage_options=FileSystems().delta_options(storage.root))
 
 
 @contextlib.contextmanager

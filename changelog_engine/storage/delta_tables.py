@@ -32,6 +32,7 @@ from changelog_engine.storage.delta_names import (
     checkpoint_path,
     commit_path,
 )
+from changelog_engine.storage.delta_place import delta_place
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.new_table import FIRST_COMMIT, first_commit
 from changelog_engine.storage.opening import open_storage
@@ -71,7 +72,7 @@ class UserTable:
         storage = open_storage(root)
         try:
             with delta_rs():
-                return bool(DeltaTable.is_deltatable(storage.root, storage_options=_options(storage)))
+                return bool(DeltaTable.is_deltatable(delta_place(storage), storage_options=_options(storage)))
         except (DeltaError, OSError) as error:
             raise ConnectorError(
                 f"could not look whether {storage.root} is a Delta table: {error}"
@@ -317,7 +318,7 @@ def _may_mark(table: DeltaTable) -> bool:
 def _open(storage: Storage) -> DeltaTable:
     try:
         with delta_rs():
-            return DeltaTable(storage.root, storage_options=_options(storage))
+            return DeltaTable(delta_place(storage), storage_options=_options(storage))
     except TableNotFoundError as error:
         raise ConfigurationError(f"{storage.root} is not a Delta table") from error
     except (DeltaError, OSError) as error:
@@ -327,7 +328,7 @@ def _open(storage: Storage) -> DeltaTable:
 def _open_at(storage: Storage, version: int) -> DeltaTable:
     try:
         with delta_rs():
-            return DeltaTable(storage.root, version=version, storage_options=_options(storage))
+            return DeltaTable(delta_place(storage), version=version, storage_options=_options(storage))
     except (DeltaError, OSError) as error:
         raise _unreadable(storage, version, error) from error
 

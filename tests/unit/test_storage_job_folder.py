@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,8 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from changelog_engine.changelog.rows import SCHEMA
-from changelog_engine.errors import ForeignPathError, FormatVersionError, StorageError
+from changelog_engine.errors import ConfigurationError, ForeignPathError, FormatVersionError, StorageError
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, job_slug, open_job_folder
+from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_tables import UserTable
+from changelog_engine.storage.local_disk import LocalDisk
 
 HOSTILE = [
     "",
@@ -136,3 +140,31 @@ def test_leftovers_of_a_crash_while_creating_are_no_obstacle(tmp_path: Path) -> 
     (log / "00000000000000000000.json#1").write_text("half")
     (tmp_path / "job" / "driver.lock").write_text("{}")
     assert open_job_folder(str(tmp_path), "job").open_changelog().version == 0
+
+
+@pytest.mark.parametrize("odd", ["a%20b", "a%2fb", "a\\b", "a\nb"])
+def test_no_path_means_another_folder_to_the_library_that_reads_delta_tables(
+    tmp_path: Path, odd: str
+) -> None:
+    """delta-rs would read the table of ``a b`` for that of ``a%20b``."""
+    base = tmp_path / odd
+    for other in ("a b", "a/b"):
+        open_job_folder(str(tmp_path / other), "job")
+    base.mkdir()
+    (tmp_path / "link").symlink_to(base)
+    for named in (base, tmp_path / "link"):
+        with pytest.raises(ConfigurationError, match=r"cannot hold a Delta table: the library .* takes '.*'"):
+            open_job_folder(str(named), "job")
+        with pytest.raises(ConfigurationError, match="cannot hold a Delta table"):
+            UserTable.exists(str(named / "table"))
+    assert not any(base.iterdir())
+    shutil.copytree(tmp_path / "a b" / "job" / "changelog", base, dirs_exist_ok=True)
+    with pytest.raises(ConfigurationError, match="cannot hold a Delta table"):
+        DeltaLog(LocalDisk(str(base))).files()
+
+
+@pytest.mark.parametrize("odd", ["a%b", "%", "50%", "a b", "a#b", "a?b", "a:b", "'", "é"])
+def test_other_paths_hold_a_job(tmp_path: Path, odd: str) -> None:
+    folder = open_job_folder(str(tmp_path / odd), "job")
+    assert folder.open_changelog().files().num_rows == 0
+    assert DeltaTable(str(tmp_path / odd / "job" / "changelog")).version() == 0
