@@ -9,6 +9,7 @@ from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types.in_state import in_state
 from changelog_engine.windowing.reserved import RESERVED
 
 from .._unsupported import NamesOfPyFlink
@@ -107,7 +108,7 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
         return StateSpec(
             self.name,
             self._kind,
-            self._value_type,
+            in_state(self._value_type),
             map_key_type=self._map_key_type,
             function=self._function,
             ttl=None if self._ttl_config is None else self._ttl_config.to_spec(),

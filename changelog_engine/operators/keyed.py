@@ -28,6 +28,7 @@ from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
+from changelog_engine.types.in_state import in_state
 
 _EMIT_AT = 16_384
 _NO_RESULTS = ()
@@ -174,7 +175,7 @@ class ReduceOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         result_type = self.output_type.declared or Types.PICKLED_BYTE_ARRAY()
-        self.cell = self.context.declare(StateSpec("reduce", StateKind.VALUE, result_type))
+        self.cell = self.context.declare(StateSpec("reduce", StateKind.VALUE, in_state(result_type)))
 
     def apply(self, value: Any, out: list[Any]) -> None:
         before = self.cell.value()

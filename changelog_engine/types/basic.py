@@ -188,6 +188,8 @@ def _as_float(wanted: TypeInformation, value: Any) -> float:
 class FloatTypeInfo(BasicTypeInfo):
     """FLOAT: 32 bits; values are rounded to what they can hold, as they are between Flink's operators."""
 
+    rounds = True
+
     def __init__(self) -> None:
         super().__init__("FLOAT")
 
@@ -197,7 +199,11 @@ class FloatTypeInfo(BasicTypeInfo):
             rounded: float = _FLOAT32.unpack(_FLOAT32.pack(number))[0]
         except OverflowError:
             raise Misfit(self, value, "too large for 32 bits") from None
-        if rounded == number or math.isnan(number):
+        if (
+            rounded == number
+            or math.isnan(number)
+            or not (self.rounds or isinstance(value, (int, np.integer)))
+        ):
             return number
         if isinstance(value, (int, np.integer)):
             raise Misfit(self, value, "32 bits do not hold it exactly; declare DOUBLE")

@@ -8,6 +8,7 @@ from typing import Any
 
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.in_state import in_state
 from changelog_engine.windowing.assigner import WindowAssigner
 from changelog_engine.windowing.reserved import CONTENTS
 from changelog_engine.windowing.trigger import Trigger
@@ -54,4 +55,4 @@ def contents_spec(kind: StateKind, value_type: TypeInformation, function: Any = 
         value_type: of the elements, or of the accumulator.
         function: the reduce or aggregate function.
     """
-    return StateSpec(CONTENTS, kind, value_type, function=function)
+    return StateSpec(CONTENTS, kind, in_state(value_type), function=function)

@@ -182,3 +182,19 @@ def aggregations_of_equal_values(env):
         for number, each in enumerate(found)
     ]
     return named[0].union(*named[1:])
+
+
+def floats_are_combined_with_all_their_bits(env):
+    """Running results of FLOATs are rounded where they leave the chain, not where they are kept."""
+    numbers = [("a", 0.1), ("b", 0.7), ("a", 0.2), ("a", 0.3), ("b", 0.1)]
+    pairs = env.from_collection(numbers, Types.TUPLE([Types.STRING(), Types.FLOAT()]))
+    keyed = pairs.key_by(lambda v: v[0], Types.STRING())
+    seen = []
+    for combined in (
+        keyed.reduce(lambda a, b: (a[0], a[1] + b[1])),
+        keyed.sum(1),
+        keyed.count_window(2).reduce(lambda a, b: (a[0], a[1] + b[1])),
+    ):
+        with combined.map(lambda v: repr(v), Types.STRING()).execute_and_collect() as results:
+            seen += list(results)
+    return seen

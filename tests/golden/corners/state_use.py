@@ -156,6 +156,53 @@ def value_of_a_list_type(env):
     return _pairs(env).process(Held(), Types.STRING())
 
 
+class _Total(AggregateFunction):
+    def create_accumulator(self):
+        return 0.0
+
+    def add(self, value, accumulator):
+        return accumulator + value
+
+    def get_result(self, accumulator):
+        return accumulator
+
+    def merge(self, a, b):
+        return a + b
+
+
+def floats_are_not_rounded(env):
+    """A FLOAT in state keeps what it was given."""
+
+    class Keep(KeyedProcessFunction):
+        def open(self, runtime_context):
+            c, single = runtime_context, Types.FLOAT()
+            self.value = c.get_state(ValueStateDescriptor("v", single))
+            self.pair = c.get_state(ValueStateDescriptor("p", Types.TUPLE([single, Types.STRING()])))
+            self.row = c.get_state(ValueStateDescriptor("w", Types.ROW([single])))
+            self.list = c.get_list_state(ListStateDescriptor("l", single))
+            self.map = c.get_map_state(MapStateDescriptor("m", Types.STRING(), single))
+            self.reduced = c.get_reducing_state(ReducingStateDescriptor("r", lambda a, b: a + b, single))
+            self.sum = c.get_aggregating_state(AggregatingStateDescriptor("a", _Total(), single))
+
+        def process_element(self, value, ctx):
+            x = value[1]
+            self.value.update((self.value.value() or 0.0) + x)
+            self.pair.update(((self.pair.value() or (0.0,))[0] + x, "s"))
+            self.row.update(Row((self.row.value() or Row(0.0))[0] + x))
+            self.list.add(x)
+            self.map.put(str(x), x)
+            self.reduced.add(x)
+            self.sum.add(x)
+            yield (
+                f"{value[0]} {self.value.value()} {self.pair.value()[0]} {self.row.value()[0]} {list(self.list.get())} "
+                f"{sorted(self.map.values())} {self.reduced.get()} {self.sum.get()}"
+            )
+
+    numbers = [("a", 0.1), ("b", 0.7), ("a", 0.2), ("a", 0.3), ("b", 0.1)]
+    pairs = env.from_collection(numbers, Types.TUPLE([Types.STRING(), Types.DOUBLE()]))
+    return pairs.key_by(lambda v: v[0], Types.STRING()).process(Keep(), Types.STRING())
+
+
 def list_of_lists_methods(env):
     """add_all of nothing, of a tuple, of a generator; update of a tuple; get() twice."""
 

@@ -1,0 +1,93 @@
+"""Types as state has them: a FLOAT is not rounded there, on any backend, before and after a driver that was killed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.backends import backend_settings
+from support.graphs import keyed_job
+from support.jobs import TestJob
+from support.script import Failure, Fault, Script
+
+from api.common.typeinfo import Types
+from api.datastream.functions import KeyedProcessFunction
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types import Row
+from changelog_engine.types.in_state import in_state
+from materializer.fold import state_at
+
+SINGLE = Types.FLOAT()
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        (SINGLE, 0.1),
+        (Types.LIST(SINGLE), [0.1, None]),
+        (Types.TUPLE([Types.STRING(), SINGLE]), ("a", 0.1)),
+        (Types.ROW_NAMED(["x"], [SINGLE]), Row(x=0.1)),
+        (Types.MAP(SINGLE, SINGLE), {0.5: 0.1}),
+        (Types.PRIMITIVE_ARRAY(SINGLE), [0.1]),
+        (Types.OBJECT_ARRAY(Types.TUPLE([SINGLE])), [(0.1,)]),
+    ],
+    ids=lambda part: getattr(part, "name", "value"),
+)
+def test_floats_are_kept_as_they_are(declared: Any, value: Any) -> None:
+    kept = in_state(declared)
+    assert kept == declared
+    assert hash(kept) == hash(declared)
+    assert kept.spec() == declared.spec()
+    assert repr(kept) == repr(declared)
+    assert kept.name == declared.name
+    assert kept.check(value) == value
+    assert declared.check(value) != value
+
+
+def test_what_is_no_float_is_refused_as_ever() -> None:
+    assert in_state(SINGLE).check(3) == 3.0
+    assert type(in_state(SINGLE).check(3)) is float
+    assert in_state(SINGLE).check(math.inf) == math.inf
+    for wrong in (1e300, 2**24 + 1, "0.1"):
+        with pytest.raises(TypeMismatchError):
+            in_state(SINGLE).check(wrong)
+
+
+@pytest.mark.parametrize(
+    "declared", [Types.DOUBLE(), Types.ROW([Types.LONG()]), Types.LIST(Types.STRING())], ids=str
+)
+def test_other_types_are_the_same_object(declared: Any) -> None:
+    assert in_state(declared) is declared
+
+
+def test_keys_of_a_map_are_rounded() -> None:
+    assert in_state(Types.MAP(SINGLE, Types.LONG())).check({0.1: 1}) == {0.10000000149011612: 1}
+    assert MapStateDescriptor("m", SINGLE, SINGLE).to_spec().map_key_type is SINGLE
+
+
+class Adds(KeyedProcessFunction):
+    """Adds numbers up in a FLOAT."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", SINGLE))
+        self.all = runtime_context.get_list_state(ListStateDescriptor("all", SINGLE))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.sum.update((self.sum.value() or 0.0) + value)
+        self.all.add(value)
+        yield self.sum.value(), self.all.get()
+
+
+@pytest.mark.parametrize("backend", ["hashmap", "rocksdb without cache"])
+def test_sums_go_on_with_all_their_bits(tmp_path: Path, backend: str) -> None:
+    numbers = [0.1, 0.2, 0.3, 0.7]
+    script = Script((2,), (True,), (Failure(1, Fault.COMMITTED),))
+    job = TestJob(tmp_path, script, **backend_settings(backend, tmp_path / "local"))
+    job.run(keyed_job(numbers, Adds(), key=lambda _: "k", name="added"))
+    assert job.drivers == 2
+    sums = [sum(numbers[: count + 1]) for count in range(4)]
+    assert job.output == [(sums[2], numbers[:3]), (sums[3], numbers)]
+    assert list(state_at(job.table("added"), 1).states["process", "sum"].values()) == [sums[1]]
