@@ -93,6 +93,8 @@ class FileSystems:
         scheme, place = _scheme_and_place(path)
         if scheme in (*_S3_SCHEMES, *_GCS_SCHEMES) and not place:
             raise ConfigurationError(f"{shown!r} names no bucket, as {scheme}://BUCKET/FOLDER does")
+        if scheme in (*_S3_SCHEMES, *_GCS_SCHEMES) and "//" in shown.partition("://")[2]:
+            raise ConfigurationError(f"{shown!r} has a folder without a name: leave out one of two slashes")
         try:
             if scheme in _S3_SCHEMES:
                 file_system, inner = self._open_s3(path)

@@ -15,7 +15,8 @@ from changelog_engine.connectors.files import (
     FileNames,
     StringEncoder,
 )
-from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.errors import ConfigurationError, StorageError, TypeMismatchError
+from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import Types
 
 
@@ -153,6 +154,14 @@ class TestBadPaths:
         with pytest.raises(ConfigurationError, match=said) as error:
             sink_to(uri).check_before_start()
         assert "geheim" not in str(error.value)
+
+    @pytest.mark.parametrize("uri", ["s3://bucket/a//b", "s3://key:geheim@bucket//a", "gs://bucket/a//b/"])
+    def test_a_folder_without_a_name(self, uri):
+        said = f"'{uri.replace('key:geheim@', '').rstrip('/')}' has a folder without a name: leave out one of two slashes"
+        with pytest.raises(ConfigurationError, match=said):
+            sink_to(uri).check_before_start()
+        with pytest.raises(StorageError, match=said):
+            open_storage(uri)
 
     def test_a_check_leaves_nothing(self, tmp_path):
         sink_to(tmp_path / "new").check_before_start()
