@@ -209,9 +209,7 @@ class Replays:
         about = f"key {shown_key(key)}" + (f" of {operator!r}" if operator else "")
         result = self._result(history, about + (f", state {state!r}" if state else ""))
         if not targets:
-            ids = [row.id for row in history.checkpoints]
-            between = f"checkpoint {ids[0]}" if len(ids) == 1 else f"checkpoints {ids[0]} to {ids[-1]}"
-            result.notes.append(f"the log has no mutation of this key in {between}")
+            result.notes.append(f"the log has no mutation of this key in {_between(history)}")
             return result
         result.notes += [
             f"{key!r} also means the key {each.text} of {each.operator!r}, whose mutations in this range are not explained"
@@ -466,6 +464,11 @@ def _named(plan: JobPlan, name: str, kind: NodeKind) -> set[str]:
         there = ", ".join(f"{plan.uids[node.id]!r} ({node.name})" for node in nodes) or "none"
         raise RestoreError(f"no {kind.value} has the uid or name {name!r}; there are {there}")
     return found
+
+
+def _between(history: RecordedRange) -> str:
+    ids = [row.id for row in history.checkpoints]
+    return f"checkpoint {ids[0]}" if len(ids) == 1 else f"checkpoints {ids[0]} to {ids[-1]}"
 
 
 def _plain_key(key: Any) -> Any:
