@@ -11,6 +11,26 @@ from changelog_engine.history.state_columns import FIELDS, StateColumns
 
 _ENTRIES = f"sort_array(collect_list(struct(checkpoint_id, sequence, {', '.join(FIELDS)}, fingerprint)))"
 
+_NEWEST_FIRST = "ORDER BY checkpoint_id DESC, sequence DESC"
+# What is there of each kind of state, out of its rows, ``source``.
+_CELLS = (
+    f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {KEY} {_NEWEST_FIRST}) AS place FROM source) "
+    "WHERE place = 1 AND operation = 'put' AND {live}"
+)
+_MAPS = (
+    f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {KEY}, map_key {_NEWEST_FIRST}) AS place "
+    f"FROM (SELECT *, max(CASE WHEN operation = 'clear' THEN {PLACE} END) OVER (PARTITION BY {KEY}) AS cleared "
+    f"FROM source) WHERE operation <> 'clear' AND (cleared IS NULL OR {PLACE} > cleared)) "
+    "WHERE place = 1 AND operation = 'put' AND {live}"
+)
+_LISTS = (
+    f"SELECT {KEY}, {_ENTRIES} AS entries, max(checkpoint_id) AS checkpoint_id, "
+    f"max_by(event_time, {PLACE}) AS event_time "
+    f"FROM (SELECT *, max(CASE WHEN operation IN ('clear', 'replace') THEN {PLACE} END) "
+    f"OVER (PARTITION BY {KEY}) AS emptied FROM source) "
+    f"WHERE operation <> 'clear' AND (emptied IS NULL OR {PLACE} >= emptied) AND {{live}} GROUP BY {KEY}"
+)
+
 
 def state_sql(
     columns: StateColumns,
@@ -38,31 +58,10 @@ def state_sql(
         if columns.ttl_ms is None
         else f"(accessed_ms IS NULL OR accessed_ms > {time_ms - columns.ttl_ms})"
     )
-    by_place = "ORDER BY checkpoint_id DESC, sequence DESC"
-    if columns.kind == "list":
-        found = (
-            f"SELECT {KEY}, {_ENTRIES} AS entries, max(checkpoint_id) AS checkpoint_id, "
-            f"max_by(event_time, {PLACE}) AS event_time "
-            f"FROM (SELECT *, max(CASE WHEN operation IN ('clear', 'replace') THEN {PLACE} END) "
-            f"OVER (PARTITION BY {KEY}) AS emptied FROM source) "
-            f"WHERE operation <> 'clear' AND (emptied IS NULL OR {PLACE} >= emptied) AND {live} GROUP BY {KEY}"
-        )
-        entry = "entries."
-        print_of = "transform(entries, e -> e.fingerprint)"
-    elif columns.kind == "map":
-        found = (
-            f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {KEY}, map_key {by_place}) AS place "
-            f"FROM (SELECT *, max(CASE WHEN operation = 'clear' THEN {PLACE} END) OVER (PARTITION BY {KEY}) AS cleared "
-            f"FROM source) WHERE operation <> 'clear' AND (cleared IS NULL OR {PLACE} > cleared)) "
-            f"WHERE place = 1 AND operation = 'put' AND {live}"
-        )
-        entry, print_of = "", "fingerprint"
-    else:
-        found = (
-            f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {KEY} {by_place}) AS place FROM source) "
-            f"WHERE place = 1 AND operation = 'put' AND {live}"
-        )
-        entry, print_of = "", "fingerprint"
+    is_list = columns.kind == "list"
+    entry = "entries." if is_list else ""
+    print_of = "transform(entries, e -> e.fingerprint)" if is_list else "fingerprint"
+    found = {"list": _LISTS, "map": _MAPS}.get(columns.kind, _CELLS).format(live=live)
     shown = [
         *columns.identity(),
         f"{columns.typed(entry)} AS value",
