@@ -152,14 +152,7 @@ class Exchange:
             raise user_failure(error, key_by.name, "key selector", element=failed) from error
         identities, key_column = keys, column_of(keys)
         if not _stand_for_themselves(key_column, codec):
-            try:
-                identities = codec.identities(keys, f"key of {key_by.name!r}{self._way}")
-            except ChangelogEngineError:
-                raise
-            except Exception as error:
-                raise InvalidJobError(
-                    f"a key of {key_by.name!r}{self._way} cannot be used: {error}"
-                ) from error
+            identities = self._identities(keys, codec, key_by.name)
             if identities is not keys:
                 key_column = column_of(identities)
         # Elements that are their own keys are one column.
@@ -185,6 +178,14 @@ class Exchange:
             else:
                 chosen_keys = select(key_column, places)
             self._pieces[target].append((chosen_keys, None if times is None else times[places], chosen))
+
+    def _identities(self, keys: list[Any], codec: KeyCodec, selector: str) -> list[Any]:
+        try:
+            return codec.identities(keys, f"key of {selector!r}{self._way}")
+        except ChangelogEngineError:
+            raise
+        except Exception as error:
+            raise InvalidJobError(f"a key of {selector!r}{self._way} cannot be used: {error}") from error
 
     def _forward(self, values: Sequence[Any], times: Column | None) -> None:
         self._pieces[self.channel].append((None, times, column_of(values)))

@@ -190,14 +190,7 @@ class StageRuntime:
         if order.kind is EpochKind.CONFIRM:
             return self._passed_on(passed_on), report
         began_ms = monotonic_ms()
-        if self.store is not None:
-            self.store.begin_epoch(order)
-        now = self.clock()
-        for keyed in self._keyed:
-            due = keyed.next_processing_timer()
-            if due is not None and due <= now:
-                self.inputs.moved = True  # without a changelog nothing else says that state has changed
-                keyed.fire_processing_timers(now)
+        self._begin(order)
         for source in self.sources:
             self._read(source, order, report)
         behind = sum([len(block.values) for block in blocks]) if order.kind.barrier else None
@@ -205,18 +198,7 @@ class StageRuntime:
             if behind is not None:
                 behind -= len(block.values)
             self._process(block, order, report, behind)
-        self._tell_idleness()
-        for assigner in self._assigners:
-            assigner.periodic = self._watermarks_due(order, monotonic_ms() - began_ms)
-        now = self.clock()
-        for operator in self.operators.values():
-            operator.end_epoch(now)
-        for source in self.sources:  # the assigners behind them have given their watermarks now
-            mark = None if source.idle else source.watermark
-            report.read[source.uid] = report.read[source.uid]._replace(watermark=mark)
-        if order.kind is EpochKind.END:
-            for sink in self._sinks.values():
-                sink.commit_without_checkpoint(order.epoch)
+        self._end(order, report, began_ms)
         report.barrier_ms, report.work_ms = self.clock(), monotonic_ms() - began_ms
         for waiting in self._async:  # waiting for last answers takes as long however few records there are
             report.work_ms -= waiting.waited_s * 1000
@@ -229,6 +211,32 @@ class StageRuntime:
         report.times_ms = times
         self.done = order.epoch
         return sent, report
+
+    def _begin(self, order: EpochOrder) -> None:
+        """Fire the timers of processing time that are due before the epoch's elements come."""
+        if self.store is not None:
+            self.store.begin_epoch(order)
+        now = self.clock()
+        for keyed in self._keyed:
+            due = keyed.next_processing_timer()
+            if due is not None and due <= now:
+                self.inputs.moved = True  # without a changelog nothing else says that state has changed
+                keyed.fire_processing_timers(now)
+
+    def _end(self, order: EpochOrder, report: EpochReport, began_ms: float) -> None:
+        """All elements of the epoch were processed: periodic watermarks, and what operators do at its end."""
+        self._tell_idleness()
+        for assigner in self._assigners:
+            assigner.periodic = self._watermarks_due(order, monotonic_ms() - began_ms)
+        now = self.clock()
+        for operator in self.operators.values():
+            operator.end_epoch(now)
+        for source in self.sources:  # the assigners behind them have given their watermarks now
+            mark = None if source.idle else source.watermark
+            report.read[source.uid] = report.read[source.uid]._replace(watermark=mark)
+        if order.kind is EpochKind.END:
+            for sink in self._sinks.values():
+                sink.commit_without_checkpoint(order.epoch)
 
     def _times(self, work_ms: float) -> dict[str, float]:
         """What the work on elements was, in ms; see EpochReport.times_ms."""
