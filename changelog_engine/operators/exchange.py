@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
-from changelog_engine.errors import ChangelogEngineError, InvalidJobError
+from changelog_engine.errors import ChangelogEngineError, InvalidJobError, TypeMismatchError
 from changelog_engine.event_time import MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 from changelog_engine.graph.nodes import Partitioner, PartitionSpec
@@ -182,6 +182,10 @@ class Exchange:
     def _identities(self, keys: list[Any], codec: KeyCodec, selector: str) -> list[Any]:
         try:
             return codec.identities(keys, f"key of {selector!r}{self._way}")
+        except TypeMismatchError as error:
+            raise TypeMismatchError(
+                f"{error}. Declare the type that the keys have in key_by's key_type, or convert them"
+            ) from None
         except ChangelogEngineError:
             raise
         except Exception as error:

@@ -62,13 +62,30 @@ def user_failure(
         raise error
     if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
         raise error
-    lines = user_traceback(error)
-    failure = UserFunctionError(
-        f"{call} of operator {operator!r}{where} raised {type(error).__name__}: {_text(error)}\n{lines}"
-    )
+    returned = _not_iterable(error)
+    if returned is NOTHING:
+        lines = user_traceback(error)
+        what = f"raised {type(error).__name__}: {_text(error)}\n{lines}"
+    else:
+        lines = ""
+        what = f"returned {shown(returned)}, which is not iterable: return a list, or yield results"
+    failure = UserFunctionError(f"{call} of operator {operator!r}{where} {what}")
     failure.traceback, failure.place_told = lines, True
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
     return failure
+
+
+def _not_iterable(error: BaseException) -> Any:
+    """What a function returned that a loop of ours could not go through; NOTHING where the error is another one."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if type(error) is not TypeError or last is None or not is_ours(last.tb_frame.f_code.co_filename):
+        return NOTHING
+    held = last.tb_frame.f_locals
+    result = held.get("results", held.get("result", NOTHING))
+    kind = type(result)
+    return NOTHING if hasattr(kind, "__iter__") or hasattr(kind, "__getitem__") else result
 
 
 def forget_our_frames(failure: UserFunctionError) -> None:

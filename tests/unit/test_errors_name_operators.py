@@ -37,6 +37,33 @@ class Aside(ProcessFunction):
         yield LATE, 5
 
 
+class Returns(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return value + 1
+
+
+class KeyedReturns(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return value + 1
+
+
+class TimerReturns(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(1)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        return ctx.get_current_key() + 1
+
+
+class ReturnsMistake(ProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return (each for each in mistaken(value))
+
+
+def mistaken(value: Any) -> Any:
+    yield from value
+
+
 def windowed(windows: Any) -> Callable[[Any], Any]:
     return lambda stream: stream.key_by(lambda value: value, Types.LONG()).window(windows).reduce(max)
 
@@ -70,7 +97,24 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "key": (
         lambda stream: stream.key_by(lambda value: [value], Types.STRING()).map(str),
-        r"key of 'KeyBy' from 'numbers' to 'step' is declared STRING but got \[3\]",
+        r"key of 'KeyBy' from 'numbers' to 'step' is declared STRING but got \[3\] of type list\. "
+        "Declare the type that the keys have in key_by's key_type, or convert them",
+    ),
+    "a number for results": (
+        lambda stream: stream.process(Returns(), Types.LONG()),
+        r"process_element of operator 'step', element 3 returned 4, which is not iterable: return a list, or yield results$",
+    ),
+    "a keyed number for results": (
+        lambda stream: stream.key_by(lambda value: value).process(KeyedReturns(), Types.LONG()),
+        r"process_element of operator 'step', key 3, element 3 returned 4, which is not iterable: return a list, or yield",
+    ),
+    "a timer's number": (
+        lambda stream: stream.key_by(lambda value: value).process(TimerReturns(), Types.LONG()),
+        r"on_timer of operator 'step', key 3 returned 4, which is not iterable: return a list, or yield results$",
+    ),
+    "a mistake in what is returned": (
+        lambda stream: stream.process(ReturnsMistake(), Types.LONG()),
+        r"(?s)process_element of operator 'step', element 3 raised TypeError: 'int' object is not iterable\n.*in mistaken",
     ),
     "partition": (
         lambda stream: stream.partition_custom(lambda key, count: count, lambda value: value).map(str),
