@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from changelog_engine.types import DecimalTypeInfo, Instant, TypeInformation, Types
+from changelog_engine.types.instant import in_bounds
 
 _BYTES = Types.PRIMITIVE_ARRAY(Types.BYTE())
 _BOUNDS = {"BYTE": 8, "SHORT": 16, "INT": 32, "LONG": 64}
@@ -223,8 +224,9 @@ def time_text(value: datetime.time) -> str:
 
 def instant_text(value: Instant) -> str:
     """``1970-01-01T00:00:00Z``, with as many digits of a fraction as it needs."""
-    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=value.seconds)
-    fraction = f"{value.nanos:09d}".rstrip("0")
+    seconds, nanos = in_bounds(value)
+    moment = datetime.datetime(1970, 1, 1) + datetime.timedelta(seconds=seconds)
+    fraction = f"{nanos:09d}".rstrip("0")
     return moment.isoformat() + (f".{fraction}Z" if fraction else "Z")
 
 

@@ -38,3 +38,14 @@ class Instant:
 
     def __repr__(self) -> str:
         return f"Instant<{self.seconds}, {self.nanos}>"
+
+
+def in_bounds(value: Instant) -> tuple[int, int]:
+    """Its seconds, and nanoseconds of 0 to 999,999,999, whatever it was made of.
+
+    Example:
+        >>> in_bounds(Instant(5, -1))
+        (4, 999999999)
+    """
+    more, nanos = divmod(value.nanos, 1_000_000_000)
+    return value.seconds + more, nanos

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from changelog_engine.types.instant import Instant
+from changelog_engine.types.instant import Instant, in_bounds
 
 _MINUTE_S = 60
 _SINGLE_DIGITS_ARE_EXACT = -40  # from this power of ten on, to two digits
@@ -74,12 +74,13 @@ def timestamp_text(value: datetime.datetime) -> str:
 
 def instant_text(value: Instant) -> str:
     """java.time.Instant.toString: ISO in UTC with 0, 3, 6 or 9 digits of fraction; far years as seconds."""
-    day, second = divmod(value.seconds, _DAY_S)
+    seconds, nanos = in_bounds(value)
+    day, second = divmod(seconds, _DAY_S)
     if not 1 <= day + _FIRST_DAY <= _LAST_DAY:
         return repr(value)
     date = datetime.date.fromordinal(day + _FIRST_DAY).isoformat()
     minute, second = divmod(second, _MINUTE_S)
-    fraction = f"{value.nanos:09d}"
+    fraction = f"{nanos:09d}"
     while fraction.endswith("000"):
         fraction = fraction[:-3]
     return f"{date}T{minute // 60:02d}:{minute % 60:02d}:{second:02d}{'.' if fraction else ''}{fraction}Z"

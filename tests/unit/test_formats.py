@@ -90,6 +90,14 @@ class TestJson:
     def test_each_type(self, type_info: TypeInformation, value: Any, written: str) -> None:
         assert json_of(type_info, value) == written
 
+    def test_instants_whose_nanoseconds_are_no_fraction_of_a_second(self) -> None:
+        row_type = Types.ROW_NAMED(["a", "b"], [Types.INSTANT()] * 2)
+        row = Row(Instant(0, 2_000_000_000), Instant(0, -1))
+        json_text = JsonRowSerializationSchema.builder().with_type_info(row_type).build().serialize(row)
+        assert json_text == b'{"a":"1970-01-01T00:00:02Z","b":"1969-12-31T23:59:59.999999999Z"}'
+        csv_text = CsvRowSerializationSchema.Builder(row_type).build().serialize(row)
+        assert csv_text.split() == b'"1970-01-01 00:00:02Z","1969-12-31 23:59:59.999999999Z"'.split()
+
     def test_what_other_writers_give(self) -> None:
         row_type = Types.ROW_NAMED(["a", "b", "c"], [Types.STRING(), Types.INT(), Types.BOOLEAN()])
         reader = JsonRowDeserializationSchema.builder().type_info(row_type).build()
