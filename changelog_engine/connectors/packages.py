@@ -54,6 +54,7 @@ class Package:
 
 
 _OF_CASSANDRA = tuple(f"cassandra.{name}" for name in ("auth", "cluster", "protocol", "query"))
+_OF_KINESIS = tuple(f"botocore.{name}" for name in ("config", "exceptions", "loaders", "session"))
 _OF_TRANSACTIONS = ("kafka.admin", "kafka.protocol.metadata", "kafka.protocol.producer.transaction")
 
 AVRO = Package("Avro needs", "fastavro", "avro", "fastavro")
@@ -65,7 +66,7 @@ KAFKA = Package("Kafka needs", "confluent-kafka", "kafka", "confluent_kafka")
 KAFKA_TRANSACTIONS = Package(
     "writing to Kafka exactly once needs", "kafka-python", "kafka", "kafka", _OF_TRANSACTIONS, "kafka"
 )
-KINESIS = Package("Kinesis needs", "boto3", "kinesis", "boto3")
+KINESIS = Package("Kinesis needs", "boto3", "kinesis", "botocore", _OF_KINESIS)
 MYSQL = Package("JDBC's URLs of MySQL and MariaDB need", "pymysql", "jdbc", "pymysql")
 POSTGRESQL = Package("JDBC's URLs of PostgreSQL need", "psycopg", "jdbc", "psycopg")
 PULSAR = Package("Pulsar needs", "pulsar-client", "pulsar", "pulsar")

@@ -614,7 +614,7 @@ def read(which):
     Elasticsearch7SinkBuilder().set_hosts("h:1")  {urllib3}
     KafkaSource.builder().set_topics(which).build()  {confluent_kafka}
     FlinkKafkaConsumer(which, SimpleStringSchema(), {{}})  {confluent_kafka}
-    sink = KinesisStreamsSink.builder()  {boto3}
+    sink = KinesisStreamsSink.builder()  {botocore}
     sink.set_fail_on_error(True)
     PulsarSink.builder()  {pulsar}
     AvroBulkWriters.for_generic_record(which)  {fastavro}

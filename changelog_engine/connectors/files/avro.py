@@ -167,16 +167,12 @@ class AvroFiles(MergingFactory):
         parsed(self._schema)
 
     def open(self, stream: Any) -> AvroFileWriter:
-        from fastavro.write import Writer
-
         schema = parsed(self._schema)
-        return AvroFileWriter(Writer(stream, schema, codec=self._codec), to_write(schema))
+        return AvroFileWriter(AVRO.load().write.Writer(stream, schema, codec=self._codec), to_write(schema))
 
     def merge(self, sources: Iterable[tuple[str, Any]], stream: Any) -> None:
         """Blocks are copied without decoding their records."""
-        from fastavro.write import Writer
-
-        writer = Writer(stream, parsed(self._schema), codec=self._codec)
+        writer = AVRO.load().write.Writer(stream, parsed(self._schema), codec=self._codec)
         for name, source in sources:
             for block in self._blocks(name, source):
                 writer.write_block(block)

@@ -36,11 +36,9 @@ class Troubles:
 
     def error(self, error: KafkaError) -> None:
         """See librdkafka's error callback."""
-        from confluent_kafka import KafkaError
-
         log.debug("Kafka: %s", error)
         self.last = error
-        if error.fatal() or error.code() == KafkaError._AUTHENTICATION:
+        if error.fatal() or error.code() == KAFKA.load().KafkaError._AUTHENTICATION:
             self.final = error
 
 

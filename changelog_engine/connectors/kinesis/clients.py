@@ -58,9 +58,7 @@ class RequestError(Exception):
 @cache
 def _descriptions(folders: str | None) -> Any:
     """What AWS says of its services and where they are, for all clients of this process: reading it takes 70 ms."""
-    from botocore.loaders import create_loader
-
-    return create_loader(folders)
+    return KINESIS.load().loaders.create_loader(folders)
 
 
 class Client:
@@ -75,18 +73,15 @@ class Client:
 
     def __init__(self, properties: ClientProperties) -> None:
         self._properties = properties
-        KINESIS.load()
-        from botocore.config import Config
-        from botocore.session import Session
-
-        config = Config(
+        botocore = KINESIS.load()
+        config = botocore.config.Config(
             retries={"total_max_attempts": 1},
             connect_timeout=_CONNECT_TIMEOUT_S,
             read_timeout=_READ_TIMEOUT_S,
             max_pool_connections=1,
         )
         try:
-            session = Session(profile=properties.profile)
+            session = botocore.session.Session(profile=properties.profile)
             session.register_component("data_loader", _descriptions(session.get_config_variable("data_path")))
             self._client = session.create_client("kinesis", config=config, **properties.arguments())
         except Exception as error:  # botocore's have no class in common
@@ -102,8 +97,7 @@ class Client:
             RequestError: it failed.
             ConnectorError: Kinesis does not know the caller.
         """
-        from botocore import exceptions
-
+        exceptions = KINESIS.load().exceptions
         try:
             answer: dict[str, Any] = getattr(self._client, operation)(**arguments)
             return answer

@@ -252,8 +252,7 @@ def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorErro
         doing: what was to be done.
         error: pika's exception, or a str that says it.
     """
-    from pika import exceptions
-
+    exceptions = RABBITMQ.load().exceptions
     where, cause = options.where, _cause(error)
     if isinstance(cause, (exceptions.ProbableAuthenticationError, exceptions.AuthenticationError)) or (
         isinstance(cause, exceptions.ConnectionClosed)
