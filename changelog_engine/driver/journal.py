@@ -99,7 +99,8 @@ class JobJournal:
         lineage = Lineage(self._delta)
         self._newest = (lineage.newest_attempt_id, lineage.newest_checkpoint_id)
         decision = decide_restore(lineage, restore)
-        log.info("restore: %s", decision.reason)
+        begins = "empty" if decision.checkpoint is None else f"from checkpoint {decision.checkpoint.id}"
+        log.info("job %r begins %s: %s", self.folder.name, begins, decision.reason)
         if decision.lost is not None:
             log.warning("%s", decision.lost)
         self.restore_point(decision.checkpoint)
