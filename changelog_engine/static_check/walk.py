@@ -40,6 +40,13 @@ from changelog_engine.types import Row
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
+_OF_SEVERAL = frozenset(
+    (
+        *("process_element", "process_element1", "process_element2", "process_broadcast_element", "on_timer"),
+        *("process", "apply", "flat_map", "flat_map1", "flat_map2"),
+    )
+)
+"""The methods that give any number of elements."""
 _MUTABLE = (list, dict, set)
 _PATH_CALLS = ("sys.path.append", "sys.path.insert", "sys.path.extend", "site.addsitedir")
 
@@ -133,6 +140,7 @@ class Walk:
                 self._bind(node.target, UNKNOWN, None)
             case ast.Return():
                 value = Known(None) if node.value is None else self._value(node.value)
+                self._one_in_place_of_several(node, value)
                 self._returned(value)
             case ast.If():
                 self._if(node)
@@ -273,6 +281,28 @@ class Walk:
                 self._children(target)
 
     # Functions and classes
+
+    def _one_in_place_of_several(self, node: ast.Return, value: Value) -> None:
+        """A function whose results the engine goes through returns text or a number."""
+        function = self._function
+        if function is None or isinstance(function.node, ast.Lambda) or function.owner is None:
+            return
+        method = function.node.name
+        overrides = any(hasattr(base, method) for base in function.owner.api_bases())
+        if method not in _OF_SEVERAL or not overrides or _yields(function.node.body):
+            return
+        if isinstance(node.value, ast.JoinedStr) or (isinstance(value, Known) and type(value.found) is str):
+            self._say(
+                Level.WARNING,
+                node,
+                f"{method} returns a str, and each of its characters becomes an element, as in Flink: yield it",
+            )
+        elif isinstance(value, Known) and type(value.found) in (int, float):
+            self._say(
+                Level.ERROR,
+                node,
+                f"{method} returns {value.found!r}, which is not iterable: yield it, or return a list",
+            )
 
     def _defined(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: ProgramClass | None = None
@@ -554,6 +584,18 @@ class Walk:
         elif level is Level.ERROR and self._may_not_run():
             level, message = Level.NOTE, f"{message} (if this is called)"
         return self._reading.add(level, self._source, getattr(node, "lineno", 1), message)
+
+
+def _yields(body: list[ast.stmt]) -> bool:
+    """Whether this is the body of a generator."""
+    waiting: list[ast.AST] = [*body]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, (*_FUNCTIONS, ast.Lambda, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
+    return False
 
 
 def _overridden(function: ProgramFunction, index: int) -> Value:

@@ -402,6 +402,45 @@ class TestFunctions:
             beside="import sys\nFIRST = sys.argv[1:]  # warning: workers import it too\ndef f():\n    return sys.argv\n",
         )
 
+    def test_one_result_where_several_are_gone_through(self, check: Check) -> None:
+        check(
+            with_begin("""\
+            from pyflink.datastream import FlatMapFunction, KeyedProcessFunction, MapFunction, ProcessWindowFunction
+            class Count(KeyedProcessFunction):
+                def process_element(self, value, ctx):
+                    if value > 3:
+                        return f"{value} is large"  # warning: process_element returns a str, and each of its characters
+                    if value > 2:
+                        return "two"  # warning: returns a str
+                    if value > 1:
+                        return ["one"]
+                    def name():
+                        return "of its own"
+                    return
+                def on_timer(self, timestamp, ctx):
+                    return 5  # error: on_timer returns 5, which is not iterable: yield it, or return a list
+            class Generator(KeyedProcessFunction):
+                def process_element(self, value, ctx):
+                    yield value
+                    return "the end"
+            class Split(FlatMapFunction):
+                def flat_map(self, value):
+                    return "a b"  # warning: flat_map returns a str
+            class Upper(MapFunction):
+                def map(self, value):
+                    return "A"
+                def process(self):
+                    return "A"
+            class NoFunction:
+                def process_element(self, value, ctx):
+                    return "a"
+            class Windows(ProcessWindowFunction):
+                def process(self, key, context, elements):
+                    return "all"  # warning: process returns a str
+            env.from_collection([1]).key_by(lambda v: v).process(Count()).map(Upper()).flat_map(Split())
+            """)
+        )
+
     def test_what_is_not_known_is_counted_and_not_claimed(self, check: Check) -> None:
         report = check("""\
             import somewhere
