@@ -183,7 +183,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         return stream
 
     def read_text_file(self, file_path: str, charset_name: str = "UTF-8") -> DataStream:
-        """A stream of the lines of a file, or of all files of a folder; as `FileSource` with text lines.
+        """A stream of the lines of a file, or of all files of a folder, without its subfolders; else as `FileSource`.
 
         Args:
             file_path: plain, or as a URI of a file system that pyarrow opens.
@@ -192,7 +192,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Raises:
             ConfigurationError: an unknown charset, or no path.
         """
-        source = files.FileSource([file_path], files.TextLines(charset_name))
+        source = files.FileSource([file_path], files.TextLines(charset_name), subfolders=False)
         return self._begin("Split Reader: Custom File Source", source, None)  # as Flink names it
 
     def _socket_text_stream(self, hostname: str, port: int, delimiter: str, max_retry: int) -> DataStream:
@@ -210,7 +210,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         what = "StreamExecutionEnvironment.create_input"
         declared = None if type_info is None else _arguments.type_info(type_info, f"{what}: type_info")
         _arguments.instance(input_format, InputFormat, f"{what}: input_format", "AvroInputFormat")
-        source = files.FileSource([input_format._path], input_format._format)
+        source = files.FileSource([input_format._path], input_format._format, subfolders=False)
         return self._begin("Custom File Source", source, declared or input_format.get_produced_type())
 
     def from_spark(

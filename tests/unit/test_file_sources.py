@@ -205,6 +205,19 @@ class TestTextFile:
         assert read_all(source) == ["a.txt", "b.txt", "sub/c.txt"]
         assert read_all(FileSource([str(tmp_path / "_meta")])) == ["_meta"]
 
+    @pytest.mark.parametrize("end", ["", "/"])
+    @pytest.mark.parametrize("scheme", ["", "file://"])
+    def test_folders_within_a_folder_can_be_left_out(self, tmp_path, caplog, scheme, end):
+        for name in ["a.txt", "sub/b.txt", "sub/more/c.txt"]:
+            (tmp_path / name).parent.mkdir(exist_ok=True)
+            (tmp_path / name).write_text(name)
+        with caplog.at_level("WARNING", "changelog_engine"):
+            assert read_all(FileSource([f"{scheme}{tmp_path}{end}"], subfolders=False)) == ["a.txt"]
+            assert "has folders with 2 more files, which are not read" in caplog.text
+            caplog.clear()
+            assert read_all(FileSource([f"{tmp_path}/sub/b.txt"], subfolders=False)) == ["sub/b.txt"]
+            assert not caplog.text
+
     @pytest.mark.parametrize("name", ["_delta_log", ".hoodie"])
     @pytest.mark.parametrize("scheme", ["", "file://"])
     def test_a_table_is_refused(self, tmp_path, scheme, name):

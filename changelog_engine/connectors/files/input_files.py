@@ -7,6 +7,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ import pyarrow.fs as pafs
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.storage.file_systems import FileSystems, OpenedPath
 
+_LOG = logging.getLogger("changelog_engine")
 _HIDDEN = (".", "_")
 # Folders of tables of which not all files are current, and what reads them.
 _TABLES = {
@@ -150,6 +152,18 @@ class InputFolder:
             if opened.file_system is None:
                 return _find_local(opened.path)
             return _find_remote(opened.file_system, opened)
+
+    def direct(self, found: list[Found]) -> list[Found]:
+        """Those of the files that lie in no folder below this one; a warning says how many others there are."""
+        start = len(self._opened.shown)
+        direct = [file for file in found if "/" not in file.id[start:].strip("/")]
+        if len(direct) < len(found):
+            _LOG.warning(
+                "the input path %s has folders with %d more files, which are not read, as in Flink: FileSource reads them",
+                self._opened.shown,
+                len(found) - len(direct),
+            )
+        return direct
 
 
 def _find_local(path: str) -> list[Found] | None:

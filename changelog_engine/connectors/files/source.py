@@ -41,6 +41,7 @@ class FileSource(Source):
         file_format: how a file is read; text lines by default.
         paths: files or folders, plain or as URIs that pyarrow.fs opens.
         file_systems: opens the paths.
+        subfolders: whether those of a folder are read, too; where not, a warning says that there are some.
 
     Raises:
         ConfigurationError: no path, or one that is not a str.
@@ -54,6 +55,8 @@ class FileSource(Source):
         paths: Sequence[str],
         file_format: FileFormat | None = None,
         file_systems: FileSystems | None = None,
+        *,
+        subfolders: bool = True,
     ) -> None:
         if not paths:
             raise ConfigurationError("a source of files needs at least one path")
@@ -64,6 +67,7 @@ class FileSource(Source):
         self._paths = [writable(str(os.fspath(path)), "the path of a source of files") for path in paths]
         self._format = TextLines() if file_format is None else file_format
         self._file_systems = file_systems or FileSystems()
+        self._subfolders = subfolders
         self.output_type = self._format.output_type
         self.bad_tag = self._format.bad_tag
         self._opened: list[InputFolder] | None = None
@@ -114,7 +118,9 @@ class FileSource(Source):
             if found is None:
                 missing.append(folder.shown)
             else:
-                files.update((file.id, file) for file in found)
+                files.update(
+                    (file.id, file) for file in (found if self._subfolders else folder.direct(found))
+                )
         return files.values(), missing
 
     def _split(self, found: Found) -> Split:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import glob
 import os
+import tempfile
 from decimal import Decimal
 
-from pyflink.common import Encoder, Row, RowKind, Types
+from pyflink.common import Encoder, Row, RowKind, Types, WatermarkStrategy
 from pyflink.datastream import MapFunction, SourceFunction
-from pyflink.datastream.connectors.file_system import BucketAssigner, FileSink
+from pyflink.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
 from pyflink.datastream.connectors.number_seq import NumberSequenceSource
 
 from corners.how import unordered
@@ -105,6 +106,31 @@ def text_file(env):
     with open("lines.txt", "w", encoding="utf-8", newline="") as file:
         file.write("one\n\nzwölf\r\nlast")
     return env.read_text_file(os.path.abspath("lines.txt"))
+
+
+def folder_of_text_files(env):
+    """read_text_file reads no folders within a folder, FileSource does; neither reads hidden files."""
+    folder = tempfile.mkdtemp()
+    os.mkdir(f"{folder}/sub")
+    texts = {
+        "a.txt": "x\r\ny\r\n",
+        "_b.txt": "hidden\n",
+        ".c": "hidden\n",
+        "d.csv": "\n\nq",
+        "sub/e.txt": "deep\n",
+    }
+    for name, text in texts.items():
+        with open(f"{folder}/{name}", "w", newline="") as file:
+            file.write(text)
+    source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), folder).build()
+    seen = []
+    for lines in (
+        env.read_text_file(folder),
+        env.from_source(source, WatermarkStrategy.no_watermarks(), "f"),
+    ):
+        with lines.execute_and_collect() as results:
+            seen.append(str(sorted(results)))
+    return seen
 
 
 def printed_values(env):

@@ -203,6 +203,22 @@ def floats_are_not_rounded(env):
     return pairs.key_by(lambda v: v[0], Types.STRING()).process(Keep(), Types.STRING())
 
 
+def ints_in_doubles(env):
+    """An int in states of DOUBLE."""
+
+    class Keep(KeyedProcessFunction):
+        def open(self, runtime_context):
+            self.value = runtime_context.get_state(ValueStateDescriptor("v", Types.DOUBLE()))
+            self.list = runtime_context.get_list_state(ListStateDescriptor("l", Types.DOUBLE()))
+
+        def process_element(self, value, ctx):
+            self.value.update((self.value.value() or 0) + value[1])
+            self.list.add(value[1])
+            yield f"{value[0]} {self.value.value()} {list(self.list.get())}"
+
+    return _pairs(env).process(Keep(), Types.STRING())
+
+
 def list_of_lists_methods(env):
     """add_all of nothing, of a tuple, of a generator; update of a tuple; get() twice."""
 
