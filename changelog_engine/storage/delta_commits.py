@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from changelog_engine.errors import ConfigurationError, ConnectorError
 from changelog_engine.storage.delta_actions import Action, actions_of
-from changelog_engine.storage.delta_names import commit_path, last_checkpoint_version
+from changelog_engine.storage.delta_names import LOG, NUMBERED, commit_path, last_checkpoint_version
 from changelog_engine.storage.opening import open_storage
 
 
@@ -140,22 +140,21 @@ class CommitLog:
         self._changes = changes
         self._layout = layout
 
-    def files_of(self, version: int) -> list[TableFile] | None:
+    def files_of(self, version: int, follows: bool) -> list[TableFile] | None:
         """The files that a commit added, or the changes that it made; None when it is not there yet.
+
+        Args:
+            follows: the one before was there.
 
         Raises:
             ConnectorError: the commit is gone or damaged, took rows away that a stream cannot take back, or gave the table
-                other columns.
+                other columns. Or the one before is not there any more.
             ConfigurationError: it began to map columns.
         """
         try:
             commit = self._storage.read(commit_path(version)).to_pybytes()
         except FileNotFoundError:
-            if last_checkpoint_version(self._storage) >= version:
-                raise ConnectorError(
-                    f"commit {version} of the Delta table {self._storage.root} is gone: its log was cleaned up "
-                    "(delta.logRetentionDuration) before it was read"
-                ) from None
+            self._refuse_gone(version, follows)
             return None
         try:
             actions = actions_of(commit)
@@ -172,6 +171,21 @@ class CommitLog:
         return (
             self._changes_of(version, actions, time_ms) if self._changes else self._adds_of(version, actions)
         )
+
+    def _refuse_gone(self, version: int, follows: bool) -> None:
+        """Refuse to wait for a commit that will never be there, or will be another than the one that follows."""
+        newest = last_checkpoint_version(self._storage)
+        if newest >= version:
+            raise ConnectorError(
+                f"commit {version} of the Delta table {self._storage.root} is gone: its log was cleaned up "
+                "(delta.logRetentionDuration) before it was read"
+            )
+        if not follows or newest == version - 1 or self._storage.exists(commit_path(version - 1)):
+            return
+        names = (NUMBERED.match(entry.name) for entry in self._storage.list(LOG))
+        newest = max((int(match[1]) for match in names if match is not None), default=-1)
+        if newest < version - 1:
+            raise ConnectorError(shorter(self._storage.root, newest, version - 1))
 
     def _adds_of(self, version: int, actions: list[Action]) -> list[TableFile]:
         if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
@@ -198,6 +212,19 @@ class CommitLog:
         if action.get("deletionVector"):
             raise ConnectorError(deletion_vectors(self._storage.root, version))
         return TableFile(unquote(action["path"]), action.get("partitionValues") or {})
+
+
+def shorter(root: str, newest: int, read: int) -> str:
+    """What to say of a table that does not have what was read of it any more.
+
+    Args:
+        newest, read: versions.
+    """
+    return (
+        f"the Delta table {root} has versions up to {newest}, and was read up to {read}: it was put back from an older "
+        "copy, or deleted and made again. Rows that it gets now would be left out. Put the newer copy back, or read it from "
+        "its beginning: start the job without its checkpoints"
+    )
 
 
 def text_of(value: Any) -> str:

@@ -101,6 +101,11 @@ class UserTable:
         """The version that was opened."""
         return int(self._table.version())
 
+    @property
+    def table_id(self) -> str:
+        """Stands for the table: another one where it was made anew."""
+        return str(self._table.metadata().id)
+
     def schema(self) -> pa.Schema:
         """Its columns."""
         return pa.schema(self._table.schema().to_arrow())

@@ -529,6 +529,49 @@ class TestSource:
         deltalake.DeltaTable(str(table)).delete("k < 10")
         assert pairs(read_all(source)) == keys(0, 1, 2)
 
+    def test_a_table_that_was_made_again_is_another(self, table):
+        source = engine.DeltaSource(str(table), version=1, follow=True)
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        position = reader.read(split.start, 100).next
+        reader.close()
+        shutil.rmtree(table)
+        for version in range(4):
+            write_version(table, [{"k": 100 + version, "p": "p0"}], partition_by=["p"])
+        with pytest.raises(
+            ConnectorError, match="another than the one that was read: it was deleted and made again"
+        ):
+            source.reader(split).read(split.start, 100)
+        again = engine.DeltaSource(str(table), version=1, follow=True)
+        with pytest.raises(ConnectorError, match="another than the one that was read"):
+            again.reader(Split(split.id, None)).read(json.loads(json.dumps(position)), 100)
+        given = read_all(engine.DeltaSource(str(table)))
+        assert sorted(row.k for row in given) == [100, 101, 102, 103]
+
+    def test_a_table_of_an_older_copy_is_not_waited_for(self, table, tmp_path):
+        older = tmp_path / "older"
+        shutil.copytree(table, older)
+        for version in (3, 4):
+            write_version(table, [{"k": version, "p": "p0"}], partition_by=["p"])
+        source = engine.DeltaSource(str(table), follow=True)
+        (split,) = source.splits(1)
+        reader, position = source.reader(split), split.start
+        while (found := reader.read(position, 100)).values:
+            position = found.next
+        assert reader.read(position, 100).values == [], "nothing is new, and nothing is wrong"
+        shutil.rmtree(table)
+        shutil.copytree(older, table)
+        said = "has versions up to 2, and was read up to 4: it was put back from an older copy"
+        for each in (reader, engine.DeltaSource(str(table), follow=True).reader(Split(split.id, None))):
+            with pytest.raises(ConnectorError, match=said):
+                each.read(position, 100)
+            each.close()
+
+    def test_versions_that_are_still_to_come_are_waited_for(self, table):
+        source = engine.DeltaSource(str(table), changes_from=7, follow=True)
+        (split,) = source.splits(1)
+        assert source.reader(split).read(split.start, 100).values == []
+
     def test_files_that_are_gone(self, table):
         source = engine.DeltaSource(str(table))
         for file in Path(table).rglob("*.parquet"):
@@ -899,8 +942,8 @@ def test_a_damaged_commit_of_a_table_that_is_read_is_named(tmp_path: Path, left:
         deltalake.write_deltalake(str(tmp_path), table, mode="append")
     layout = Layout(0, frozenset({("id",)}), frozenset(), "none")
     log = CommitLog(str(tmp_path), False, layout)
-    assert len(log.files_of(1) or ()) == 1
+    assert len(log.files_of(1, follows=True) or ()) == 1
     path = tmp_path / "_delta_log" / f"{1:020d}.json"
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(ConnectorError, match=f"commit 1 .* is damaged: {path} {said}"):
-        log.files_of(1)
+        log.files_of(1, follows=True)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from changelog_engine.connectors.delta.reader import CHANGE_FIELDS, Columns, File, VersionsReader, splits_of
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import row_type_of
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Split, SplitReader
 from changelog_engine.errors import ConfigurationError, ConnectorError
-from changelog_engine.storage.delta_commits import CommitLog, Layout, TableFile
+from changelog_engine.storage.delta_commits import CommitLog, Layout, TableFile, shorter
 from changelog_engine.types import RowTypeInfo, Types
+
+if TYPE_CHECKING:
+    from changelog_engine.storage.delta_tables import UserTable
 
 _CHANGE_TYPES = (Types.STRING(), Types.LONG(), Types.INSTANT())
 _FEED = "delta.enableChangeDataFeed"
@@ -28,6 +32,8 @@ class TableVersions:
         changes: whether change data are read.
         layout: the columns that are read.
         given: the program names the versions itself, so that each run of it begins with the same.
+        first: where reading began.
+        table_id: the table's, where each run of the program found it.
     """
 
     root: str
@@ -36,11 +42,18 @@ class TableVersions:
     changes: bool
     layout: Layout
     given: bool
+    first: int
+    table_id: str
     _began: bool = False
 
     def begun(self, position: Position) -> TableVersions:
+        if position.get("table", self.table_id) != self.table_id:
+            raise self._another()
         if "whole" in position:
-            return replace(self, whole=position["whole"], last=position["last"])
+            whole = position["whole"]
+            return replace(
+                self, whole=whole, last=position["last"], first=self.first if whole is None else whole
+            )
         if not self.given:  # of the engine's versions before this was in it
             raise ConnectorError(
                 f"the checkpoint does not say which version of the Delta table {self.root} its job began with, and the "
@@ -52,17 +65,33 @@ class TableVersions:
     def files(self, version: int) -> Sequence[File] | None:
         if self.ended(version):
             return None
-        table = user_tables()
         files: list[TableFile] | None
         if version == self.whole:
-            whole = table(self.root).files_at(version, self.layout)
+            whole = self._table(version).files_at(version, self.layout)
             files = [file._replace(change="insert") for file in whole] if self.changes else whole
         else:
             if not self._began and version <= self.layout.version:  # whatever is in its commit
-                self.layout.refuse_other(self.root, table(self.root).at(version).layout())
-            files = CommitLog(self.root, self.changes, self.layout).files_of(version)
+                self.layout.refuse_other(self.root, self._table(version).at(version).layout())
+            log = CommitLog(self.root, self.changes, self.layout)
+            files = log.files_of(version, follows=version > self.first)
         self._began = True
         return files
+
+    def _table(self, version: int) -> UserTable:
+        """The table, which had that version."""
+        table = user_tables()(self.root)
+        if table.table_id != self.table_id:
+            raise self._another()
+        if table.version < version:
+            raise ConnectorError(shorter(self.root, table.version, version))
+        return table
+
+    def _another(self) -> ConnectorError:
+        return ConnectorError(
+            f"the Delta table {self.root} is another than the one that was read: it was deleted and made again, and its "
+            "versions are counted anew. Put the old one back, or read the new one from its beginning: start the job without "
+            "its checkpoints"
+        )
 
     def ended(self, version: int) -> bool:
         return self.last is not None and version > self.last
@@ -122,8 +151,11 @@ class DeltaSource(DiscoveringSource):
         if version is not None and last == version:
             table = table.at(version)  # with the columns of then
         given = whole in (None, version) and (follow or until is not None or version is not None)
-        self.versions = TableVersions(path, whole, last, change_data, table.layout(), given)
-        self._first = changes_from if whole is None else whole
+        first = changes_from if whole is None else whole
+        assert first is not None
+        self.versions = TableVersions(
+            path, whole, last, change_data, table.layout(), given, first, table.table_id
+        )
         schema = table.schema()
         row_type = row_type_of(schema)
         if change_data:
@@ -133,9 +165,9 @@ class DeltaSource(DiscoveringSource):
 
     def splits(self, parallelism: int) -> list[Split]:
         """Every n-th file of each version."""
-        assert self._first is not None
-        begun = {"whole": self.versions.whole, "last": self.versions.last}
-        return splits_of(parallelism, self._first, begun)
+        versions = self.versions
+        begun = {"whole": versions.whole, "last": versions.last, "table": versions.table_id}
+        return splits_of(parallelism, versions.first, begun)
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """No splits come later."""
