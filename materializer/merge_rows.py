@@ -21,7 +21,7 @@ from changelog_engine.changelog.row_files import (
     one_row,
     read_merged_rows,
 )
-from changelog_engine.changelog.rows import CHECKPOINT
+from changelog_engine.changelog.rows import CHECKPOINT, RowOfLog
 from changelog_engine.ledger.lineage import write_merged_rows
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.protocol import Storage
@@ -96,7 +96,7 @@ class _Changes:
                 count += size
             yield Change(self._write(pa.concat_tables(tables)), removes)
 
-    def _one(self, entry: ListedRow) -> dict[str, object]:
+    def _one(self, entry: ListedRow) -> RowOfLog:
         return one_row(self.operation, entry, self.rows.document(entry))
 
     def _bytes(self, entries: list[ListedRow]) -> int:

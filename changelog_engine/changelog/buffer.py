@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from changelog_engine.changelog.logged_keys import key_columns
-from changelog_engine.changelog.rows import LogColumns
+from changelog_engine.changelog.rows import Columns, LogColumns
 from changelog_engine.codec.columns import constant_texts, digits, int_words
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
@@ -103,7 +103,7 @@ class StateLog(MutationLog):
         """The keys' identities, without namespaces."""
         return self.keys if self._namespaces is None else list(map(_FIRST, self.keys))  # drives our own code
 
-    def columns(self, keys: tuple[pa.Array, pa.Array], times: pa.Array | None) -> dict[str, Any]:
+    def columns(self, keys: tuple[pa.Array, pa.Array], times: pa.Array | None) -> Columns:
         """The waiting mutations as columns of the changelog (constants as scalars); the lists are left alone.
 
         Args:
@@ -113,7 +113,7 @@ class StateLog(MutationLog):
         namespace = None
         if self._namespaces is not None:
             namespace = self._namespaces.texts(list(map(_SECOND, self.keys)))  # drives our own code
-        columns: dict[str, Any] = {
+        columns: Columns = {
             "operator": self.operator,
             "state": self.state,
             "key": keys[0],

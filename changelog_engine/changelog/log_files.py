@@ -24,14 +24,14 @@ import struct
 import sys
 import zlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from changelog_engine.changelog.model import CheckpointMark
 from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
-from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.rows import SCHEMA, RowOfLog
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
@@ -263,13 +263,7 @@ def row_file(
         document: the row's JSON value.
         time_ms: epoch milliseconds, goes into event_time.
     """
-    given: dict[str, Any] = {
-        "checkpoint_id": checkpoint,
-        "attempt": attempt,
-        "operation": operation,
-        "value": document,
-        "event_time": time_ms * 1000,
-    }
+    given = RowOfLog(checkpoint, attempt, operation, document, time_ms * 1000)._asdict()
     row = pa.Table.from_arrays(
         [_of_one(given.get(field.name), field.type) for field in SCHEMA], schema=SCHEMA
     )

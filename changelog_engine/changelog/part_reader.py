@@ -18,7 +18,7 @@ from changelog_engine.changelog.log_files import checksum_of, crc32, read_unchan
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import empty_columns, single_values
 from changelog_engine.changelog.row_filter import RowFilter
-from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.rows import SCHEMA, Columns
 from changelog_engine.codec.arrow_columns import of_type
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
@@ -194,7 +194,7 @@ def _rows_at(
     starts = np.concatenate(([0], np.cumsum(counts)[:-1]))
     group = np.searchsorted(starts, at, side="right") - 1
     hit = np.unique(group)
-    known: dict[str, Any] = {}
+    known: Columns = {}
     if file.name is not None:
         known |= _known(metadata, SCHEMA.names, schema, len(at))
         known["checkpoint_id"] = pa.array(np.full(len(at), file.name.checkpoint, np.int64))

@@ -25,7 +25,7 @@ from changelog_engine.changelog.log_files import PartName, crc32, part_name
 from changelog_engine.changelog.model import FORMAT_VERSION, Part
 from changelog_engine.changelog.oversized import is_long
 from changelog_engine.changelog.part_stats import OPTIONAL, PARQUET_STATISTICS, empty_entry, listed_values
-from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.rows import SCHEMA, Columns
 from changelog_engine.codec.arrow_columns import of_type
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
@@ -147,7 +147,7 @@ class PartWriter:
         self._sink = pa.BufferOutputStream()
         self._writer: pq.ParquetWriter | None = None
         self._schema: pa.Schema | None = None
-        self._waiting: list[tuple[int, dict[str, Any]]] = []
+        self._waiting: list[tuple[int, Columns]] = []
         self._waiting_rows = 0
         self._waiting_bytes = 0
 
@@ -156,13 +156,12 @@ class PartWriter:
         """About how many bytes the part has so far."""
         return int(self._sink.tell()) + self._waiting_bytes // 4
 
-    def write(self, rows: int, columns: dict[str, Any]) -> int:
+    def write(self, rows: int, columns: Columns) -> int:
         """Append rows.
 
         Args:
             rows: how many; 0 does nothing.
-            columns: column name -> an array of that many values (plain or dictionary), a constant for all rows, or None;
-                columns not named are null. ``checkpoint_id``, ``attempt`` and ``sequence`` are the writer's own.
+            columns: theirs; those not named are null. ``checkpoint_id``, ``attempt`` and ``sequence`` are the writer's.
 
         Returns:
             About how many bytes they have in memory.
@@ -297,7 +296,7 @@ def _prepared(field: pa.Field, rows: int, value: Any) -> Any:
     return of_type(value, field.type)
 
 
-def _sliced(rows: int, columns: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
+def _sliced(rows: int, columns: Columns, start: int, stop: int) -> Columns:
     """Some rows of a write."""
     for name, value in columns.items():
         if _is_array(value) and len(value) != rows:
@@ -327,7 +326,7 @@ def _size(rows: int, value: Any) -> int:
     return int(value.nbytes) if isinstance(value, pa.Array) else 4 * rows
 
 
-def _file_schema(waiting: list[tuple[int, dict[str, Any]]]) -> tuple[pa.Schema, set[str]]:
+def _file_schema(waiting: list[tuple[int, Columns]]) -> tuple[pa.Schema, set[str]]:
     """The file's Arrow schema, from its first row group; and which columns repeat.
 
     Dictionaries are the columns of names, and those of which all came as dictionaries. Where only some did, Parquet's own

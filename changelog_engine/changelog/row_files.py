@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,11 @@ from changelog_engine.changelog.log_files import (
     read_unchanged,
     row_bytes,
 )
-from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA, RowOfLog
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
-_COLUMNS = ("checkpoint_id", "attempt", "operation", "value", "event_time")
 _ID = {CHECKPOINT: "checkpoint_id", ATTEMPT: "attempt"}
 _NO_TIME = -(2**63)
 Numbers = npt.NDArray[np.int64]
@@ -287,31 +286,25 @@ def merged_rows_file(operation: str, rows: pa.Table) -> tuple[str, pa.Buffer]:
     """
     rows = rows.sort_by(_ID[operation])
     ids = rows[_ID[operation]]
-    nothing = {f.name: pa.nulls(rows.num_rows, f.type) for f in SCHEMA if f.name not in _COLUMNS}
+    nothing = {f.name: pa.nulls(rows.num_rows, f.type) for f in SCHEMA if f.name not in RowOfLog._fields}
     columns = [nothing[f.name] if f.name in nothing else rows[f.name].cast(f.type) for f in SCHEMA]
     data = row_bytes(operation, pa.table(columns, schema=SCHEMA))
     return merged_rows_name(operation, ids[0].as_py(), ids[-1].as_py(), crc32(data)), data
 
 
-def one_row(operation: str, entry: ListedRow, document: str) -> dict[str, Any]:
-    """A row for ``merged_rows_table``."""
+def one_row(operation: str, entry: ListedRow, document: str) -> RowOfLog:
+    """The row of a checkpoint or an attempt, as it stands in a file of its own."""
     said = json.loads(document)
     parent = entry.id if operation == CHECKPOINT else said.get("parent") or 0
-    return {
-        "checkpoint_id": parent,
-        "attempt": entry.attempt,
-        "operation": operation,
-        "value": document,
-        "event_time": said["time_ms"] * 1000,
-    }
+    return RowOfLog(parent, entry.attempt, operation, document, said["time_ms"] * 1000)
 
 
-def merged_rows_table(rows: Sequence[dict[str, Any]]) -> pa.Table:
+def merged_rows_table(rows: Sequence[RowOfLog]) -> pa.Table:
     """Rows as ``read_merged_rows`` gives them."""
-    fields = [SCHEMA.field(name) for name in _COLUMNS]
-    return pa.table(
-        [pa.array([row[f.name] for row in rows], f.type) for f in fields], schema=pa.schema(fields)
-    )
+    fields = [SCHEMA.field(name) for name in RowOfLog._fields]
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, fields, strict=True)]
+    return pa.table(arrays, schema=pa.schema(fields))
 
 
 def _index_of(storage: Storage, path: str, operation: str) -> Index:
@@ -348,4 +341,4 @@ def _may_be_about_the_log(storage: Storage, path: str) -> bool:
 def _read(storage: Storage, path: str, crc: int | None) -> pa.Table:
     with reading(storage.join(path)):
         data = read_unchanged(storage, path, crc)
-        return pq.ParquetFile(pa.BufferReader(data)).read(list(_COLUMNS), use_threads=False)
+        return pq.ParquetFile(pa.BufferReader(data)).read(list(RowOfLog._fields), use_threads=False)

@@ -31,16 +31,37 @@ SCHEMA = pa.schema(
 )
 
 
+class RowOfLog(NamedTuple):
+    """What a row about the log itself has; all other columns are null.
+
+    Args:
+        checkpoint_id: its id; of an attempt, the checkpoint it starts from, or 0.
+        attempt: whose it is.
+        operation: checkpoint, snapshot or attempt.
+        value: its JSON document.
+        event_time: microseconds since 1970.
+    """
+
+    checkpoint_id: int
+    attempt: int
+    operation: str
+    value: str
+    event_time: int
+
+
+Columns = dict[str, Any]
+"""Of some rows by name: an array of as many values (plain or dictionary), a constant for all rows, or None for nulls."""
+
+
 class LogColumns(NamedTuple):
     """Rows of one state, column by column.
 
     Args:
         rows: how many.
-        columns: by name, an array of that many values (plain or dictionary), a constant for all rows, or None for nulls.
     """
 
     rows: int
-    columns: dict[str, Any]
+    columns: Columns
 
     @property
     def name(self) -> StateId:

@@ -18,6 +18,7 @@ import pyarrow as pa
 from changelog_engine.changelog.figures import CorrectionNote
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.rows import Columns
 from changelog_engine.changelog.small_state import LOG, SHARED, SmallState, StageState, small_name
 from changelog_engine.clock import wall_s
 from changelog_engine.codec.arrow_columns import without_dictionary
@@ -201,7 +202,7 @@ def _written(
             for state, table in rows:
                 of = table["key_group"].to_numpy()
                 mine = table.filter(pa.array((of >= groups.start) & (of < groups.stop)))
-                columns: dict[str, Any] = {name: mine[name] for name in mine.column_names}
+                columns: Columns = {name: mine[name] for name in mine.column_names}
                 writer.write(mine.num_rows, {**columns, "operator": operator["uid"], "state": state})
             if writer.rows:
                 parts.append(writer.finish())

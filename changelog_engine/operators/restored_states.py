@@ -7,14 +7,13 @@ left its tables (``kept_state``), these wait instead.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
-from typing import Any
 
 import pyarrow as pa
 
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.conversion import TypeVersions, fill_versions
 from changelog_engine.changelog.fold import RowsByState, fill_state, timers_of
-from changelog_engine.changelog.rows import LogColumns
+from changelog_engine.changelog.rows import Columns, LogColumns
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
 from changelog_engine.graph.nodes import StateId, StateSpec
@@ -122,7 +121,7 @@ class RestoredStates:
         for (operator, state), tables in self.rows.items():
             table = fold_state(tables)
             self.rows[operator, state] = [table]
-            columns: dict[str, Any] = {name: table[name] for name in table.column_names}
+            columns: Columns = {name: table[name] for name in table.column_names}
             for name in ("checkpoint_id", "attempt", "sequence"):
                 columns.pop(name)
             if table.num_rows:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from changelog_engine.changelog.fold import column_of
-from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.rows import SCHEMA, Columns
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.graph.nodes import StateId, StateSpec
@@ -39,7 +39,7 @@ class Mutation(NamedTuple):
     namespace: str | None = None
 
 
-def table_of(count: int, columns: dict[str, Any]) -> pa.Table:
+def table_of(count: int, columns: Columns) -> pa.Table:
     """Columns, some of them constants, as a table with all columns of the changelog."""
     arrays = []
     for field in SCHEMA:

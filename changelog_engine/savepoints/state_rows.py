@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.changelog.rows import Columns
 from changelog_engine.codec.arrow_columns import of_type, without_dictionary
 from changelog_engine.codec.identities import KeyCodec
 from changelog_engine.codec.keys import key_codec_for
@@ -133,7 +134,7 @@ class _Rows:
     def encoded(self) -> pa.Table:
         shape, columns = self.shape, self.batch.columns
         keys, groups = self._keys(KEY, shape.key_type)
-        found: dict[str, Any] = {"key": keys, "key_group": pa.array(groups, pa.int32())}
+        found: Columns = {"key": keys, "key_group": pa.array(groups, pa.int32())}
         if shape.kind is None:
             found["value"] = self._timestamps(columns[TIMESTAMP])
         else:

@@ -21,6 +21,7 @@ from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_files import merged_rows_file, merged_rows_table, rows_of
+from changelog_engine.changelog.rows import RowOfLog
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.lineage import Lineage
@@ -249,16 +250,7 @@ def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) 
     storage = open_storage(str(tmp_path))
     adds = []
     for first in range(1, 400, 10):
-        rows = [
-            {
-                "checkpoint_id": i,
-                "attempt": 1,
-                "operation": "checkpoint",
-                "value": f'"{i}"',
-                "event_time": i * 10**6,
-            }
-            for i in range(first, first + 10)
-        ]
+        rows = [RowOfLog(i, 1, "checkpoint", f'"{i}"', i * 10**6) for i in range(first, first + 10)]
         path, data = merged_rows_file("checkpoint", merged_rows_table(rows))
         storage.write_durable(path, data)
         adds.append({"path": path, "size_bytes": data.size, "modification_time": 0})
