@@ -13,7 +13,7 @@ import dis
 import os
 import textwrap
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any
 
@@ -84,8 +84,8 @@ def _not_iterable(error: BaseException) -> Any:
         return NOTHING
     held = last.tb_frame.f_locals
     result = held.get("results", held.get("result", NOTHING))
-    kind = type(result)
-    return NOTHING if hasattr(kind, "__iter__") or hasattr(kind, "__getitem__") else result
+    iterable = isinstance(result, Iterable) or hasattr(type(result), "__getitem__")
+    return NOTHING if iterable else result
 
 
 def forget_our_frames(failure: UserFunctionError) -> None:
