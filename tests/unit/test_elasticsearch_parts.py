@@ -30,6 +30,7 @@ from changelog_engine.errors import (
     NotSupportedError,
     TypeMismatchError,
 )
+from changelog_engine.types import Instant
 
 EMITTER = ElasticsearchEmitter.static_index("i", "k")
 
@@ -93,10 +94,12 @@ def test_a_nan_is_never_sent_as_null(value: object) -> None:
         (np.array([0.1, 2], "float32"), [0.1, 2]),
         (np.int8(3), 3),
         (np.bool_(True), True),
+        (Instant(-1, 999_999_999), "1969-12-31T23:59:59.999999999Z"),
+        ([Narrow(Instant(5, 0))], [{"x": "1970-01-01T00:00:05Z"}]),
     ],
     ids=repr,
 )
-def test_numpys_values_lose_nothing(value: object, sent: object) -> None:
+def test_values_lose_nothing(value: object, sent: object) -> None:
     lines = Emitter("i", None, None, None).action({"v": value}, None).lines
     assert json.loads(lines.split(b"\n")[1]) == {"v": sent}
 

@@ -17,6 +17,8 @@ import numpy as np
 import orjson
 
 from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.formats.texts import instant_text
+from changelog_engine.types import Instant
 from changelog_engine.types.foreign import attributes_of, fields_of
 from changelog_engine.types.row import Row, field_names_of
 from changelog_engine.types.temporal import moment_of_numpy
@@ -150,7 +152,8 @@ def _text(named: Any, name: str | None, what: str) -> str:
 
 def _json(value: Any, element: Any) -> bytes:
     try:
-        written = orjson.dumps(value if type(value) is dict else dict(value), _plain)
+        document = value if type(value) is dict else dict(value)
+        written = orjson.dumps(document, _plain, orjson.OPT_PASSTHROUGH_DATACLASS)
     except (TypeError, ValueError) as error:  # orjson's own are both
         raise TypeMismatchError(
             f"an Elasticsearch sink cannot write {shown(element, _SHOWN_CHARS)} as JSON: {error.__cause__ or error}"
@@ -178,6 +181,10 @@ def _plain(value: Any) -> Any:
         return base64.b64encode(value).decode()
     if isinstance(value, (np.generic, np.ndarray)):
         return _of_numpy(value)
+    if isinstance(value, Instant):
+        return instant_text(value)
+    if (found := _open_fields(value)) is not None:
+        return found
     raise TypeError(f"{shown(value)} of type {type(value).__name__} is not JSON")
 
 
@@ -203,6 +210,14 @@ def _moment(value: Any) -> str:
     return str(nanos)
 
 
+def _open_fields(value: Any) -> dict[str, Any] | None:
+    """What is written of a dataclass's instance: as orjson, attributes beside its fields too, none with an underscore."""
+    found = fields_of(value)
+    if found is None:
+        return None
+    return {name: each for name, each in (found | attributes_of(value)).items() if not name.startswith("_")}
+
+
 def _has_nan(value: Any) -> bool:
     """Whether a number without a value in JSON is in it, which orjson writes as null."""
     if isinstance(value, Row):
@@ -213,10 +228,8 @@ def _has_nan(value: Any) -> bool:
         return any(_has_nan(each) for each in value)
     if isinstance(value, Enum):
         return _has_nan(value.value)
-    # What orjson writes of it: attributes beside its fields too, none with an underscore.
-    if (found := fields_of(value)) is not None:
-        found |= attributes_of(value)
-        return any(_has_nan(each) for name, each in found.items() if not name.startswith("_"))
+    if (found := _open_fields(value)) is not None:
+        return any(_has_nan(each) for each in found.values())
     if isinstance(value, (np.ndarray, np.generic)):
         return _has_nan(value.tolist())
     return isinstance(value, float) and value - value != 0  # NaN or infinite
