@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
@@ -16,8 +18,10 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import ConfigurationError, ForeignPathError, FormatVersionError, StorageError
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, job_slug, open_job_folder
 from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_place import delta_place
 from changelog_engine.storage.delta_tables import UserTable
 from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.protocol import Storage
 
 HOSTILE = [
     "",
@@ -168,3 +172,16 @@ def test_other_paths_hold_a_job(tmp_path: Path, odd: str) -> None:
     folder = open_job_folder(str(tmp_path / odd), "job")
     assert folder.open_changelog().files().num_rows == 0
     assert DeltaTable(str(tmp_path / odd / "job" / "changelog")).version() == 0
+
+
+def test_no_key_of_an_object_store_means_another(tmp_path: Path) -> None:
+    """There ``a%20b`` in a URI is ``a b`` to all, and ``a%2520b`` is ``a%20b`` to all but delta-rs."""
+
+    def place(uri: str) -> str:
+        return delta_place(cast(Storage, SimpleNamespace(local=None, root=uri)))
+
+    for sound in ("s3://bucket/a%20b", "s3://key:se%2520cret@bucket/a", "s3://bucket/a%b\\c"):
+        assert place(sound) == sound
+    with pytest.raises(ConfigurationError, match="'s3://bucket/a%20b' cannot hold a Delta table") as refused:
+        place("s3://key:secret@bucket/a%2520b")
+    assert "secret" not in str(refused.value)
