@@ -57,7 +57,7 @@ def rows_sql(base: str | None, log: str, snapshot: int | None, lineage: tuple[Se
     """A query of the rows of a selection, with ``is_base`` for those of the snapshot.
 
     Args:
-        base: a query of the snapshot's rows, with the log's columns; None for no snapshot.
+        base: a query of the snapshot's rows, with the log's columns in their order; None for no snapshot.
         log: a query of the log's rows.
         snapshot: rows of the log up to this checkpoint are in the base.
         lineage: keep only its rows; empty when all are.
@@ -67,11 +67,10 @@ def rows_sql(base: str | None, log: str, snapshot: int | None, lineage: tuple[Se
         conditions.append(f"checkpoint_id > {snapshot}")
     if lineage:
         conditions.append(on_lineage_sql(lineage, "checkpoint_id"))
-    columns = ", ".join(COLUMN_NAMES)
-    rows = f"SELECT {columns}, false AS is_base FROM ({log}) WHERE {' AND '.join(conditions)}"
+    rows = f"SELECT *, false AS is_base FROM ({log}) WHERE {' AND '.join(conditions)}"
     if base is None:
         return rows
-    return f"SELECT {columns}, true AS is_base FROM ({base}) WHERE sequence IS NOT NULL UNION ALL {rows}"
+    return f"SELECT *, true AS is_base FROM ({base}) WHERE sequence IS NOT NULL UNION ALL {rows}"
 
 
 def own_rows(rows: str, operator: str, states: str, where: str = "true") -> str:

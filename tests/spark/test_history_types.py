@@ -25,7 +25,7 @@ from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine import history
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
-from changelog_engine.history.pickles import pickled_type, untimed, untimed_sql
+from changelog_engine.history.pickles import pickled_type, pickled_type_of, untimed, untimed_sql
 from changelog_engine.history.sql_types import key_sql_type, sql_type, value_of, window_sql_type
 
 pytestmark = pytest.mark.slow
@@ -125,6 +125,27 @@ def test_types_of_pickles_without_loading_them(spark: SparkSession) -> None:
     spark.createDataFrame(rows, "n INT, payload BINARY").createOrReplaceTempView("payloads")
     found = spark.sql(f"SELECT {pickled_type('payload')} FROM payloads ORDER BY n").collect()
     assert [row[0] for row in found] == [name for _, name in named] + ["object", None, "object"]
+
+
+def test_bytes_that_are_no_pickle_have_the_type_that_is_told_without_sql(spark: SparkSession) -> None:
+    whole = [pickle.dumps(value, protocol) for value in [*PICKLED, D("1.5")] for protocol in (3, 5)]
+    damaged = [
+        pickled[:cut] + more + pickled[cut + gone :]
+        for pickled in whole
+        for cut, more, gone in ((-1, b"", 1), (-1, b"\x94", 0), (2, b".", 0), (2, b"", 9), (11, b"\x89", 0))
+    ]
+    payloads = [
+        *whole,
+        *damaged,
+        *(payload + b"\n" for payload in whole),
+        b"\x80\x05C",
+        b"\x80\x05\x95ab",
+        b"\x89.",
+    ]
+    rows = [(number, bytearray(payload)) for number, payload in enumerate(payloads)]
+    spark.createDataFrame(rows, "n INT, payload BINARY").createOrReplaceTempView("payloads")
+    found = spark.sql(f"SELECT {pickled_type('payload')} FROM payloads ORDER BY n").collect()
+    assert [row[0] for row in found] == [pickled_type_of(payload) for payload in payloads]
 
 
 def test_pickles_without_the_time_of_the_last_access(spark: SparkSession) -> None:
