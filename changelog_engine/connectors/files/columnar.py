@@ -284,7 +284,10 @@ class _ColumnarReader(SplitReader):
             if field.type in self._rounded and pa.types.is_decimal(column.type):
                 column = pc.round(column, field.type.scale, "half_towards_infinity")
             if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
-                column = pc.floor_temporal(column, unit=_UNITS[field.type.unit])  # a cast cuts towards 1970
+                utc = column.cast(
+                    pa.timestamp(column.type.unit)
+                )  # of a zone's ambiguous hour nothing is rounded
+                column = pc.floor_temporal(utc, unit=_UNITS[field.type.unit])  # a cast cuts towards 1970
             cast = column.cast(field.type)
             _refuse_lost(column, field.type)
         except pa.ArrowException as error:
