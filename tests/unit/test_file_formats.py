@@ -437,17 +437,20 @@ class TestParquet:
             with pytest.raises(TypeMismatchError, match=rf"column 'a' of .*{said}"):
                 read(FileSource.for_bulk_file_format(form, str(tmp_path / name)).build())
 
-    def test_finer_timestamps_are_rounded_down(self, tmp_path):
-        pq.write_table(
-            pa.table({"at": pa.array([-1, -1000, 1999, None], pa.timestamp("ns"))}), tmp_path / "f"
-        )
+    @pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+    def test_finer_timestamps_are_rounded_down(self, tmp_path, zone):
+        """Those of a zone are in UTC, also in the hour that there is twice."""
+        twice = 1_729_992_600_000_001_999
+        times = pa.array([-1, -1000, 1999, None, twice], pa.timestamp("ns", zone))
+        pq.write_table(pa.table({"at": times}), tmp_path / "f")
         form = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["at"], [Types.SQL_TIMESTAMP()]))
         found = read(FileSource.for_bulk_file_format(form, str(tmp_path)).build())
         before, after = (
             datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999),
             datetime.datetime(1970, 1, 1, 0, 0, 0, 1),
         )
-        assert [each.at for each in found] == [before, before, after, None]
+        fold = datetime.datetime(2024, 10, 27, 1, 30, 0, 1)
+        assert [each.at for each in found] == [before, before, after, None, fold]
 
     def test_a_timestamp_that_microseconds_do_not_hold(self, tmp_path):
         pq.write_table(pa.table({"at": pa.array([2**62], pa.timestamp("ms"))}), tmp_path / "f")
