@@ -31,15 +31,15 @@ class ElementsTypeInfo(TypeInformation):
     """Base of LIST and the arrays: the values are Python lists; other collections (tuples, numpy's arrays) become lists.
 
     Args:
-        elem_type: type of every element.
+        element_type: type of every element.
     """
 
     immutable = False
 
-    def __init__(self, elem_type: TypeInformation) -> None:
-        self.elem_type = elem_type
-        self.copied_whole = elem_type.copied_whole
-        self.name = f"{self.kind}<{elem_type.name}>"
+    def __init__(self, element_type: TypeInformation) -> None:
+        self.elem_type = element_type
+        self.copied_whole = element_type.copied_whole
+        self.name = f"{self.kind}<{element_type.name}>"
 
     def parameters(self) -> tuple[Any, ...]:
         return (self.elem_type,)
@@ -101,12 +101,12 @@ class BasicArrayTypeInfo(ElementsTypeInfo):
 
     kind = "BASIC_ARRAY"
 
-    def __init__(self, elem_type: TypeInformation) -> None:
-        if elem_type.kind not in (*_PRIMITIVES, "STRING"):
+    def __init__(self, element_type: TypeInformation) -> None:
+        if element_type.kind not in (*_PRIMITIVES, "STRING"):
             raise TypeMismatchError(
-                f"BASIC_ARRAY takes basic element types, not {elem_type.name}; use OBJECT_ARRAY or LIST"
+                f"BASIC_ARRAY takes basic element types, not {element_type.name}; use OBJECT_ARRAY or LIST"
             )
-        super().__init__(elem_type)
+        super().__init__(element_type)
 
 
 class ObjectArrayTypeInfo(ElementsTypeInfo):
@@ -123,13 +123,13 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
 
     kind = "PRIMITIVE_ARRAY"
 
-    def __init__(self, elem_type: TypeInformation) -> None:
-        if elem_type.kind not in _PRIMITIVES:
+    def __init__(self, element_type: TypeInformation) -> None:
+        if element_type.kind not in _PRIMITIVES:
             raise TypeMismatchError(
-                f"PRIMITIVE_ARRAY takes primitive elements, not {elem_type.name}; use OBJECT_ARRAY or LIST"
+                f"PRIMITIVE_ARRAY takes primitive elements, not {element_type.name}; use OBJECT_ARRAY or LIST"
             )
-        super().__init__(elem_type)
-        self.of_bytes = elem_type == BYTE
+        super().__init__(element_type)
+        self.of_bytes = element_type == BYTE
         if self.of_bytes:
             self.exact = self.sure = self.frozen = bytes
             self.immutable = True
@@ -157,18 +157,18 @@ class MapTypeInfo(TypeInformation):
     Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
 
     Args:
-        key_type: type of every key.
-        value_type: type of every value.
+        key_type_info: type of every key.
+        value_type_info: type of every value.
     """
 
     kind = "MAP"
     immutable = False
 
-    def __init__(self, key_type: TypeInformation, value_type: TypeInformation) -> None:
-        self.key_type = key_type
-        self.value_type = value_type
-        self.copied_whole = key_type.copied_whole and value_type.copied_whole
-        self.name = f"MAP<{key_type.name}, {value_type.name}>"
+    def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
+        self.key_type = key_type_info
+        self.value_type = value_type_info
+        self.copied_whole = key_type_info.copied_whole and value_type_info.copied_whole
+        self.name = f"MAP<{key_type_info.name}, {value_type_info.name}>"
 
     def parameters(self) -> tuple[Any, ...]:
         return (self.key_type, self.value_type)

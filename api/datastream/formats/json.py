@@ -222,7 +222,7 @@ class JsonRowSerializationSchema(SerializationSchema):
                 NotSupportedError: the type has parts that JSON has no form for.
             """
             if self._type_info is None:
-                raise ConfigurationError(
+                raise ArgumentTypeError(
                     "JsonRowSerializationSchema.Builder.build: call with_type_info() first"
                 )
             return JsonRowSerializationSchema(self._type_info)

@@ -7,6 +7,15 @@ from decimal import Decimal
 
 import numpy
 from pyflink.common import Instant, Row, Types
+from pyflink.common.typeinfo import (
+    BasicArrayTypeInfo,
+    ListTypeInfo,
+    MapTypeInfo,
+    ObjectArrayTypeInfo,
+    PrimitiveArrayTypeInfo,
+    RowTypeInfo,
+    TupleTypeInfo,
+)
 
 
 def _through(env, type_info, *values):
@@ -289,6 +298,24 @@ def bool_keys_and_int_keys(env):
     """With LONG declared as the key's type, True and 1 are one key."""
     mixed = env.from_collection([True, 1, 2])
     return mixed.key_by(lambda v: v, Types.LONG()).reduce(lambda left, right: left + right)
+
+
+def type_infos_made_by_their_classes(env):
+    """Classes of types, with their arguments by name."""
+    single = Types.INT()
+    return [
+        str(each)
+        for each in (
+            ListTypeInfo(element_type=single),
+            BasicArrayTypeInfo(element_type=single),
+            PrimitiveArrayTypeInfo(element_type=single),
+            ObjectArrayTypeInfo(element_type=single),
+            MapTypeInfo(key_type_info=single, value_type_info=Types.STRING()),
+            TupleTypeInfo(field_types=[single]),
+            RowTypeInfo(field_types=[single], field_names=["a"]),
+            RowTypeInfo(field_types=[single]).get_field_names(),
+        )
+    ]
 
 
 def type_infos_are_equal(env):
