@@ -12,9 +12,8 @@ from changelog_engine.changelog.small_state import INPUTS, KeptInputs
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
 from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.graph.rescaling import in_words
-from changelog_engine.inspection.timeline import KILLED, NOT_RUN, end_of, is_unused
+from changelog_engine.inspection.timeline import ENDED, NOT_RUN, end_of, is_unused
 from changelog_engine.ledger.attempt_notes import (
-    RESCALED,
     AttemptFailure,
     AttemptNote,
     OperatorEdge,
@@ -303,20 +302,9 @@ def _summary(
     lineage, listing = ledger.lineage, ledger.snapshots.listing
     savepoint = folder.storage.exists(MARKER)
     of_last = lineage.newest_checkpoint(lineage.newest_attempt_id)
-    if driver.running:
-        state = "running"
-    elif of_last is not None and of_last.stopped:
-        state = "stopped"
-    elif of_last is not None and of_last.finished and (last is None or last.ended is not None):
-        state = "finished"
-    elif newest is None and last is None:
-        state = "empty"
-    elif is_unused(ledger, last):
-        state = NOT_RUN
-    else:
-        state = "ended" if last is None else end_of(last, driver.running is None)
-        if state == RESCALED:  # and no attempt followed
-            state = KILLED
+    state = end_of(of_last, last, True, driver.running)
+    if state == ENDED and last is None:  # nothing says how
+        state = "empty" if newest is None else NOT_RUN if is_unused(ledger, last) else "ended"
     return JobSummary(
         folder.name,
         folder.storage.root,

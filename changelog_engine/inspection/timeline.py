@@ -373,18 +373,11 @@ class _Attempts:
         Args:
             last: its last checkpoint; None where it has none, or that can't be read.
         """
-        if last is not None and last.finished:
-            return FINISHED
-        if last is not None and (last.stopped or last.correction is not None):
-            return STOPPED  # whoever made corrections ran nothing
-        if last is not None and last.id == self._forked_at():
+        end = end_of(last, note, number == self._numbers[-1], self._running)
+        if last is not None and last.id == self._forked_at() and end not in (FINISHED, STOPPED):
             return FORKED
-        if number == self._forked and is_unused(self._ledger, note) and not self._running:
-            return NOT_RUN
-        newest = number == self._numbers[-1]
-        if newest and self._running:
-            return RUNNING
-        return end_of(note, newest and self._running is None)
+        unused = number == self._forked and end != RUNNING and is_unused(self._ledger, note)
+        return NOT_RUN if unused else end
 
     def _forked_at(self) -> int | None:
         """The checkpoint at which the job left the one that it is a fork of."""
@@ -393,19 +386,27 @@ class _Attempts:
         return self._ledger.lineage.attempt(self._forked).parent
 
 
-def end_of(note: AttemptNote | None, may_run: bool = False) -> str:
-    """How an attempt ended whose checkpoints do not say it.
+def end_of(
+    last: Checkpoint | None, note: AttemptNote | None, newest: bool = False, running: bool | None = False
+) -> str:
+    """How an attempt ended: the one rule for all who say it.
 
     Args:
+        last: its last checkpoint; None where it has none, or that can't be read.
         note: of it; None for none.
-        may_run: whether it perhaps runs, where this machine cannot see it.
+        newest: no attempt followed.
+        running: whether a driver runs the job; None where this machine cannot see it.
     """
+    if newest and running:
+        return RUNNING
+    if last is not None and (last.stopped or last.correction is not None):
+        return STOPPED  # whoever made corrections ran nothing
     if note is None or note.fault is not None:
-        return ENDED
+        return FINISHED if last is not None and last.finished else ENDED
     if note.ended is not None:
-        return note.ended
+        return KILLED if newest and note.ended == RESCALED else note.ended
     if note.failure is None:
-        return UNTOLD if may_run else KILLED
+        return UNTOLD if newest and running is None else KILLED
     return CANCELLED if note.failure.cancelled else FAILED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,8 +124,22 @@ def test_an_end_is_noted_for_attempts_whose_checkpoints_do_not_tell_it(tmp_path:
     StoppedAtOnce(tmp_path, Script((1,))).run_driver(graph)
     TestJob(tmp_path).run_driver(graph, restore="latest")
     notes = read_notes(open_storage(str(tmp_path / "job" / "changelog")), [1, 2])
-    assert [end_of(notes[attempt]) for attempt in (1, 2)] == ["stopped", "finished"]
-    assert end_of(None) == "killed or failed"
+    assert [end_of(None, notes[attempt]) for attempt in (1, 2)] == ["stopped", "finished"]
+    assert end_of(None, None) == "killed or failed"
+
+
+def test_an_attempt_that_was_killed_behind_its_last_checkpoint_did_not_finish(tmp_path: Path):
+    """Its input had ended, but its sinks may have output to commit: status, timeline and the next run say the same."""
+    graph = keyed_job(["a", "b", "c"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    Fails.left = 0
+    TestJob(tmp_path).run_driver(graph)
+    path, log = str(tmp_path / "job"), open_storage(str(tmp_path / "job" / "changelog"))
+    assert (job_status(path).summary.state, Timeline(path).attempts[0].end) == ("finished", "finished")
+    write_note(log, replace(read_notes(log, [1])[1], ended=None))
+    status = job_status(path)
+    assert (status.summary.state, Timeline(path).attempts[0].end) == ("killed", "killed")
+    assert status.next_run is not None
+    assert "did not finish" in status.next_run.reason
 
 
 def job_operators(path: str) -> list[dict[str, Any]]:
