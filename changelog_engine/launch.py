@@ -35,11 +35,11 @@ from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan, plan_job
 from changelog_engine.graph.rescaling import Parallelism
+from changelog_engine.launcher.standard_streams import open_closed_streams
 from changelog_engine.observing import Observers, WorkersAtStart
 from changelog_engine.spark.cluster import SparkCluster
 from changelog_engine.spark.printed import show_text
 from changelog_engine.spark.shipping import ShippedJob, ship
-from changelog_engine.standard_streams import open_closed_streams
 from changelog_engine.storage.file_systems import use_options
 from materializer.runner import TaskRunner
 from materializer.schedule import Schedule, beside_job

@@ -22,8 +22,8 @@ from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.config.file import CONF_VARIABLE
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
+from changelog_engine.launcher.standard_streams import open_closed_streams
 from changelog_engine.nearest import did_you_mean
-from changelog_engine.standard_streams import open_closed_streams
 from changelog_engine.storage.retry import FULL
 
 

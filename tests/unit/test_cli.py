@@ -421,7 +421,7 @@ def test_ctrl_c_ends_a_command_with_the_status_that_shells_expect(monkeypatch: p
 
 _CLOSED = """
 import os, sys
-from changelog_engine.standard_streams import open_closed_streams
+from changelog_engine.launcher.standard_streams import open_closed_streams
 open_closed_streams()
 with open(sys.argv[1], "w") as file:
     print("seen by nobody", flush=True)
