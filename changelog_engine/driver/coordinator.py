@@ -100,7 +100,7 @@ class Coordinator:
         self._become("CANCELED" if stopped and not control.keeps_result else "FINISHED")
         return JobOutcome(
             job_id=job.id,
-            net_runtime_ms=int(job.clock.monotonic_ms() - began_ms),
+            net_runtime_ms=max(1, int(job.clock.monotonic_ms() - began_ms)),  # programs divide by it
             cancelled=self.status == "CANCELED",
             last_checkpoint=None if self.last is None else self.last.id,
             restarts=self.restarts.count,

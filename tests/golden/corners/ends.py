@@ -233,7 +233,7 @@ def result_of_execute(env):
     """What execute() returns."""
     env.from_collection([1], Types.INT()).print()
     result = env.execute("result_of_execute")
-    return [result.get_net_runtime() >= 0, len(str(result.get_job_id()))]
+    return [result.get_net_runtime() > 0, len(str(result.get_job_id()))]
 
 
 def failing_map(env):
