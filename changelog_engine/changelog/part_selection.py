@@ -98,7 +98,8 @@ class PartFile:
 def part_files(files: pa.Table) -> list[PartFile]:
     """The files of mutations among a table's files (``DeltaLog.files``)."""
     about_the_log = pc.match_substring_regex(files["path"], "^((checkpoint|attempt)s?|snapshot)-")
-    files = files.filter(pc.invert(about_the_log))
+    listed = [name for name in _COLUMNS if name in files.column_names]
+    files = files.select(listed).filter(pc.invert(about_the_log))
     columns = [
         files[name].to_pylist() if name in files.column_names else [None] * files.num_rows
         for name in _COLUMNS

@@ -245,7 +245,7 @@ def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
     own: dict[str, dict[int, ListedRow]] = {CHECKPOINT: {}, ATTEMPT: {}}
     merged: dict[str, list[MergedFile]] = {CHECKPOINT: [], ATTEMPT: []}
     named = pc.match_substring_regex(listing["path"], "^(checkpoint|attempt)s?-")
-    about = listing.filter(named)
+    about = listing.select(["path", "size_bytes"]).filter(named)  # there are forty columns
     for path, size in zip(about["path"].to_pylist(), about["size_bytes"].to_pylist(), strict=True):
         name, many = parse_row(path), parse_merged_rows(path)
         if name is not None:
@@ -260,7 +260,7 @@ def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
                 )
         elif many is not None:
             merged[many.operation].append(MergedFile(path, size, many.first, many.last))
-    for operation, entry in _others(storage, listing.filter(pc.invert(named))):
+    for operation, entry in _others(storage, listing["path"].filter(pc.invert(named))):
         own[operation].setdefault(entry.id, entry)
     checkpoints, attempts = (Rows(storage, kind, own[kind], merged[kind]) for kind in (CHECKPOINT, ATTEMPT))
     return checkpoints, attempts
@@ -317,9 +317,9 @@ def _index_of(storage: Storage, path: str, operation: str) -> Index:
     return _INDEXES.of(storage.join(path), read)
 
 
-def _others(storage: Storage, files: pa.Table) -> Iterator[tuple[str, ListedRow]]:
+def _others(storage: Storage, paths: pa.ChunkedArray) -> Iterator[tuple[str, ListedRow]]:
     """Rows that somebody else's compaction moved into files with other names."""
-    for path in files["path"].to_pylist():
+    for path in paths.to_pylist():
         if is_log(path) or not _may_be_about_the_log(storage, path):
             continue
         table = _read(storage, path, None)

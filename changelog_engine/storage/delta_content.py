@@ -142,8 +142,8 @@ def _read(storage: Storage, listed: list[Entry]) -> Content:
     # pa.table() would import pandas to see whether that is a DataFrame: a third of a second.
     with read_by_delta_rs(storage):
         files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
-    strange = files.filter(pc.invert(pc.match_substring_regex(files["path"], _PLAIN_NAME)))
-    plain_names(storage, strange["path"].to_pylist())
+    paths = files["path"]
+    plain_names(storage, paths.filter(pc.invert(pc.match_substring_regex(paths, _PLAIN_NAME))).to_pylist())
     metadata = table.metadata()
     content = Content(table.version(), files, dict(metadata.configuration), str(metadata.id))
     if len(_READ) >= _MOST_READ:
