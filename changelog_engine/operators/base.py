@@ -21,7 +21,7 @@ from changelog_engine.errors import InvalidJobError, TypeMismatchError, UserFunc
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import returned_no_elements, user_failure
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import own, own_tested, separate
 from changelog_engine.types.typeinfo import shown
@@ -376,9 +376,7 @@ def results_of(result: Any, name: str, call: str) -> Iterable[Any]:
         elements: Iterable[Any] = iter(result)
         return elements
     except TypeError:
-        failure = UserFunctionError(
-            f"{call} of operator {name!r} returned {shown(result)}, which is not iterable: return a list, or yield results"
-        )
+        failure = UserFunctionError(f"{call} of operator {name!r} {returned_no_elements(result)}")
         failure.operator, failure.call = name, call
         raise failure from None
 

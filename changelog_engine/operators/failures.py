@@ -68,11 +68,16 @@ def user_failure(
         what = f"raised {type(error).__name__}: {_text(error)}\n{lines}"
     else:
         lines = ""
-        what = f"returned {shown(returned)}, which is not iterable: return a list, or yield results"
+        what = returned_no_elements(returned)
     failure = UserFunctionError(f"{call} of operator {operator!r}{where} {what}")
     failure.traceback, failure.place_told = lines, True
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
     return failure
+
+
+def returned_no_elements(result: Any) -> str:
+    """What to say where a function of several elements returned something else."""
+    return f"returned {shown(result)}, which is not iterable: return a list, or yield results"
 
 
 def _not_iterable(error: BaseException) -> Any:
