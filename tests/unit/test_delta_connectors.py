@@ -366,6 +366,15 @@ class TestSink:
         files = pa.table(deltalake.DeltaTable(table).get_add_actions())
         assert sum(files.column("num_records").to_pylist()) == 6
 
+    def test_no_empty_text_is_null_where_the_table_has_none(self, tmp_path):
+        columns = [pa.field("n", pa.int64()), pa.field("p", pa.string(), nullable=False)]
+        deltalake.DeltaTable.create(str(tmp_path), pa.schema(columns), partition_by=["p"])
+        sink = engine.DeltaSink(str(tmp_path), Types.ROW_NAMED(["n", "p"], [Types.LONG(), Types.STRING()]))
+        writer = sink.committing_writer(CONTEXT)
+        writer.write([(1, "a"), (2, "")])
+        with pytest.raises(TypeMismatchError, match=r"has '' in 'p', by which .* NOT NULL"):
+            writer.prepare(True)
+
     def test_a_row_that_does_not_fit_names_its_field(self, tmp_path):
         writer = engine.DeltaSink(str(tmp_path), ROW).committing_writer(CONTEXT)
         with pytest.raises(TypeMismatchError, match="'c'"):

@@ -221,16 +221,22 @@ class DeltaWriter(CommittingWriter):
         if not rows:
             return
         whole = columns_of(rows, self._sink.schema)
-        self._refuse_nulls(whole)
+        self._refuse_nulls(whole, partition)
         batch = whole.select(self._kept)
         self._batches.setdefault(partition, []).append(batch)
         self._bytes[partition] = self._bytes.get(partition, 0) + batch.nbytes
         if self._bytes[partition] >= _FILE_BYTES:
             self._write_file(partition)
 
-    def _refuse_nulls(self, batch: pa.RecordBatch) -> None:
+    def _refuse_nulls(self, batch: pa.RecordBatch, partition: Partition) -> None:
         """Refuse nulls where the table has none: its readers would trust that there are none."""
+        texts = dict(partition)
         for field in self._required:
+            if not field.nullable and texts.get(field.name) == "":
+                raise TypeMismatchError(
+                    f"a row for the Delta table {self._sink.path} has '' in {field.name!r}, by which the table is "
+                    "partitioned, so that it is null to its readers, and which the table declares NOT NULL"
+                )
             missing = null_in(batch.column(field.name), field)
             if missing is not None:
                 raise TypeMismatchError(
