@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 GLOSSARY = ROOT / "docs" / "glossary.md"
 ENGINE = ("changelog_engine", "materializer")
+JOINING = {"in"}  # words that have no meaning of their own
 OFTEN = 3  # so many modules named with a word make it one that must be explained
 # A class of two rooms, and why that confuses nobody.
 TWICE = {
@@ -29,7 +30,7 @@ def modules() -> list[Path]:
 
 
 def words_of(name: str) -> list[str]:
-    return [word.removesuffix("s") for word in name.split("_") if word]
+    return [word.removesuffix("s") for word in name.split("_") if word and word not in JOINING]
 
 
 def explained() -> set[str]:
