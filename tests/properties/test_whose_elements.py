@@ -567,7 +567,6 @@ def given(make):
     return own(result)
 
 
-HELD = {"x": 1, "inner": [1]}
 INNER = [1]
 
 

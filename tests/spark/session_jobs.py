@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +104,3 @@ def lines_of(path: Path) -> list[Any]:
 def last_counts(results: Any) -> dict[Any, int]:
     """The last count of each key."""
     return dict(results)
-
-
-KeyFunction = Callable[[Any], Any]
