@@ -22,7 +22,7 @@ def read_file(path: str) -> dict[str, str]:
 
     try:
         with open(path, encoding="utf-8") as stream:
-            document = yaml.safe_load(stream)
+            document = yaml.load(stream, _once(yaml.SafeLoader, path))
     except OSError as error:
         raise ConfigurationError(
             f"cannot read the file {path} named by {CONF_VARIABLE}: {error.strerror}"
@@ -36,6 +36,20 @@ def read_file(path: str) -> dict[str, str]:
     flat: dict[str, str] = {}
     _flatten(document, "", flat, path)
     return flat
+
+
+def _once(loader: Any, path: str) -> Any:
+    """A loader of YAML that refuses a key which a mapping has twice: PyYAML takes the last one."""
+
+    class Once(loader):  # type: ignore[misc]
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            keys = [key.value for key, _ in node.value]
+            for key in keys:
+                if isinstance(key, str) and keys.count(key) > 1:
+                    raise ConfigurationError(f"the file {path} gives {key!r} twice")
+            return super().construct_mapping(node, deep)
+
+    return Once
 
 
 def _flatten(node: dict[Any, Any], prefix: str, flat: dict[str, str], path: str) -> None:

@@ -246,6 +246,8 @@ def test_a_file_is_read_flat_or_nested(tmp_path) -> None:
         ("- a\n- b\n", "'key: value' lines"),
         ("a: [", "not YAML"),
         ("a.b: 1\na:\n  b: 2\n", "twice"),
+        ("a.b: 1\nc: 2\na.b: 3\n", "gives 'a.b' twice"),
+        ("a:\n  b: 1\n  b: 1\n", "gives 'b' twice"),
     ],
 )
 def test_an_unusable_file_is_named(tmp_path, text: str, message: str) -> None:
