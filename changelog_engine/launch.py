@@ -166,6 +166,7 @@ class RunningJob:
         self._observers.begin(
             None if self._journal is None else self._journal.folder.storage.root,
             None if self._start is None else self._start.id,
+            "" if self._journal is None else self._journal.empty_because,
         )
         runner = cluster.runner(shipped, staged)
         opened.callback(runner.close)

@@ -211,6 +211,7 @@ class JobMonitor:
     Attributes:
         latest: the newest snapshot.
         restoring: how much the restore reads that goes on; None when not known.
+        empty_because: of a job that ran before and begins empty: why; else "".
         watched: somebody shows people what a start and a restore do.
         upkeep: the snapshots beside the job; the next snapshot of figures has it.
         splits: how many each source read in the last epoch, by uid.
@@ -223,6 +224,7 @@ class JobMonitor:
             job=job, began_ms=now_ms, status_ms=now_ms, at_ms=now_ms, mutations=mutations
         )
         self.restoring: RestoreSize | None = None
+        self.empty_because = ""
         self.watched = False
         self.upkeep = NO_UPKEEP
         self.splits: Mapping[str, int] = {}

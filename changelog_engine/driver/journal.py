@@ -45,6 +45,7 @@ class JobJournal:
         self.folder = folder
         self.changelog = changelog
         self.retained = retained
+        self.empty_because = ""  # of a job that ran before and begins empty: why
         self._lock = lock
         self._delta = delta
         self._committer: CheckpointCommitter | None = None
@@ -101,6 +102,8 @@ class JobJournal:
         decision = decide_restore(lineage, restore)
         begins = "empty" if decision.checkpoint is None else f"from checkpoint {decision.checkpoint.id}"
         log.info("job %r begins %s: %s", self.folder.name, begins, decision.reason)
+        if decision.checkpoint is None and lineage.newest_attempt_id:
+            self.empty_because = decision.reason
         if decision.lost is not None:
             log.warning("%s", decision.lost)
         self.restore_point(decision.checkpoint)

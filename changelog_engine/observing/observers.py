@@ -56,13 +56,15 @@ class Observers:
                 DISPLAY.add(self._shown)
                 self.monitor.watched = True
 
-    def begin(self, folder: str | None, restored_from: int | None) -> None:
+    def begin(self, folder: str | None, restored_from: int | None, empty_because: str = "") -> None:
         """It is decided where the run begins; Spark comes next.
 
         Args:
             folder: of the job; None for one without checkpoints.
             restored_from: the checkpoint; None for an empty start.
+            empty_because: of a job that ran before and begins empty: why.
         """
+        self.monitor.empty_because = empty_because
         self.monitor.status("STARTING", folder=folder, restored_from=restored_from)
         if self._shown is not None:
             with contextlib.suppress(Exception):

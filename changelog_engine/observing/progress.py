@@ -75,7 +75,7 @@ class ShownJob:
         if self._begun is not None or now.status == "CREATED":
             return None
         self._begun = now
-        return first_words(now.job, now.folder, now.restored_from)
+        return first_words(now.job, now.folder, now.restored_from, self.monitor.empty_because)
 
     def due(self) -> str | None:
         """A line, when its time has come."""

@@ -34,11 +34,12 @@ class WorkersAtStart(NamedTuple):
     reading_ms: float = 0.0
 
 
-def first_words(job: str, folder: str | None, restored_from: int | None) -> str:
-    """What a run begins with."""
+def first_words(job: str, folder: str | None, restored_from: int | None, empty_because: str = "") -> str:
+    """What a run begins with; of a job that ran before and begins empty, why."""
     if folder is None:
         return f"job {job!r}: makes no checkpoints, begins empty"
     begins = "begins empty" if restored_from is None else f"restored from checkpoint {restored_from}"
+    begins += f", since {empty_because}" if empty_because else ""
     return f"job {job!r}: folder {folder}, {begins}"
 
 

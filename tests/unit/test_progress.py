@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from api.common import Configuration, Types
+from api.datastream import StreamExecutionEnvironment
 from changelog_engine.clock import WallMs
 from changelog_engine.driver import structured_logs
 from changelog_engine.driver.figures import (
@@ -38,6 +40,7 @@ from changelog_engine.observing.words import (
 )
 from changelog_engine.spark.notes import WorkerNotes, teller
 from changelog_engine.state.sizes import TableSize
+from changelog_engine.testing import without_spark
 
 SOME = JobFigures(
     job="words",
@@ -147,6 +150,9 @@ class TestWords:
 
     def test_first_and_last(self) -> None:
         assert first_words("a", "/b/a", 3) == "job 'a': folder /b/a, restored from checkpoint 3"
+        assert first_words("a", "/b", None, "attempt 1 finished").endswith(
+            "begins empty, since attempt 1 finished"
+        )
         assert first_words("a", None, None) == "job 'a': makes no checkpoints, begins empty"
         ended = replace(SOME, status="FINISHED", restarts=1)
         assert last_words(ended) == (
@@ -409,3 +415,26 @@ def test_on_a_real_terminal(tmp_path: Path) -> None:
 
 def test_quiet_on_a_real_terminal(tmp_path: Path) -> None:
     assert _on_a_terminal(tmp_path, "never").splitlines() == ["one", "two", "after it"]
+
+
+def test_a_job_that_finished_says_why_it_begins_empty(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def run() -> list[str]:
+        env = StreamExecutionEnvironment.get_execution_environment(
+            Configuration()
+            .set_string("state.changelog.dstl.dfs.base-path", str(tmp_path))
+            .set_string("changelog.progress.show", "always")
+        )
+        env.enable_checkpointing(10)
+        env.from_collection([1], Types.LONG()).add_sink(lambda value: None)
+        caplog.clear()
+        with without_spark():
+            env.execute("again")
+        return [record.message for record in caplog.records if "folder" in record.message]
+
+    caplog.set_level("INFO", "changelog_engine")
+    (first,) = run()
+    assert first.endswith("begins empty")
+    (second,) = run()
+    assert second.endswith("begins empty, since attempt 1 finished")
