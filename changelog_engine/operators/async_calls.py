@@ -249,23 +249,21 @@ class AsyncCalls:
             await asyncio.wait([entry.task for entry in running], timeout=GRACE_S)
 
 
-def results_of_call(results: Any, call: str) -> list[Any]:
+def results_of_call(given: Any, call: str) -> list[Any]:
     """What a call gave, as a list of its own: the function may go on changing its list, and what is in it.
 
     Raises:
         TypeError: it is not a collection of results.
     """
-    if type(results) is list:
-        return [*separate(results)]
+    if type(given) is list:
+        return [*separate(given)]
     wanted = f"{call} must return a list of results, [] for none"
-    if results is None:
+    if given is None:
         raise TypeError(f"{call} returned None; {wanted}")
-    if isinstance(results, (str, bytes, bytearray, Mapping, Row)):
-        raise TypeError(
-            f"{call} returned {shown(results)}, which is one value; {wanted}: write return [value]"
-        )
+    if isinstance(given, (str, bytes, bytearray, Mapping, Row)):
+        raise TypeError(f"{call} returned {shown(given)}, which is one value; {wanted}: write return [value]")
     try:
-        elements = iter(results)
+        elements = iter(given)
     except TypeError:
-        raise TypeError(f"{call} returned {shown(results)}, which is not iterable; {wanted}") from None
+        raise TypeError(f"{call} returned {shown(given)}, which is not iterable; {wanted}") from None
     return [*separate(list(elements))]
