@@ -131,8 +131,10 @@ def _report(found: Verification) -> None:
         click.echo(f"cannot be restored: {_ranges(found.lost)}")
     for fault in found.faults:
         click.echo(printable(f"WRONG {fault.file}: {fault.what}"))
+    if found.lost_end is not None:
+        click.echo(printable(f"BUT {found.lost_end}"))
     if not found.faults:
-        click.echo("nothing is wrong")
+        click.echo("nothing is wrong" if found.lost_end is None else "nothing is wrong with what is there")
         return
     click.echo(counted(len(found.faults), "fault"))
     click.echo("What to do: changelog-engine help runbook 'damaged file'")

@@ -75,16 +75,26 @@ def _auto(lineage: Lineage) -> RestoreDecision:
     )
 
 
-def _as_far_as_known(lineage: Lineage, decision: RestoreDecision) -> RestoreDecision:
-    """A decision that goes by what is newest, where attempts may be missing from the changelog."""
-    named = newest_attempt_named(lineage.storage)
+def lost_end(lineage: Lineage, named: int) -> str | None:
+    """What to say where attempts are missing from the changelog, of which there are snapshots; None where none are.
+
+    Args:
+        named: the newest attempt that files of snapshots are named after.
+    """
     if named <= lineage.newest_attempt_id:
-        return decision
+        return None
     known = f"goes to attempt {lineage.newest_attempt_id}" if lineage.newest_attempt_id else "has no attempt"
-    lost = (
+    return (
         f"{beside(lineage.storage).root} has files of attempt {named}, and {lineage.root} {known}: it was removed, "
         "repaired or put back from an older copy"
     )
+
+
+def _as_far_as_known(lineage: Lineage, decision: RestoreDecision) -> RestoreDecision:
+    """A decision that goes by what is newest, where attempts may be missing from the changelog."""
+    lost = lost_end(lineage, newest_attempt_named(lineage.storage))
+    if lost is None:
+        return decision
     if decision.checkpoint is None:
         raise RestoreError(
             f"{lost}, and the run would begin empty. Put the newer copy of the changelog back; or, to begin empty, set "

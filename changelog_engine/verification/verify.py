@@ -37,6 +37,8 @@ from changelog_engine.changelog.snapshot_row import read_snapshot_row
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.restore_decision import lost_end
+from changelog_engine.ledger.snapshots import snapshot_of
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
@@ -70,6 +72,7 @@ class Verification:
         restorable: ids of the checkpoints that can be restored.
         lost: ids of those that can't.
         faults: what is wrong.
+        lost_end: what to say where the changelog lacks attempts that there are snapshots of.
     """
 
     attempts: int = 0
@@ -82,6 +85,7 @@ class Verification:
     restorable: list[int] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    lost_end: str | None = None
 
 
 def verify(folder: JobFolder) -> Verification:
@@ -145,6 +149,10 @@ class _Verifier:
         self._restorable()
         if ledger is None:
             return self.found
+        if snapshots is not None:
+            named = (snapshot_of(path) for path in snapshots["path"].to_pylist())
+            newest = max((mark.attempt for mark in named if mark is not None), default=0)
+            self.found.lost_end = lost_end(ledger.lineage, newest)
         self._asked(ledger)
         for mark in sorted(self.snapshots):
             self._compare(mark)

@@ -349,6 +349,7 @@ def test_case_47_a_changelog_of_an_older_copy_is_told(
     told = "/snapshots has files of attempt 2, and "
     shown = CliRunner().invoke(main, ["status", str(base / "job")])
     assert (shown.exit_code, told in "".join(shown.output.split("\n"))) == (1, True), shown.output
+    assert f"BUT {base}/job{told}" in cli(base / "job").output
     TestJob(base, Script(sizes=(50,))).run_driver(job_graph())
     assert caplog.text.count(told) == 1
     caplog.clear()
