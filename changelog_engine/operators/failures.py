@@ -87,9 +87,8 @@ def _not_iterable(error: BaseException) -> Any:
         last = last.tb_next
     if type(error) is not TypeError or last is None or not is_ours(last.tb_frame.f_code.co_filename):
         return NOTHING
-    held = (
-        last.tb_frame.f_locals
-    )  # who raises a TypeError with words of its own has no variable of these names
+    # Who raises a TypeError with words of its own has no variable of these names.
+    held = last.tb_frame.f_locals
     result = held.get("results", held.get("result", NOTHING))
     iterable = isinstance(result, Iterable) or hasattr(type(result), "__getitem__")
     return NOTHING if iterable else result
