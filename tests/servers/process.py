@@ -135,6 +135,14 @@ def _lives(pid: int) -> bool:
     return _stat(pid)[:1] not in ([], ["Z"])
 
 
+def _stands(group: int) -> bool:
+    """Whether all threads of a process group are stopped: those of a busy machine answer for a moment after the signal."""
+    processes = [entry.name for entry in Path("/proc").glob("[0-9]*")]
+    members = [process for process in processes if _stat(process)[2:3] == [str(group)]]
+    threads = [f"{pid}/task/{entry.name}" for pid in members for entry in Path(f"/proc/{pid}/task").glob("*")]
+    return all(_stat(thread)[:1] in (["T"], ["Z"], []) for thread in threads)
+
+
 class Server(ABC):
     """One server. `start()` first prepares its data; later starts go on with them.
 
@@ -268,11 +276,13 @@ class Server(ABC):
     def stopped(self) -> Iterator[None]:
         """Let it stand still meanwhile, as ``kill -STOP`` does: it takes connections, and answers nothing."""
         assert self._process is not None
-        os.killpg(self._process.pid, signal.SIGSTOP)
+        group = self._process.pid
+        os.killpg(group, signal.SIGSTOP)
         try:
+            wait_for(lambda: _stands(group), f"{self.name} to stand still", _STOP_TIMEOUT_S)
             yield
         finally:
-            os.killpg(self._process.pid, signal.SIGCONT)
+            os.killpg(group, signal.SIGCONT)
 
     def close(self) -> None:
         """Kill it and remove its data; it cannot be started again."""
