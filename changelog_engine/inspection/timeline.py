@@ -400,7 +400,7 @@ def end_of(
     if newest and running:
         return RUNNING
     if last is not None and (last.stopped or last.correction is not None):
-        return STOPPED  # whoever made corrections ran nothing
+        return STOPPED  # what made corrections ran nothing
     if note is None or note.fault is not None:
         return FINISHED if last is not None and last.finished else ENDED
     if note.ended is not None:
