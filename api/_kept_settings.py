@@ -1,6 +1,6 @@
 """The settings of PyFlink that are kept, given back by their getters, and change nothing here: the one table of them.
 
-A setter is marked with `kept`, which finds its row by its name. docs/compatibility.md has the table as its section "Stored
+A setter is marked with `kept`, which finds its row by its name. docs/names.md has the table as its section "Stored
 without effect"; ``run --check`` notes the calls in a script; a program's first call of each logs the reason at level INFO.
 
 Invariant: a setter that is kept without effect is in the table, or its module cannot be imported.
