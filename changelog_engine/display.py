@@ -34,11 +34,9 @@ class Grid(NamedTuple):
     """A table.
 
     Args:
-        columns: their names.
         rows: cells: texts, numbers, None, or ``Literal``. At most ``MOST_ROWS`` are shown.
         total: how many rows there are in all; None for as many as are given.
         newest: whether the last rows are shown where they are too many, and not the first.
-        name: stands above it.
     """
 
     columns: Sequence[str]
@@ -61,8 +59,6 @@ class Document(NamedTuple):
     """An answer.
 
     Args:
-        title: one line.
-        facts: lines under it.
         grids: tables; those without rows are left out.
         text: lines that are shown as they are, behind the tables.
     """

@@ -116,7 +116,6 @@ class RunningJob:
     """A job that was prepared and runs, or will.
 
     Args:
-        settings: how it runs.
         observer: called after each epoch with its figures.
         cluster: runs its epochs; None, the default, for Spark.
     """

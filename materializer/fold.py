@@ -200,7 +200,6 @@ def fold_rows(
     Args:
         tables: the rows, in log order, without payloads; all that there are of each of their keys.
         described: the state, as the checkpoint describes it.
-        key_type: of its operator.
         time_ms: when the checkpoint was: what has a time to live and had expired then is left out.
 
     Raises:
@@ -219,7 +218,6 @@ def pending_timers(tables: list[pa.Table], key_type: TypeInformation | None) -> 
 
     Args:
         tables: the rows of one domain's timers, in log order.
-        key_type: of their operator.
     """
     namespaced = any(table["namespace"].null_count < table.num_rows for table in tables)
     key_of = key_codec_for(key_type).key_of

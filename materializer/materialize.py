@@ -38,7 +38,6 @@ class Materialization(NamedTuple):
         rows: of the new pieces.
         bytes: of the new pieces.
         written, kept: new pieces, and those of the snapshot before that still hold.
-        seconds: wall time.
     """
 
     checkpoint: int

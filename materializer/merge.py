@@ -46,7 +46,6 @@ class Change(NamedTuple):
 
     Args:
         adds: files to add, durable already.
-        removes: paths to remove.
     """
 
     adds: list[AddFile]
@@ -59,8 +58,6 @@ def merge_small(
     """Merge the small parts of the settled history.
 
     Args:
-        storage: the changelog.
-        parts: those that stay.
         stays: what stays; rows that don't are left out.
         least: fewer parts are not merged.
 
@@ -165,12 +162,7 @@ def _order(table: pa.Table, in_log_order: bool) -> Any:
 
 
 class _Column:
-    """A column of which some rows are taken at a time, as plain values.
-
-    Args:
-        column: of the table.
-        type_: what it becomes.
-    """
+    """A column of which some rows are taken at a time, as plain values."""
 
     def __init__(self, column: pa.ChunkedArray, type_: pa.DataType) -> None:
         self._type = type_

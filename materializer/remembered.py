@@ -13,9 +13,6 @@ RETENTION = "_retention.json"  # in the folder of the changelog
 def remember(folder: JobFolder, retention: Retention) -> None:
     """Write a job's retention down, unless that is what stands there.
 
-    Args:
-        retention: what truncation keeps.
-
     Raises:
         StorageError: it could not be written.
     """

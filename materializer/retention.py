@@ -44,8 +44,6 @@ class Needed(NamedTuple):
     Args:
         log: runs of checkpoints whose mutations and rows stay.
         singles: checkpoints whose rows stay besides.
-        attempts: whose rows stay.
-        snapshots: those that stay.
         settled: mutations up to this checkpoint are of use to the history only, and may be merged.
     """
 
@@ -92,7 +90,6 @@ def needed(
     Args:
         lineage: checkpoints and attempts there are.
         snapshots: complete ones.
-        retention: the settings.
         protected: checkpoints that somebody copies.
         protected_snapshots: checkpoints whose snapshots somebody copies.
         now_ms: epoch milliseconds.

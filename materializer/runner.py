@@ -23,7 +23,6 @@ class TaskRunner(Protocol):
 
         Args:
             function: of a module, so that it pickles; leaves nothing half done when its process is killed.
-            tasks: what pickles.
 
         Raises:
             ChangelogEngineError: what the function raised, the first in the order of tasks; or a task was lost, or ``stop``

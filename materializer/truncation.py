@@ -84,7 +84,6 @@ def truncate(
     """Truncate a job's log and snapshots.
 
     Args:
-        retention: what stays.
         clock: seconds since 1970.
 
     Raises:

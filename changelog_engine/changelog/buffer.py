@@ -46,12 +46,9 @@ class StateLog(MutationLog):
     """The waiting mutations of one state, and how they become Arrow columns.
 
     Args:
-        operator, state: whose mutations.
         value_codec: of the values; None for timers, whose value is the timestamp.
         map_codec: of a map's keys; None for what is not a map.
-        explicit: operations are kept.
         timed: the stream has timestamps.
-        namespaces: of namespaced state.
         net: the log is one of net changes.
     """
 

@@ -122,7 +122,6 @@ def fill_versions(
         operator: uid, for messages.
         spec: the state as it is kept now.
         state: its table, empty.
-        namespaces: of namespaced state.
         log: takes what was converted; None logs nothing.
 
     Raises:

@@ -46,7 +46,6 @@ def storage_share(times_ms: Mapping[str, float], elapsed_ms: float) -> float | N
 
     Args:
         times_ms: parts of epochs' time; those of ``Figures``, say.
-        elapsed_ms: over how long.
     """
     storage, work = (sum(times_ms.get(part, 0.0) for part in parts) for parts in (_STORAGE, _WORK))
     total = sum(times_ms.values())

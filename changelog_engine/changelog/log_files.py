@@ -71,7 +71,6 @@ class PackedPart(NamedTuple):
 
     Args:
         name: the name that the part would have as a file of its own; its checksum is that of its bytes in the pack.
-        rows: how many.
         offset: where it begins in the pack, bytes.
         size: bytes.
     """
@@ -259,7 +258,6 @@ def row_file(
     Args:
         operation: checkpoint, attempt or snapshot.
         checkpoint: its id; for an attempt, the checkpoint it starts from, or 0.
-        attempt: whose it is.
         document: the row's JSON value.
         time_ms: epoch milliseconds, goes into event_time.
     """

@@ -32,7 +32,6 @@ def key_columns(
 
     Args:
         lists: identities, one list a log; none is empty.
-        max_parallelism: number of groups.
 
     Returns:
         For each list its texts (string; or a dictionary of string, one for all lists, where keys repeat) and its groups

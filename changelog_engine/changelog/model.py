@@ -102,7 +102,6 @@ class Checkpoint(Displayed):
     """The row that makes parts, positions and watermarks durable together.
 
     Args:
-        id: its number.
         attempt: the attempt that made it.
         parent: the checkpoint before it on its lineage, or None.
         lineage: its ancestors and itself, oldest first.
@@ -235,7 +234,6 @@ class Attempt:
         parent: the checkpoint it starts from, or None for empty.
         owner: unique to this driver process and run.
         host, pid: where the driver runs, for messages.
-        time_ms: when it began.
         engine: version of this engine.
     """
 

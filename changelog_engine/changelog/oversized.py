@@ -48,7 +48,6 @@ def taken(column: pa.Array | pa.ChunkedArray, at: pa.Array, type_: pa.DataType) 
 
     Args:
         column: as ``takeable`` gave it.
-        type_: of the result.
 
     Returns:
         An array, or chunks where it would be too long.

@@ -33,9 +33,7 @@ class _RowGroup(NamedTuple):
     """A row group that may have rows that are wanted.
 
     Args:
-        number: in the file.
         first: the number of its first row in the file.
-        rows: how many.
     """
 
     number: int
@@ -103,7 +101,6 @@ def read_rows(
     Args:
         storage: the table's folder.
         file: as the table lists it.
-        wanted: finds the rows.
         first_sequence: see ``read_part``.
 
     Raises:

@@ -23,9 +23,6 @@ OPTIONAL = ("namespace", "map_key", "payload", "event_time")
 def delta_stats(footer: pq.FileMetaData) -> FileStats:
     """Delta's statistics of a file with the changelog's columns.
 
-    Args:
-        footer: its Parquet metadata.
-
     Returns:
         numRecords, and exact minValues, maxValues and nullCount of the columns readers skip by.
     """

@@ -49,8 +49,6 @@ class SealedPart(NamedTuple):
     """A part that is complete and not written yet.
 
     Args:
-        name: of its file.
-        rows: how many.
         data: the bytes of its file.
         first_sequence: sequence number of its first row.
         key_groups: the first and the last of its rows' key groups.
@@ -103,7 +101,6 @@ class PartWriter:
     Args:
         folder: the table's folder or URI.
         checkpoint_id: the checkpoint that will commit it.
-        attempt, stage, subtask: who writes.
         number: counts the subtask's parts in the attempt, from 1.
         first_sequence: sequence number of its first row.
         key_groups: the range the subtask owns; stands for the part's range when no row has a key group.

@@ -69,11 +69,7 @@ class OfKeys:
 
 
 class OfState:
-    """The rows of one state, whatever the operator.
-
-    Args:
-        state: its name.
-    """
+    """The rows of one state, whatever the operator."""
 
     columns = ("state",)
 

@@ -36,7 +36,6 @@ class RowOfLog(NamedTuple):
 
     Args:
         checkpoint_id: its id; of an attempt, the checkpoint it starts from, or 0.
-        attempt: whose it is.
         operation: checkpoint, snapshot or attempt.
         value: its JSON document.
         event_time: microseconds since 1970.
@@ -54,11 +53,7 @@ Columns = dict[str, Any]
 
 
 class LogColumns(NamedTuple):
-    """Rows of one state, column by column.
-
-    Args:
-        rows: how many.
-    """
+    """Rows of one state, column by column."""
 
     rows: int
     columns: Columns

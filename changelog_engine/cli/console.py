@@ -18,7 +18,6 @@ def table_of(*names: str, right: int = 0, widths: Sequence[int] = ()) -> Table:
     """An empty table.
 
     Args:
-        names: of its columns.
         right: how many of the first columns are aligned right.
         widths: how many characters each column has at least; all together fit the terminal. None when left out.
     """

@@ -93,9 +93,7 @@ class _File(NamedTuple):
     """What a file has.
 
     Args:
-        names: of its columns.
         rows: of CSV and JSON lines whole; of Parquet what says whose they are.
-        table: of Parquet.
         texts: cells are text, as those of CSV.
     """
 

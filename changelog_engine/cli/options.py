@@ -54,11 +54,7 @@ def entries_option(text: str = "An option by its key. May be repeated.") -> Call
 def most_option(
     text: str, default: int, name: str = "--limit", least: int = 1, most: int | None = None
 ) -> Callable[[Any], Any]:
-    """An option that says how many of something are shown.
-
-    Args:
-        text: its help.
-    """
+    """An option that says how many of something are shown."""
     return click.option(name, type=click.IntRange(least, most), default=default, show_default=True, help=text)
 
 

@@ -58,7 +58,6 @@ class Sheet(NamedTuple):
     """A table.
 
     Args:
-        columns: their names.
         rows: cells: text, numbers, None, or one of the above.
         right: how many of the first columns are aligned right.
         spare: columns that a terminal too narrow for all goes without, the first of them first.
@@ -78,7 +77,6 @@ class Answer(NamedTuple):
         sheets: for people; CSV has the first.
         head: lines before the tables.
         notes: lines after them.
-        status: the exit status.
     """
 
     document: Any

@@ -94,9 +94,7 @@ def page_beside(
     """A page in a process of its own, which ends with the block and with this process, whichever is first.
 
     Args:
-        base: the base path.
         script: the jobs' program; None: the page runs nothing.
-        arguments: of the script.
         entries: options as -D gives them.
 
     Yields:

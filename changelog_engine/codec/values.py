@@ -74,11 +74,7 @@ _HARD = (NotExact, TypeError, ValueError, RecursionError)
 
 
 class Codec:
-    """Values of one type to text and payload, one by one or in bulk. Made by codec_for; keeps no state.
-
-    Args:
-        type_info: the declared type.
-    """
+    """Values of one type to text and payload, one by one or in bulk. Made by codec_for; keeps no state."""
 
     def __init__(self, type_info: TypeInformation) -> None:
         self.type = type_info

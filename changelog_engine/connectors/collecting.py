@@ -67,7 +67,6 @@ def to_send_again(
     """The items that failed, and the later ones of the same keys: what is older never comes last.
 
     Args:
-        failed: their positions.
         key_of: None for an item of which there is no older one.
     """
     again, late = [], set[Hashable]()

@@ -13,7 +13,6 @@ def check_inherits(given: Any, demand: str, *bases: type) -> None:
     """Raise unless an object inherits a base class.
 
     Args:
-        given: by a user.
         demand: who wants it, and a verb: ``env.from_source needs``, ``LinesSource.reader() must return``.
         bases: abstract classes, any of which will do.
 

@@ -27,7 +27,6 @@ def checked(given: Mapping[str, Any], what: str, secret: Collection[str]) -> dic
     """Properties as str; numbers and bools as Java writes them.
 
     Args:
-        given: names to values.
         what: names the giver in errors, such as ``KafkaSource``.
         secret: names of those whose values nobody is to see.
 

@@ -77,8 +77,6 @@ def connected(
     Args:
         connect: raises UnreachableError where another try may help.
         where: to what, for the log.
-        pause_s: between two tries.
-        sleep: how to wait.
         patience_s: how long it is tried.
         clock: seconds, to measure with.
 

@@ -103,7 +103,6 @@ class DataFrameSource(Source):
     """Rows of a batch DataFrame.
 
     Args:
-        dataframe: of PySpark.
         staging: folder or URI for its rows, which all workers reach; None for one in the job's base path.
 
     Raises:
@@ -153,7 +152,6 @@ class StreamingDataFrameSource(DiscoveringSource):
     """Rows of a streaming DataFrame, of whatever source Spark has, a Python Data Source too.
 
     Args:
-        dataframe: of PySpark.
         staging: folder or URI of the stream, which all workers reach. It is the stream's memory: a job that starts from
             nothing reads it from its beginning.
         available_now: end when all is read that was there at the start.

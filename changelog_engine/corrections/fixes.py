@@ -54,7 +54,6 @@ class FixedEntry:
 
     Args:
         operator: uid.
-        state: its name.
         kind: ``value``, ``list``, ``map``, ``reducing`` or ``aggregating``.
         key: typed.
         namespace: the window as text; None where the state has none.
@@ -78,7 +77,6 @@ class Correction:
     Args:
         operator, state, kind, key, namespace, map_key: whose, as ``FixedEntry`` has them.
         before, after: typed; None for nothing.
-        deleted: the entry goes.
     """
 
     operator: str
@@ -99,8 +97,6 @@ class StateChanges:
     Args:
         operator: as the checkpoint describes it.
         described: the state, likewise.
-        corrections: what is changed.
-        identities: of their keys.
         map_identities: of their map keys; None for what is not a map.
         accessed: when each was last accessed, where the state has a time to live.
     """

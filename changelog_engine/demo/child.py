@@ -20,9 +20,7 @@ def process_of(
     """A process in a session of its own; at the end it gets SIGKILL, and all that it started in this session.
 
     Args:
-        command: what to run.
         output: what it prints goes to the end of this file.
-        folder: its working directory.
         environment: its variables; None for this process's.
 
     Raises:

@@ -21,7 +21,6 @@ class AccountCount:
     """What a plain loop knows of an account; the fields are the job's states.
 
     Args:
-        payments: how many.
         total: their sum, cents.
         blocked_by: number of the payment with which the total passed the limit; None: it did not.
     """
@@ -35,7 +34,6 @@ def write_payments(path: Path, payments: int, accounts: int) -> None:
     """Make the file that the job reads.
 
     Args:
-        payments: how many lines.
         accounts: among how many accounts they are.
 
     Raises:

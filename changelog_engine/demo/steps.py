@@ -40,7 +40,6 @@ class Extent(NamedTuple):
     """How much the demo does.
 
     Args:
-        payments: how many.
         accounts: among how many accounts.
         per_second: how many the job reads in a second.
     """
@@ -124,7 +123,6 @@ class Demo:
         """Run the job's process, and show how far it is.
 
         Args:
-            doing: in a word.
             stop: whether it is to be killed.
             per_second: payments that it reads.
 

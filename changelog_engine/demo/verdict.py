@@ -36,9 +36,6 @@ class Verdict:
 def accounts_of(job: str) -> dict[str, AccountCount]:
     """The state of the job at its newest checkpoint, folded from its log.
 
-    Args:
-        job: its folder.
-
     Raises:
         RestoreError: there is no checkpoint.
         CorruptChangelogError: a file is missing or damaged.

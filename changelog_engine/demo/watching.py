@@ -17,7 +17,6 @@ class JobSeen(NamedTuple):
 
     Args:
         checkpoint: id of the newest; 0 before the first.
-        attempt: which made it.
         payments: how many it covers.
         mutations: changes of state that are in the log.
         bytes: size of the log's parts.
@@ -62,11 +61,6 @@ def look(job: str) -> JobSeen:
 
 
 def counters(job: str, at: int, accounts: tuple[str, ...]) -> dict[str, dict[str, int]]:
-    """The states of some accounts at a checkpoint; only the files that can have them are read.
-
-    Args:
-        job: its folder.
-        accounts: their names.
-    """
+    """The states of some accounts at a checkpoint; only the files that can have them are read."""
     found = {name: entries_at(job, at, operator="accounts", key=name).entries for name in accounts}
     return {name: {entry.state: entry.value for entry in entries} for name, entries in found.items()}

@@ -43,7 +43,6 @@ class AttemptRun:
 
     Args:
         control: what others ask of it.
-        start: where it starts.
 
     Attributes:
         id: of the attempt.

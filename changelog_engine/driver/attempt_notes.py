@@ -67,7 +67,6 @@ class AttemptNotes:
         """An attempt has come to its end, perhaps without a checkpoint of its own.
 
         Args:
-            attempt: its number.
             how: see ``AttemptNote.ended``.
         """
         self._over(replace(self._note(attempt), ended=how))

@@ -78,12 +78,7 @@ class ScalingBounds:
 
 
 class Scaling(NamedTuple):
-    """What is to be asked for.
-
-    Args:
-        parallelism: of the job.
-        why: in words.
-    """
+    """What is to be asked for."""
 
     parallelism: int
     why: str
@@ -244,7 +239,6 @@ class Autoscaler:
 
     Args:
         bounds: between what its parallelism moves.
-        rescales: where it asks.
         monitor: has the newest figures.
         slots: gives how many tasks the executors run at a time; None when that is not known.
     """

@@ -52,7 +52,6 @@ class Checkpointer:
     """Begins an attempt in the log, and takes its checkpoints.
 
     Args:
-        job: the run.
         journal: its durable side.
         start: the checkpoint that the attempt goes on from; None for empty state.
         progress: where the sources stand.

@@ -15,7 +15,6 @@ class Epoch:
     Args:
         number: in the attempt, from 1.
         drains: the input ends with it although the sources have more.
-        began_ms: when it began.
     """
 
     number: int

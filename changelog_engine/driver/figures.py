@@ -57,7 +57,6 @@ class SourceFigures(NamedTuple):
     """A source.
 
     Args:
-        name: of its operator.
         records: read in this run.
         behind: elements that are known to wait; None when not known.
         watermark: the smallest of its subtasks, in ms; None before the first.
@@ -77,7 +76,6 @@ class StageFigures(NamedTuple):
     """A stage.
 
     Args:
-        operators: their names.
         busy_ms: of its busiest subtask, in this run.
         share: of the last epoch's work, 0 to 1. The largest is the stage that the others wait for.
         watermark: the smallest of its subtasks'; None before the first, and of stages without inputs.
@@ -97,10 +95,8 @@ class CheckpointFigures(NamedTuple):
     """A checkpoint.
 
     Args:
-        id: its number.
         time_ms: when its barrier was, wall clock.
         acknowledged_ms: from the barrier to the end of the commit, which is ``commit_ms`` of it.
-        rows, bytes: that it committed.
     """
 
     id: int
@@ -116,7 +112,6 @@ class UpkeepFigures(NamedTuple):
 
     Args:
         done: how many were made.
-        failed: how many failed.
         failed_in_a_row: of those, since the last one that was made.
         checkpoint: of the newest; None for none yet.
         seconds: how long the newest took.
@@ -137,20 +132,17 @@ class JobFigures:
     """What a job has done in this run, up to its last epoch.
 
     Args:
-        job: its name.
         folder: where it keeps its checkpoints; None for a job without.
         status: CREATED, STARTING (Spark), RESTORING, RUNNING, RESCALING, RESTARTING, FINISHED, FAILED or CANCELED.
         status_ms: since when, on the monotonic clock.
         began_ms: when the run began, and
         at_ms: when this was so, on the same clock.
         restored_from: the checkpoint that the run, or its newest attempt, began with.
-        attempt, epoch, restarts: where it is.
         records_in: read from sources, again after a restart what is read again; records_out: given to sinks.
         uncovered: records that were read since the last checkpoint: a failure now has them read again.
         mutations: rows of the changelog, by operator and state; None for a job that has none.
         epoch_ms: how long the last epoch took.
         times_ms: the parts of all epochs' time; see PARTS.
-        checkpoints, failed_checkpoints: how many.
         acknowledgements, commits: histograms of checkpoints' two times.
         restored_ms: the longest time in which a subtask took its state, of the newest attempt.
         sources, stages: by uid.
@@ -205,7 +197,6 @@ class JobMonitor:
     """Counts what a job does. Written by the thread that runs the job, ``upkeep`` by the schedule's; read by any.
 
     Args:
-        job: its name.
         logs: whether it has a changelog; else its mutations are not known.
 
     Attributes:
@@ -270,7 +261,6 @@ class JobMonitor:
         """The reports of an epoch have come.
 
         Args:
-            epoch: its number.
             waited_ms: from its beginning until they came.
             reports: of all subtasks.
         """
@@ -390,7 +380,6 @@ class _Since:
         """One epoch more.
 
         Args:
-            times_ms: its parts.
             busy_ms: how long the stages were busy in it, by uid.
         """
         self.epochs += 1

@@ -14,11 +14,7 @@ from changelog_engine.graph.plan import JobPlan
 
 
 class HeldOutput:
-    """The output of one attempt that came to the driver. What is printed goes on at once, what is collected waits.
-
-    Args:
-        outputs: where output goes.
-    """
+    """The output of one attempt that came to the driver. What is printed goes on at once, what is collected waits."""
 
     def __init__(self, outputs: Outputs, plan: JobPlan) -> None:
         self._outputs = outputs

@@ -28,9 +28,6 @@ class IntervalThread:
     def stop(self, patience_s: float) -> bool:
         """Make no more calls, and wait for one that is under way.
 
-        Args:
-            patience_s: for so long.
-
         Returns:
             Whether the thread ran, and has ended.
         """

@@ -21,9 +21,7 @@ class Job:
 
     Args:
         id: unique id of this run.
-        settings: how it runs.
         journal: the durable side; None when checkpointing is off.
-        outputs: where output goes.
         observer: called after each epoch with its figures.
         clock: where time comes from.
         monitor: counts what it does.

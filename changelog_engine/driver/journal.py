@@ -34,7 +34,6 @@ class JobJournal:
 
     Args:
         lock: held.
-        delta: the changelog table.
         changelog: mutations are logged (True), or checkpoints are full snapshots (False).
         retained: snapshots to keep when they are.
     """

@@ -17,9 +17,7 @@ class EpochOrders:
     """Makes the orders of one attempt.
 
     Args:
-        job: the run.
         start: where the attempt starts.
-        attempt: its id.
         progress: where the sources stand.
         pace: how much an epoch reads.
         checkpointer: what is committed; None when checkpointing is off.

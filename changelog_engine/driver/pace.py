@@ -28,7 +28,6 @@ class Pace:
     """The pace of one attempt.
 
     Args:
-        settings: how it runs.
         clock: where time comes from.
 
     Attributes:
@@ -146,7 +145,6 @@ class Pace:
             reads: its sources read.
             duration_ms: how long it took.
             records: how many they read.
-            reports: its subtasks' reports.
             overlaps: see EpochSizer.
         """
         self._last_ms = duration_ms

@@ -39,7 +39,6 @@ class EpochSizer:
     size was decided two epochs before: so the rate of the last few together counts, or sizes would swing.
 
     Args:
-        target_s: wanted duration.
         first: records of the first epoch, for each source subtask.
         bound: never more than this; None for LARGEST_RECORDS.
     """

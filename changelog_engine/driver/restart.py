@@ -23,7 +23,6 @@ class Restarts:
     """Counts failures of one run.
 
     Args:
-        settings: the strategy.
         uniform: a random number between its two arguments, for the jitter.
     """
 

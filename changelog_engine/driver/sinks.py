@@ -113,9 +113,7 @@ def with_sinks(
     """The state of some stages, and of the other stages what some sinks have prepared; other sinks' is left out.
 
     Args:
-        operator_state: of a checkpoint.
         uids: of the operators that remain.
-        stages: that remain.
     """
     kept: dict[str, StageState] = {}
     for stage, subtasks in operator_state.items():

@@ -44,9 +44,6 @@ class Start(NamedTuple):
 def start_job(plan: JobPlan, settings: JobSettings) -> Start:
     """Open the job's folder and decide where the run starts; a savepoint is imported.
 
-    Args:
-        settings: how it runs.
-
     Raises:
         ConfigurationError: a savepoint is to be restored by a job that makes no checkpoints.
         RestoreError: the restore cannot work; says why.

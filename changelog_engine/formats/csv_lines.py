@@ -31,7 +31,6 @@ class CsvOptions(NamedTuple):
     """How a line looks.
 
     Args:
-        field_delimiter: between fields.
         line_delimiter: after a line that is written.
         array_delimiter: between the elements of a field.
         quote: round a field; None for no quotes.
@@ -301,7 +300,6 @@ class Quoter:
 
     Args:
         delimiter: between fields, one character.
-        quote: round a field.
         escape: stands twice for itself; None for none.
     """
 

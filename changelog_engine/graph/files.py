@@ -38,7 +38,6 @@ class JobFiles:
         requirements: installed for the workers' import path.
         python_executable: the workers' interpreter; relative to the unpacked archives, absolute, or None for the
             driver's.
-        cached: files under names.
         jars: jar files and folders for Java's class path.
     """
 

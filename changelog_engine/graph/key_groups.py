@@ -53,7 +53,6 @@ def key_group(identity: KeyIdentity, max_parallelism: int) -> int:
 
     Args:
         identity: of the key, as a KeyCodec gives it.
-        max_parallelism: number of groups.
 
     Returns:
         The group, 0 to max_parallelism - 1.
@@ -72,7 +71,6 @@ def key_groups(identities: list[Any], max_parallelism: int) -> KeyGroups:
 
     Args:
         identities: of the keys, as a KeyCodec gives them.
-        max_parallelism: number of groups.
 
     Returns:
         One group a key, shape (len(identities),).
@@ -119,8 +117,6 @@ def key_group_range(subtask: int, max_parallelism: int, parallelism: int) -> ran
     """The groups of a subtask.
 
     Args:
-        subtask: its index.
-        max_parallelism: number of groups.
         parallelism: number of subtasks, at most max_parallelism.
 
     Example:

@@ -148,8 +148,6 @@ class Node:
 
     Args:
         id: position in the graph.
-        kind: what it does.
-        name: shown to people.
         inputs: ids of the nodes it reads.
         function: the user's function, opened once in every subtask; see NodeKind.
         output_type: declared type of its elements; None for undeclared (pickled).

@@ -24,8 +24,6 @@ class ParallelismChange(NamedTuple):
 
     Args:
         operator: uid of its first operator.
-        name: of that operator.
-        before, after: how many subtasks.
     """
 
     operator: str

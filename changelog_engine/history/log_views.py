@@ -37,7 +37,6 @@ def queries(
     """View -> its query.
 
     Args:
-        catalog: the database.
         tables: the job's tables.
         checkpoint: the one that the views show; rows of its lineage are marked.
         states: what the view ``states`` says.

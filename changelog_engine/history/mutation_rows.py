@@ -136,7 +136,6 @@ class MutationFile:
         after: rows of checkpoints up to this one are not meant; None: all are.
         first: the sequence number of its first row, where that is known.
         times: when the checkpoints were, epoch milliseconds.
-        wanted: which rows.
     """
 
     table: str
@@ -170,7 +169,6 @@ class MutationRange:
         path: the job's folder.
         table: id of the changelog's table.
         groups: first key group, and the one after the last.
-        line: the lineage.
         after: the checkpoint after which; None for the beginning.
         times: see ``MutationFile``.
         wanted: which rows; typed, with the values before.

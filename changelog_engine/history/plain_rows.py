@@ -108,7 +108,6 @@ class RowValue(NamedTuple):
     """The value of a row of the log, and what is said about it; named as the columns of views are.
 
     Args:
-        value_json: its text.
         accessed_ms: of a state with a time to live, the time of the last access.
         pickled_type, pickled_bytes: of a pickled value, which is None itself: the name of its type and its size.
     """

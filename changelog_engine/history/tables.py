@@ -131,7 +131,6 @@ class Tables:
         """The files that make up a state: the newest snapshot of the lineage that is whole, and the log after it.
 
         Args:
-            checkpoint: the point.
             operator: uid; None for all.
             key_groups: of the keys that are asked for.
 

@@ -24,7 +24,6 @@ class StateViews:
 
     Args:
         operator: uid.
-        state: name.
         kind: value, list, map, reducing or aggregating.
         view: name of the view of the state.
         history_view: name of the view of its changes.
@@ -78,7 +77,6 @@ def state_views(
 
     Args:
         tables: the job's tables.
-        times: of its lineage.
         rows_of: files -> a query of their rows.
 
     Raises:

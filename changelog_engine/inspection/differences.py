@@ -107,7 +107,6 @@ class Differences(Displayed):
     """What two points do not share.
 
     Args:
-        before, after: their checkpoints.
         common: the newest checkpoint that is on both lineages; None for none, and for two jobs.
         states: of all states that are in either, those that don't differ included; timers where there are some.
     """

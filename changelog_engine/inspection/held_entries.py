@@ -58,7 +58,6 @@ class HeldEntries:
 
         Args:
             text: of a map's key, as the log has it.
-            map_key: the same, decoded.
         """
         before = self._held.get(namespace)
         after = self._held[namespace] = value if operation == mutation_log.PUT else None

@@ -48,7 +48,6 @@ class JobSummary:
             unreadable (no right to read it, or somebody else's table).
         attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
-        time_ms: when that was.
         bytes: of the files that its tables list.
         fault: what is wrong with a damaged or unreadable one.
     """
@@ -102,7 +101,6 @@ class Upkeep:
         snapshots: how many there are.
         log_rows: mutations since, which a restore reads.
         running: whether one materializes just now; None where that cannot be told.
-        retention: what truncation keeps.
         oldest, oldest_time_ms: the oldest checkpoint that is there.
     """
 
@@ -129,7 +127,6 @@ class JobStatus:
     """How a job is.
 
     Args:
-        summary: in short.
         driver: who runs it, or ran it last.
         attempts: all of them, oldest first.
         failures: those of the newest 50 attempts that an error ended, oldest first.

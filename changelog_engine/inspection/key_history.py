@@ -271,11 +271,7 @@ class _Times:
 
 
 class _Expiry:
-    """Tells what a state's time to live may have removed, by the last accesses that its values have.
-
-    Args:
-        times: of checkpoints.
-    """
+    """Tells what a state's time to live may have removed, by the last accesses that its values have."""
 
     def __init__(self, ttl_ms: int, times: _Times) -> None:
         self._ttl_ms = ttl_ms
@@ -293,10 +289,8 @@ class _Expiry:
         """The cause of a mutation.
 
         Args:
-            operation: its kind.
             place: namespace and map key.
             accessed: the last access that its value has; None for none.
-            checkpoint: which has it.
             otherwise: the cause where it was not the time to live.
         """
         namespace, map_key = place

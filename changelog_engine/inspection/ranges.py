@@ -42,7 +42,6 @@ class PointRange(NamedTuple):
         """Whether a checkpoint lies in it.
 
         Args:
-            checkpoint: its id.
             time_ms: when its barrier was; None where that is not known, which counts as before all times.
         """
         time = time_ms or 0

@@ -86,7 +86,6 @@ class StateEntry:
     """What a state has for a key.
 
     Args:
-        operator, state: whose.
         key: typed.
         namespace: text of the window; None where the state has none.
         value: typed; of a list state a list, of a map state a mapping. Of a timer its time, epoch milliseconds.

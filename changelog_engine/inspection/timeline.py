@@ -55,7 +55,6 @@ class AttemptRow:
     """One attempt: a run of checkpoints.
 
     Args:
-        attempt: its number.
         parent: the checkpoint it started from; None for empty.
         how: ``began`` (empty), ``restored`` (after a failure, from the newest checkpoint of the one before), ``continued``
             (likewise, after a stop or an end), ``rewound`` (to an earlier checkpoint, or another branch), ``imported`` (its
@@ -69,9 +68,7 @@ class AttemptRow:
             ``imported`` of one that only took a savepoint in, which runs nothing; ``savepoint`` in a savepoint of a
             checkpoint after which the job went on.
         first, last: its checkpoints that are there; None for none.
-        checkpoints: how many.
         on_line: how many of them are on the newest checkpoint's lineage.
-        time_ms: when it began.
         host, pid, engine: where, and of which version.
         failure: the error that ended it, of one of the newest 50; None for none.
         rescaled: such as ``2 -> 4``, of one that was rescaled; None for others.
@@ -308,7 +305,6 @@ class _Attempts:
     """The attempts of a job as rows.
 
     Args:
-        index: of its checkpoints.
         on_line: which of them are on the newest one's lineage.
         known: notes of attempts that were read before.
         faults: gets the checkpoints whose rows can't be read.

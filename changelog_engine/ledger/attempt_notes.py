@@ -54,7 +54,6 @@ class AttemptFailure:
     """The error that ended an attempt.
 
     Args:
-        time_ms: when.
         error: the name of its class.
         message: what it says, without the traceback.
         traceback: the lines of code that it came through, the user's own where there are some.
@@ -81,7 +80,6 @@ class AttemptNote:
     """What is noted of an attempt.
 
     Args:
-        attempt: its number.
         edges: between its operators, in the order of stages.
         failure: the error that ended it. None while it runs, when it came to its end, and when it was killed.
         ended: ``finished``, ``stopped`` or ``rescaled`` (the next one has another parallelism), when it came to its end;

@@ -177,7 +177,6 @@ class LogFollower:
         """Raise when the job's lineage does not have a checkpoint.
 
         Args:
-            checkpoint: its id.
             option: how the reader's user gave it, for the message.
 
         Raises:

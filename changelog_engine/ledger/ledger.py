@@ -139,7 +139,6 @@ class Ledger:
         """What a restore of a checkpoint begins with.
 
         Args:
-            checkpoint: its row.
             without: checkpoints whose snapshots are not to be used.
 
         Raises:

@@ -35,7 +35,6 @@ def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFi
     """Write rows of checkpoints or attempts as one file, durably; nothing refers to it yet.
 
     Args:
-        storage: the changelog.
         rows: as ``read_merged_rows`` gives them, at least one.
 
     Raises:

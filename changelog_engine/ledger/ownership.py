@@ -306,7 +306,6 @@ def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
     """Look at the commits after a version, and refuse when one is an attempt or checkpoint that isn't ours.
 
     Args:
-        log: refreshed.
         since: the version up to which everything is known.
         own: the file about the log that this driver is committing, or "".
         who: what this driver is about to do, for the message.

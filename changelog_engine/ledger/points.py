@@ -53,7 +53,6 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
     """The checkpoint that a text means.
 
     Args:
-        lineage: of the job.
         at: see above; None for the newest checkpoint.
 
     Raises:

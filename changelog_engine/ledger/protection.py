@@ -35,7 +35,6 @@ class Protection(NamedTuple):
     """One protection.
 
     Args:
-        checkpoint: what is protected.
         snapshot: the checkpoint whose snapshot its restore begins with, or None for the log alone.
         path: its file, relative to the job's folder.
         damaged: its file does not say which snapshot.
@@ -57,7 +56,6 @@ def protect(
     """Protect a checkpoint from now on.
 
     Args:
-        checkpoint: its id.
         snapshot: see Protection.
         purpose: for people who look at the file.
         clock: seconds since 1970.

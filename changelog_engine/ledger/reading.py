@@ -93,7 +93,6 @@ def give_parts(
 
     Args:
         take: is given the rows, and again those of an older snapshot when a file of the first turns out to be corrupt.
-        point: the checkpoint.
         key_groups: see ``read_parts``.
         operators: see ``read_parts``.
         tell: see ``read_parts``.
@@ -155,7 +154,6 @@ def read_file(
     """The mutations of one file of a suffix, verified, in the file's order.
 
     Args:
-        storage: the changelog.
         suffix: what the ledger chose.
         line: the lineage that it was chosen for.
         dictionaries: see ``read_part``.
@@ -172,7 +170,6 @@ class RestoreSize(NamedTuple):
 
     Args:
         snapshot: the checkpoint whose snapshot it begins with; None for the log alone.
-        snapshot_rows, snapshot_bytes: of its files.
         log_rows, log_bytes: of the log after it.
     """
 

@@ -29,7 +29,6 @@ def decide_restore(lineage: Lineage, restore: str) -> RestoreDecision:
     """Where a run starts.
 
     Args:
-        lineage: of the job.
         restore: ``auto`` (go on with the newest attempt unless it finished), ``none``, or a point, see
             ``ledger.points``.
 

@@ -37,7 +37,6 @@ class Snapshot(NamedTuple):
 
     Args:
         marker: the file of its row.
-        row: what it says.
         files: its parts, those that it shares with older ones included.
         bounds: of each part; None where the row doesn't say.
     """
@@ -176,11 +175,7 @@ def snapshot_of(path: str) -> CheckpointMark | None:
 
 
 def warn_unusable(checkpoint: int, error: Exception) -> None:
-    """Log that a snapshot can't be used; the same fault once in a process.
-
-    Args:
-        error: names the file.
-    """
+    """Log that a snapshot can't be used; the same fault once in a process."""
     fault = str(error)
     if fault not in _WARNED:
         if len(_WARNED) >= _MOST_WARNED:

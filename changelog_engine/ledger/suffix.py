@@ -79,8 +79,6 @@ def follow(
     """What follows a checkpoint.
 
     Args:
-        lineage: rows of checkpoints.
-        storage: the changelog.
         files: all of its files of mutations.
         snapshots: those that there are: their checkpoints' rows stay when mutations are truncated.
         line: the lineage, up to the checkpoint that is wanted.

@@ -40,7 +40,6 @@ class ShownJob:
     """One job whose progress is shown.
 
     Args:
-        monitor: its figures.
         interval_ms: between two lines, elsewhere than on a terminal.
     """
 
@@ -203,7 +202,6 @@ def wanted(show: str, collects: bool, environment: Any) -> bool:
     """Whether a job's progress is to be shown.
 
     Args:
-        show: changelog.progress.show.
         collects: the program takes the job's results itself.
         environment: variables of the process.
     """

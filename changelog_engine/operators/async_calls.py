@@ -52,7 +52,6 @@ class AsyncCalls:
     Args:
         name: the operator's.
         spec: what to call and how.
-        loop: where.
     """
 
     def __init__(self, name: str, spec: AsyncSpec, loop: EventLoop) -> None:

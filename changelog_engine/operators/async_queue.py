@@ -32,11 +32,7 @@ class QueueEntry:
 
 
 class Signal:
-    """What stands between elements and must keep its place: a watermark, or that the stream is idle or no longer.
-
-    Args:
-        act: passes it on.
-    """
+    """What stands between elements and must keep its place: a watermark, or that the stream is idle or no longer."""
 
     __slots__ = ("act",)
 

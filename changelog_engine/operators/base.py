@@ -386,7 +386,6 @@ def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | 
 
     Args:
         function: a user's.
-        name: of the operator.
         call: how messages name the call; None for the hook.
     """
     method = hook_of(function, hook)

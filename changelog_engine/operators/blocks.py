@@ -64,7 +64,6 @@ class Block(NamedTuple):
     """Elements from one subtask to another.
 
     Args:
-        edge: the exchange.
         channel: the sender's subtask.
         keys: identities of the keys of a hash exchange, as the codec of their declared type gives them; else None.
         times: timestamps in ms, or None.

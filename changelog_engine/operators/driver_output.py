@@ -13,7 +13,6 @@ class DriverOutput(Operator):
     """Keeps what goes to the driver at the end of the epoch: printed lines, or elements that are collected.
 
     Args:
-        name: of the sink.
         render: elements to what is sent; None sends the elements.
         as_given: render what functions gave, not what their declared type makes of it.
     """

@@ -22,11 +22,7 @@ _STOP_S = 10.0
 
 
 class EventLoop:
-    """A running event loop.
-
-    Args:
-        name: of the thread.
-    """
+    """A running event loop."""
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()

@@ -35,7 +35,6 @@ class Exchange:
     """Collects an epoch's elements of one edge.
 
     Args:
-        channel: this subtask.
         parallelism: of the receiving stage.
         max_parallelism: of the receiving stage.
         function: value -> key for a HASH edge; the PartitionSpec of one that a PARTITION node asked for.

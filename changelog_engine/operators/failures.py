@@ -204,7 +204,6 @@ def errors_within(error: BaseException, suppressed: bool = False) -> Iterator[Ba
     """An error, those that it came of, and those of groups, each once.
 
     Args:
-        error: where to begin.
         suppressed: whether those are among them that ``raise ... from None`` hides.
     """
     seen: set[int] = set()

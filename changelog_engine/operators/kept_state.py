@@ -160,8 +160,6 @@ class KeptTable(NamedTuple):
 
     Args:
         declared: the state as the user declared it.
-        table: its entries.
-        namespaces: of namespaced state.
     """
 
     declared: StateSpec
@@ -179,13 +177,10 @@ class KeptState:
         key_type: declared type of the keys.
         key_groups: that the subtask owns.
         max_parallelism: number of key groups.
-        changes: which keys changed.
-        backend: has the tables.
         buffer: the mutations that were not written yet.
         tables: of the states that were declared in this attempt or one before.
         timers: pending timers, in the order of their registration, by table.
         rows: of states that nobody declared.
-        cursors: of the subtask.
     """
 
     owner: object
@@ -222,7 +217,6 @@ class KeptState:
         """Make the tables what they were at a checkpoint.
 
         Args:
-            described: Checkpoint.operators there.
             tell: see ``read_parts``.
 
         Returns:

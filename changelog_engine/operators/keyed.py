@@ -42,7 +42,6 @@ class KeyedParts:
         name: of the operator, for messages.
         output: declared type of its elements.
         function: this process's own copy of the user's; None where there is none.
-        context: its runtime context.
         cursor: of the subtask's store.
     """
 

@@ -126,7 +126,6 @@ class SourceReport(NamedTuple):
     """What a subtask read of one source in an epoch.
 
     Args:
-        records: how many elements.
         behind: how many are known to wait behind them; None when not known.
         watermark: of what it sends on; None while it has nothing to read, and holds nothing back.
     """
@@ -141,7 +140,6 @@ class EpochReport:
     """What one subtask did in one epoch.
 
     Args:
-        stage, subtask: who reports.
         parts: parts made durable, in order.
         records_in: elements read.
         mutations: rows of the changelog; 0 for a job without one.

@@ -35,7 +35,6 @@ class PartStream:
     """Writes parts of one subtask.
 
     Args:
-        buffer: where mutations wait.
         taken: sees what is taken out of the buffer; see RecentChanges.taken.
     """
 

@@ -41,9 +41,6 @@ def _own(given: Sequence[Any]) -> Sequence[Any]:
 class WritingOperator(Operator):
     """Hands elements to a writer.
 
-    Args:
-        name: of the sink.
-
     Attributes:
         records: how many elements it was given.
     """

@@ -52,7 +52,6 @@ class StageRuntime:
         uids: node id to uid.
         contexts: node id to the runtime context its function got.
         heads: edge id to the operators that read it, or their input ports.
-        exchanges: the outgoing edges.
         offsets: first partition of each outgoing edge.
         outputs: operators whose output goes to the driver, by node id.
         store: keyed state and its log; None for a stage that is not keyed.
@@ -152,7 +151,6 @@ class StageRuntime:
         """Run one epoch.
 
         Args:
-            order: what to do.
             data: blocks and reports from upstream.
 
         Returns:

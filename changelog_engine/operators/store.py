@@ -185,7 +185,6 @@ class KeyedStore:
         """Read the rows of a restore point; states take theirs when they are declared.
 
         Args:
-            described: Checkpoint.operators there.
             tell: see ``read_parts``.
             kept: what the store of an attempt before left, if anything.
 

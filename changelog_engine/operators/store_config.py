@@ -14,7 +14,6 @@ class StoreConfig:
     Args:
         folder: the table's folder where parts go; None when nothing is logged (checkpointing is off).
         changelog: log mutations (True), or write full snapshots (False).
-        stage, subtask: who writes.
         key_groups: the range this subtask owns.
         key_type: declared type of the keys.
         timed: the stream has timestamps.

@@ -63,7 +63,6 @@ class WindowOperator(TimerOperator):
     """Elements of a key in windows.
 
     Args:
-        spec: what it does.
         scope: of the windows' state.
     """
 

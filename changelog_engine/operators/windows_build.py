@@ -22,7 +22,6 @@ def build_window_operator(
 
     Args:
         spec: this process's own copy of what it does.
-        store: of the subtask.
         clock: wall clock in ms.
     """
     codec = window_codec(spec.assigner.get_window_serializer())

@@ -93,7 +93,6 @@ class MergingWindows:
         """Add a window to those of the key, and merge what merges with it.
 
         Args:
-            window: the new window.
             is_late: tells that it takes no elements any more, unless it merges with one that does.
             on_merge: called when windows of the key became one.
 

@@ -25,7 +25,6 @@ class CodeLine:
     """A line of the user's code.
 
     Args:
-        file: its path.
         line: number, from 1.
         function: in which it stands.
 
@@ -143,7 +142,6 @@ class HeldEntry:
 
     Args:
         operator: uid of the operator.
-        state: its name.
         map_key: of an entry of a map; None for all of them and for other states.
 
     Source: no counterpart in PyFlink
@@ -232,7 +230,6 @@ class Explanation(Displayed):
         job: the job's name.
         start: checkpoint whose state the replay began with; None for the empty state.
         end: checkpoint up to which it went.
-        about: what was asked.
         mutations: in the order in which they happened.
         outputs: in the order in which they were given.
         difference: how the replay differs from the log, and the answer is withheld; None when it is equal.

@@ -50,11 +50,7 @@ _EMIT_AT = 16_384  # as operators give what timers made
 
 
 def traced(tracker: Tracker) -> Assemble:
-    """Makes runtimes whose parts are wrapped.
-
-    Args:
-        tracker: of the replay.
-    """
+    """Makes runtimes whose parts are wrapped."""
 
     def assemble(builder: StageBuilder) -> StageRuntime:
         if builder.store is not None:
@@ -122,12 +118,7 @@ def _trace_reader(reader: Any, source: SourceHead, split: str, tracker: Tracker)
 
 
 class _Gathered:
-    """What an operator gives while it is driven element by element, until it is pushed on as one batch.
-
-    Args:
-        operator: whose.
-        tracker: of the replay.
-    """
+    """What an operator gives while it is driven element by element, until it is pushed on as one batch."""
 
     def __init__(self, operator: Operator, tracker: Tracker) -> None:
         self._operator = operator

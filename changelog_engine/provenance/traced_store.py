@@ -181,7 +181,6 @@ class TracedLog:
     """The mutations of one state's log.
 
     Args:
-        tracker: of the replay.
         spec: the state; None for timers.
         wanted: identity of the only key that matters; None for all.
     """

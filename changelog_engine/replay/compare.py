@@ -176,8 +176,6 @@ def differences(
     Args:
         recorded: rows of the log.
         replayed: rows of the replay.
-        recorded_types: of the log.
-        replayed_types: of the replay.
         checkpoint: of both; None for the rows of final states, where the order of a map's entries does not matter.
         left_out: states, or domains of timers, that are not compared.
     """

@@ -293,11 +293,7 @@ def _count_keys(tables: list[pa.Table]) -> int:
 
 
 def notes_of(graph: JobGraph, checkpoints: list[Checkpoint]) -> list[str]:
-    """Why a replay may differ though the code did not change.
-
-    Args:
-        checkpoints: that are replayed.
-    """
+    """Why a replay may differ though the code did not change."""
     notes, end = [], checkpoints[-1]
     if any(ttl_ms_of(state) is not None for _, state in states_of(end.operators)):
         notes.append(

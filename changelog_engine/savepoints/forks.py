@@ -60,7 +60,6 @@ class Fork(NamedTuple):
 
     Args:
         checkpoint: the checkpoint it starts from.
-        shared, copied: how many files.
     """
 
     folder: JobFolder

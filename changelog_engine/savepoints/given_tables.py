@@ -48,8 +48,6 @@ class Batch(NamedTuple):
 
     Args:
         first: number of the first row in its table, from 0; None where rows have no numbers.
-        rows: how many.
-        columns: by name.
     """
 
     first: int | None
@@ -268,9 +266,6 @@ def _parquet(path: str, where: str) -> ds.Dataset:
 
 def python_values(column: Column, type_info: TypeInformation) -> list[Any]:
     """The values of a column as Python objects that a declared type takes: structs as tuples of fields, maps as dicts.
-
-    Args:
-        column: of a batch.
 
     Raises:
         TypeMismatchError: a timestamp with a zone for a type without, or the other way round, or one that is finer than

@@ -57,7 +57,6 @@ class SavepointRequests:
 
         Args:
             directory: where it shall lie.
-            short_id: of the job.
             stop: stops the job; called once the directory was found good. The savepoint is then of its last checkpoint.
 
         Returns:

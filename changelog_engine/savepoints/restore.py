@@ -60,7 +60,6 @@ def import_savepoint(
 
     Args:
         folder: the job's folder, locked.
-        log: its changelog.
         savepoint: verified.
         checkpoint: the savepoint's, or ``claimed_state`` of it: rows of operators that it doesn't have are left behind.
 

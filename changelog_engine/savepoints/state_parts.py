@@ -78,8 +78,6 @@ def write_rows(place: Place, shape: StateShape, rows: pa.Table, numbered: bool) 
     """Rows of one state as parts of about PART_ROWS rows, each of a range of key groups; timers in one.
 
     Args:
-        place: where they go.
-        shape: what they are.
         rows: all of the state that have these key groups.
         numbered: their places are their numbers in the user's table.
 
@@ -136,8 +134,6 @@ def write_in_tasks(place: Place, shape: StateShape, frame: Any) -> list[Part]:
     Tasks must find the savepoint's folder under the same path, and the engine.
 
     Args:
-        place: where they go.
-        shape: what they are.
         frame: the DataFrame; the order of its rows means nothing.
 
     Raises:

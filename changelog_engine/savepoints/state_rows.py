@@ -293,7 +293,6 @@ def refuse_repeated(shape: StateShape, rows: pa.Table, numbers: npt.NDArray[np.i
     """Refuse rows of which two are for the same entry.
 
     Args:
-        shape: what they are.
         rows: all that have these key groups.
         numbers: of each row its number in the user's table; None where rows have none.
 

@@ -116,7 +116,6 @@ class BackgroundTasks:
 
         Args:
             function: of a module that the executors can import; leaves nothing half done when its process is killed.
-            tasks: what pickles.
 
         Raises:
             ChangelogEngineError: what the function raised, the first in the order of tasks.
@@ -295,7 +294,6 @@ class _Task:
 
     Args:
         function: to be called with the task.
-        options: for file systems.
         lock_path: what the worker locks while it runs a task; None on other masters than local ones.
     """
 

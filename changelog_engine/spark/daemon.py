@@ -68,9 +68,6 @@ else:
 class _Worker:
     """A worker as the daemon sees it.
 
-    Args:
-        pid: its process.
-
     Attributes:
         connection: of the task that it runs; None while it runs none.
         waiting: connections whose tasks come next: Spark gave up a task that still runs, and began another.

@@ -22,7 +22,6 @@ class EarlyWorkers:
     """Starts processes; what fails is not told, since the first epoch's failure says more.
 
     Args:
-        run_id: of the job.
         placement: of the subtasks, on masters with executors of their own.
     """
 
@@ -58,9 +57,7 @@ class EarlyWorkers:
         """Have executors come and the processes of further subtasks start there, and import what they need.
 
         Args:
-            before: what runs.
             plan: what will run, perhaps.
-            rdds: of what runs.
             over: see EpochRunner.prepare.
         """
         added = [

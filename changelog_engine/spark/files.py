@@ -94,9 +94,6 @@ def session_options(settings: JobSettings) -> dict[str, str]:
 def stage(files: JobFiles) -> StagedFiles:
     """Put a job's files into one archive.
 
-    Args:
-        files: what it needs.
-
     Raises:
         ConfigurationError: a file of a kind that cannot be imported or unpacked, or an interpreter that is not there.
         EnvironmentNotReadyError: pip could not install the required packages.

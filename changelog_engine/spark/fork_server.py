@@ -38,7 +38,6 @@ class WorkerRequest(NamedTuple):
     """What a daemon asks for.
 
     Args:
-        pin: of its stage.
         subtask: whose worker it is.
         broadcasts: variables that it knows, each as number and path.
         descriptors: the worker's link, standard output and standard error. They are the receiver's to close.

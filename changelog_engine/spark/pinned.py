@@ -72,7 +72,6 @@ class _Reached(NamedTuple):
     Args:
         spark: Scala's SparkEnv.
         folders: where Spark keeps its files.
-        to_scala_map, wrap: of Java.
         daemons: by stage, what Spark finds its daemon by.
     """
 
@@ -131,7 +130,6 @@ class PinnedFunctions:
 
         Args:
             source: Scala RDD of its input, with a partition for each subtask, or for the one.
-            task: what runs.
             subtask: the one; None for all, which needs ``routed``.
         """
         reads = self._located_blocks if task.located else self._blocks

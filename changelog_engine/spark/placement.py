@@ -53,7 +53,6 @@ class Executor(NamedTuple):
 
     Args:
         id: Spark's.
-        host: its address.
         slots: tasks that it runs at a time.
     """
 
@@ -97,7 +96,6 @@ def wanted(master: str, setting: Setting, subtasks: int) -> Wanted:
     """What an application asked its master for.
 
     Args:
-        master: the Spark master.
         setting: gives the value of a ``spark.*`` key; None for one that is not set.
         subtasks: of the job's widest stage.
     """

@@ -47,7 +47,6 @@ class StageRdds:
     """Makes the RDDs of a plan's stages, and runs them.
 
     Args:
-        job: its broadcast variable.
         placement: of the subtasks, on masters with executors of their own.
         printed: the pipe for what functions print; see StageTask.
         notes: where workers note how far they are.

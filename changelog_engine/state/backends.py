@@ -33,7 +33,6 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
         settings: the job's.
         job: its name, for the names of local folders.
         stage: whose state it keeps.
-        subtask: of that stage.
 
     Raises:
         ConfigurationError: a custom backend that is not one, or options that RocksDB does not take.

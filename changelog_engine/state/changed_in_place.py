@@ -46,7 +46,6 @@ class _Seen(NamedTuple):
     """A value that a function got or set.
 
     Args:
-        at: where it stands.
         value: the function's own object.
         encoded: that, as it was then.
         stored: what stood there for it then, itself.
@@ -62,7 +61,6 @@ class SeenValues:
     """The first values that a function got from a state, or set.
 
     Args:
-        value_type: theirs.
         stored: what stands at a place now.
     """
 
@@ -214,7 +212,6 @@ def tell(where: str, state: str, remedy: str) -> None:
 
     Args:
         where: the operator, and the key if there is one.
-        state: which, in words.
         remedy: the call that keeps it.
     """
     log.warning(

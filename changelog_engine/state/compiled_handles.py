@@ -39,7 +39,6 @@ class _Calls(NamedTuple):
     Args:
         parts: what all of them are made of, by the names that C knows.
         calls: by method, which call it is, and what parts that has besides.
-        admission: of the values.
     """
 
     parts: _Parts

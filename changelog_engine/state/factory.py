@@ -55,7 +55,6 @@ class OpenState(NamedTuple):
         operator: uid.
         spec: the state as the user declares it.
         stored: the state as it is kept.
-        table: its entries.
         cursor: tells the current key.
         log: of its mutations, or None.
         guard: remembers what came in the middle of a change; None for one that nobody asks.
@@ -74,7 +73,6 @@ class HandleFactory:
     """Makes the handles of one subtask's states and timers.
 
     Args:
-        backend: gives the tables.
         logs: make the logs; None logs nothing.
         expiring: the subtask's states with a time to live.
     """

@@ -23,7 +23,6 @@ def misfit(operator: str, state: str, where: str, error: TypeMismatchError) -> T
 
     Args:
         operator: uid.
-        state: its name.
         where: the words for the key under which the value was to be kept, see ``cursor.key_words``.
         error: says what does not fit.
     """
@@ -37,7 +36,6 @@ class MutationLog:
     """The waiting mutations of one state.
 
     Args:
-        explicit: operations are kept.
         timed: the stream has timestamps.
         net: the log is one of net changes, for what the engine keeps account of by itself (windows' timers, and which
             windows of a key have merged): what comes and goes again before the log is written leaves no mutation in it.

@@ -35,7 +35,6 @@ class RocksTable(BufferedTable):
     """A state table in RocksDB: entries are pickled whole.
 
     Args:
-        store: where it lies.
         number: tells it from the store's other tables.
         room: how many bytes of memory it may use now.
     """

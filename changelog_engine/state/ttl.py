@@ -141,7 +141,6 @@ class TtlHandle(Handle):
 
     Args:
         inner: the handle of the stored state.
-        ttl: how entries expire.
         sweep: the clean-up of the state's table.
         admission: checks of the user's values.
         clock: wall clock in ms.

@@ -49,7 +49,6 @@ class Arguments:
 
     Args:
         given: in order.
-        named: by name.
         more: there are others, behind a ``*``.
         more_named: there are others, behind ``**``.
     """
@@ -74,8 +73,6 @@ class Calls:
     """The calls of one body of code.
 
     Args:
-        reading: of the program.
-        say: notes a finding.
         workers: whether the code runs in workers.
     """
 

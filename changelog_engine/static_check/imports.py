@@ -23,9 +23,7 @@ class Imports:
     """Resolves the imports of one file.
 
     Args:
-        reading: of the program.
         load: reads a module beside the script.
-        say: notes a finding.
         later: whether the imports stand in a function.
     """
 

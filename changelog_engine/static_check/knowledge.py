@@ -17,7 +17,6 @@ class Knowledge:
 
     Args:
         parameters: of functions, by function and name.
-        results: of functions.
         attributes: of objects of the program, by class and name.
         workers: functions, and classes with all their methods, that run in workers.
         escaped: functions that are handed on, so that anybody may call them.

@@ -82,8 +82,6 @@ def absolute_name(package: Sequence[str], level: int, name: str | None) -> str |
 
     Args:
         package: the parts of the package's name.
-        level: how many dots.
-        name: behind them.
     """
     if level > len(package):
         return None

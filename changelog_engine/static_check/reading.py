@@ -21,7 +21,6 @@ class SourceFile:
     Args:
         name: full name of the module; ``__main__`` of the script.
         path: as the report names it.
-        tree: its code.
         folder: of a package, where its modules lie.
     """
 
@@ -92,7 +91,6 @@ class Reading:
     """What all walks of one reading share.
 
     Args:
-        sources: the program.
         before: what the last reading learnt.
     """
 
@@ -117,7 +115,6 @@ class Reading:
         """What stands for a name that is not here.
 
         Args:
-            name: of PyFlink.
             finding: what was said of it, if anything was.
         """
         if finding is not None:

@@ -78,8 +78,6 @@ def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
 
     Args:
         method: which; others than settings and sinks are not tried.
-        given: its arguments.
-        named: those by name.
 
     Raises:
         ChangelogEngineError: the API says why it can't.

@@ -94,7 +94,6 @@ class ProgramFunction:
     """A function of the program, a lambda, or a method.
 
     Args:
-        node: its code.
         scope: in which it was defined.
         owner: the class whose method it is.
         takes_self: whether its first parameter is the object.
@@ -117,7 +116,6 @@ class ProgramClass:
     """A class of the program.
 
     Args:
-        node: its code.
         scope: the names of its body.
         bases: what it derives from.
     """
@@ -155,8 +153,6 @@ class ProgramModule:
     """A module beside the script.
 
     Args:
-        name: its full name.
-        scope: its names.
         folder: where modules below it lie, if it is a package.
     """
 

@@ -115,7 +115,6 @@ class NewFile(NamedTuple):
         path: relative to the table.
         size: bytes.
         time_ms: when it was made.
-        rows: how many.
         partition: partition column to its text.
     """
 
@@ -215,11 +214,7 @@ class CommitLog:
 
 
 def shorter(root: str, newest: int, read: int) -> str:
-    """What to say of a table that does not have what was read of it any more.
-
-    Args:
-        newest, read: versions.
-    """
+    """What to say of a table that does not have what was read of it any more."""
     return (
         f"the Delta table {root} has versions up to {newest}, and was read up to {read}: it was put back from an older "
         "copy, or deleted and made again. Rows that it gets now would be left out. Put the newer copy back, or read it from "

@@ -84,8 +84,6 @@ class DeltaLog:
         """Make an empty table.
 
         Args:
-            storage: its folder.
-            schema: its columns.
             properties: table properties; any reader can see them.
 
         Raises:

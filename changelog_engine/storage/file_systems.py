@@ -133,9 +133,6 @@ class FileSystems:
         """Whether options and environment have the key and the place of a store.
 
         Then whoever gets ``delta_options`` reaches it as ``open`` does, which may find them in other places, too.
-
-        Args:
-            uri: of the root.
         """
         parts = urlsplit(uri)
         if parts.scheme.lower() not in _S3_SCHEMES or parts.query or "@" in parts.netloc:

@@ -30,7 +30,6 @@ class ObstoreClient:
     """Requests for objects below a URI.
 
     Args:
-        uri: of the root.
         options: how to reach the store, as delta-rs has them.
 
     Raises:

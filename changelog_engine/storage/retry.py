@@ -43,7 +43,6 @@ class Retry:
         tries: how often an operation is tried in all.
         first_pause_s: pause after the first failure; each further one is twice as long.
         max_pause_s: no pause is longer.
-        sleep: how to wait.
     """
 
     tries: int = 4

@@ -14,7 +14,6 @@ class Command(NamedTuple):
 
     Args:
         name: the word on its button.
-        says: what it does.
         line: the command, quoted for a POSIX shell.
     """
 
@@ -28,8 +27,6 @@ def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:
 
     Args:
         root: the job's folder.
-        job: its name.
-        checkpoint: the moment.
     """
     base = root.rpartition("/")[0]
     fork = f"{base}/{job}-fork-{checkpoint}"

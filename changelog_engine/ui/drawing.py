@@ -99,7 +99,6 @@ class Scale:
 
     Args:
         first, last: the first and the last place, both shown.
-        width: of the picture.
     """
 
     def __init__(self, first: int, last: int, width: int) -> None:
@@ -168,7 +167,6 @@ def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) 
     """What the template of the timeline shows.
 
     Args:
-        job: whose.
         at: the moment, a checkpoint's id.
         first: place at which the stretch begins.
         last: place at which it ends.

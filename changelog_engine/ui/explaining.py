@@ -38,8 +38,6 @@ class Program:
     """The program whose jobs the page shows.
 
     Args:
-        script: its path.
-        arguments: of the script.
         options: as ``-D`` gives them, ``key=value``.
     """
 
@@ -54,7 +52,6 @@ class AskedChange:
 
     Args:
         job: the job's name.
-        path: its folder.
         operator, state, key, checkpoint: whose change, and with which checkpoint it became durable.
     """
 
@@ -70,7 +67,6 @@ class CannotExplainError(ChangelogEngineError):
     """There is no answer.
 
     Args:
-        message: why.
         said: what the program and the command wrote, or the end of it.
     """
 
@@ -84,7 +80,6 @@ class Explainer:
 
     Args:
         program: that is run up to its job.
-        timeout_s: for how long.
     """
 
     def __init__(self, program: Program, timeout_s: float = _TIMEOUT_S) -> None:

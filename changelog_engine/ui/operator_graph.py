@@ -33,8 +33,6 @@ class DrawnEdge(NamedTuple):
     """A way between two of them.
 
     Args:
-        path: of the line.
-        arrow: of its head.
         exchange: how receiving subtasks are chosen; "" within a stage.
         x, y: where that is written.
     """

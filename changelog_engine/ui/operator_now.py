@@ -16,7 +16,6 @@ class OperatorNow(NamedTuple):
     Args:
         share: of the stages' work in the last checkpoint, if it begins a stage.
         slowest: whether it is the one that the others waited for.
-        mutations: in a second.
         entries, bytes: of its state; None where not known.
         watermark: epoch milliseconds; None for none.
         ended: its input has ended.

@@ -47,7 +47,6 @@ class JobReport:
     Args:
         job: the job's name.
         checkpoint: id of the checkpoint whose state it shows.
-        html: the document.
     """
 
     job: str

@@ -24,7 +24,6 @@ class Address:
 
     Args:
         url: what a person opens; it has the token, if there is one.
-        host, port: of the socket.
     """
 
     url: str

@@ -23,7 +23,6 @@ class Run(NamedTuple):
 
     Args:
         first, last: their places, both inclusive.
-        attempt: whose.
         lane: 0 for the lineage of the newest checkpoint.
         parent: place of the checkpoint before the first; None where there is none, or it was truncated.
     """

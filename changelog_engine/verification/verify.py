@@ -71,7 +71,6 @@ class Verification:
         compared: how many snapshots were compared with the fold of the log.
         restorable: ids of the checkpoints that can be restored.
         lost: ids of those that can't.
-        faults: what is wrong.
         lost_end: what to say where the changelog lacks attempts that there are snapshots of.
     """
 

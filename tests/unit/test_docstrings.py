@@ -30,6 +30,20 @@ ECHOED_ERROR = re.compile(
     rf"|{_NUMBER}(, or below -?\d+)?|{_NO_SUCH}(, or (a negative one|an empty one|not positive|{_NUMBER}))?)\.?"
 )
 
+# What makes three words or fewer worth a line: a unit, a bound, an order, a state, another place to look.
+TELLING = re.compile(
+    r"""[^\w\s.,']|[A-Z]{2}|\d|\b(None|no|not|without|any|all|each|both|only|other|own|uid|ms|s|cents|pixels|bytes?|\w*seconds
+    |typed|live|held|open|empty|sorted|verified|durable|complete|absolute|settled|inclusive|monotonic|ascending|order
+    |newest|oldest|first|last|largest|smallest|before|after|least|most|messages?|errors|tests|likewise|further|read
+    |key\ groups|or|and|as|see)\b""",
+    re.VERBOSE,
+)
+USERS_READ = (
+    *("windowing/", "types/", "testing/", "errors.py", "config/option", "connectors/protocols.py"),
+    *("state/backend.py", "state/timer_table.py", "state/identity_bytes.py", "state/entry_bytes.py"),
+    *("connectors/pulsar/reader.py", "corrections/repair.py", "history/history.py", "history/registering.py"),
+)
+
 _SMALL = {"a", "an", "the", "of", "it", "which", "whether", "what", "that"}  # without plurals: "its" too
 
 
@@ -122,6 +136,29 @@ def test_no_argument_is_told_twice() -> None:
         for echo in echoed_arguments(node)
     ]
     assert not found, "leave it out"
+
+
+def says_little(entry: str) -> bool:
+    """Whether what is said of an argument is a phrase such as ``its name``, ``of the job`` or ``how many``."""
+    said = entry.partition(": ")[2]
+    return len(said.split()) <= 3 and not TELLING.search(said)
+
+
+def test_no_argument_of_the_engine_has_a_line_that_says_little() -> None:
+    found = []
+    for path in ALL_MODULES[len(MODULES) :]:
+        place = str(path.relative_to(ROOT))
+        if not place.removeprefix("changelog_engine/").startswith(USERS_READ):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            arguments = [
+                entry
+                for _, text in docstrings(tree)
+                for name, some in sections(text)
+                if name == "Args"
+                for entry in some
+            ]
+            found += [f"{place}: {entry}" for entry in arguments if says_little(entry)]
+    assert not found, "leave it out, or say what the name does not"
 
 
 @pytest.mark.parametrize(

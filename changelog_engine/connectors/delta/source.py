@@ -32,7 +32,6 @@ class TableVersions:
         changes: whether change data are read.
         layout: the columns that are read.
         given: the program names the versions itself, so that each run of it begins with the same.
-        first: where reading began.
         table_id: the table's, where each run of the program found it.
     """
 

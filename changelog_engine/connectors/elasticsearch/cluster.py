@@ -55,9 +55,6 @@ class Refusal(NamedTuple):
 class Cluster:
     """A connection to a cluster, in one process.
 
-    Args:
-        options: where it is.
-
     Raises:
         ConfigurationError: urllib3 is not installed.
     """

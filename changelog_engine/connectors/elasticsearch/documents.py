@@ -48,7 +48,6 @@ class Action(NamedTuple):
     """One document's part of a bulk request.
 
     Args:
-        index_name: where it goes.
         id: of the document, None where the cluster chooses one.
         lines: what is sent: two lines.
     """

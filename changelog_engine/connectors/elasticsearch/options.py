@@ -29,7 +29,6 @@ class ClusterOptions:
     Args:
         hosts: URLs of its nodes, ``http://host:port``; the next one is asked where one cannot be reached.
         user: name, or None for no login.
-        password: of the user.
         path_prefix: begins the path of every request.
         connect_timeout_ms, socket_timeout_ms: bounds of connecting, and of waiting for an answer.
     """
@@ -56,7 +55,6 @@ class BulkOptions:
         max_size_bytes: how much at a time; -1 for no such bound.
         interval_ms: documents wait no longer than this; -1 for no such bound.
         backoff: how a request that may succeed later is tried again.
-        max_retries: how often.
         delay_ms: the first wait.
     """
 

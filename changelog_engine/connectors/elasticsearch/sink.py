@@ -40,8 +40,6 @@ class ElasticsearchSink(CommittingSink):
 
     Args:
         emitter: makes documents of elements.
-        cluster: where they go.
-        bulk: in which portions.
 
     Raises:
         ConfigurationError: urllib3 is not installed.

@@ -85,7 +85,6 @@ class HeldFiles:
     """The held files of one writer.
 
     Args:
-        store: where they lie.
         compaction: None for a sink without compaction: what is restored is only released.
         encoder: what writes the sink's files.
         new_file: bucket, prefix of the name -> a hidden path and a final one that no file has.
@@ -269,7 +268,6 @@ class HeldFiles:
 
         Args:
             temporary: the file while it was hidden.
-            final: its name.
             size: its bytes.
             sources: as `take` gave them.
         """

@@ -20,7 +20,6 @@ class PendingFile(NamedTuple):
     """A part file that has ended and is hidden.
 
     Args:
-        temporary: where it lies.
         final: where it is to appear.
         size: bytes.
     """

@@ -44,9 +44,6 @@ class CsvRecords(FileFormat):
     The position is an offset of (decompressed) bytes.
 
     A line with bytes that are not UTF-8 is a line that does not fit the schema.
-
-    Args:
-        schema: how rows look.
     """
 
     skips_bad_records = True

@@ -28,8 +28,6 @@ class CsvColumn:
     """A column.
 
     Args:
-        name: of the field.
-        type_info: of its values.
         separator: between the elements of an array; None for single values.
     """
 
@@ -44,7 +42,6 @@ class CsvSchema:
 
     Args:
         columns: in order.
-        separator: between cells.
         quote: round cells that hold other signs; None for none.
         escape: before a sign that stands for itself; None for none.
         line_end: of what is written; ``\n``, ``\r`` and ``\r\n`` all end what is read.

@@ -109,7 +109,6 @@ class InputFolder:
 
     Args:
         path: plain or a URI.
-        file_systems: opens it.
     """
 
     def __init__(self, path: str, file_systems: FileSystems) -> None:

@@ -24,7 +24,6 @@ def bad_record(file: str, position: Position, line: int, record: Any, error: Exc
         position: a position before the record.
         line: its number after that position, from 1.
         record: the line, or its cells.
-        error: why.
     """
     return Row(file=file, position=position, line=line, record=record, error=str(error))
 

@@ -28,7 +28,6 @@ class PlainColumns:
     """Reads the columns of plain lines.
 
     Args:
-        schema: how rows look.
         order: of each column, its cell.
         width: cells in a line.
     """
@@ -58,7 +57,6 @@ class PlainColumns:
         """The values of whole lines, column by column; None where that is for Python's csv module.
 
         Args:
-            lines: with their ends.
             longest: no line has more bytes.
         """
         if not self._plain(lines) or longest > csv.field_size_limit():

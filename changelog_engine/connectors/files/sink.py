@@ -60,8 +60,6 @@ class FileNames:
     """How part files are called: ``<prefix>-<id of the writer>-<counter><suffix>``.
 
     Args:
-        prefix: how names begin.
-        suffix: how they end.
         by_subtask: the writer's id is the subtask's number rather than a random one; the counter goes on after a restart.
     """
 

@@ -40,7 +40,6 @@ class FileSource(Source):
     Args:
         file_format: how a file is read; text lines by default.
         paths: files or folders, plain or as URIs that pyarrow.fs opens.
-        file_systems: opens the paths.
         subfolders: whether those of a folder are read, too; where not, a warning says that there are some.
 
     Raises:

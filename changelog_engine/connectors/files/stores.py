@@ -42,7 +42,6 @@ class Tag(NamedTuple):
     Args:
         lineage: hex digits that stand for a sink and its job.
         subtask: the writer; None for files of versions that had it in the lineage.
-        attempt: of the job.
     """
 
     lineage: str

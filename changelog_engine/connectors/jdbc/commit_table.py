@@ -27,7 +27,6 @@ class CommitTable:
 
     Args:
         name: of the first, with or without a schema.
-        session: transactions.
     """
 
     def __init__(self, name: str, session: Session) -> None:

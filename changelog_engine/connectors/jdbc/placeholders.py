@@ -56,7 +56,6 @@ def translated(sql: str, grammar: Grammar) -> tuple[str, int]:
 
     Args:
         sql: with ``?`` for each value.
-        grammar: of the database.
 
     Raises:
         ConfigurationError: a quote or comment has no end.

@@ -31,8 +31,6 @@ class Statement:
 
     Args:
         sql: with a ``?`` for each field.
-        type_info: of the rows.
-        dialect: of the database.
 
     Raises:
         ConfigurationError: the SQL has another number of ``?`` than the type fields, or no row type.

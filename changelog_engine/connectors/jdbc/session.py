@@ -32,7 +32,6 @@ class Session:
     Args:
         options: where the database is.
         max_retries: how often a transaction is tried again; waits grow by a second each time.
-        sleep: how it waits.
         clock: seconds, to measure with.
     """
 

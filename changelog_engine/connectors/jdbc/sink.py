@@ -30,7 +30,6 @@ class BatchingSink(CommittingSink):
     Args:
         sql: with a ``?`` for each field.
         connection: where the database is.
-        execution: in which portions.
 
     Raises:
         ConfigurationError, NotSupportedError: see `Statement` and `urls`.

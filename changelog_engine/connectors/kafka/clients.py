@@ -125,7 +125,6 @@ def topics_of(client: Any, *topic: str, timeout_s: float = REQUEST_TIMEOUT_S) ->
     """The topics that a cluster has, as a client lists them.
 
     Args:
-        client: that asks.
         topic: which; none for all.
         timeout_s: for the answer. Where no broker could be reached at all, it is known sooner.
 

@@ -155,7 +155,6 @@ class TransactionalWriter(CommittingWriter):
     """Writes one subtask's elements in transactions.
 
     Args:
-        sink: how.
         context: which subtask, and what the checkpoint before keeps.
     """
 

@@ -57,7 +57,6 @@ class Cluster:
     """What the driver asks the cluster: its partitions and their offsets.
 
     Args:
-        properties: of the consumer.
         timeout_s: for each answer.
     """
 

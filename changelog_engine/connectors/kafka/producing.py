@@ -121,7 +121,6 @@ class RecordProducer:
         """Hand elements over for delivery.
 
         Args:
-            schema: makes their records.
             timestamps: ms for each; one below 0, that of the input's end, and None mean the current time.
             partition: of all; None chooses by key.
 

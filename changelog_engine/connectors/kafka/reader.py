@@ -119,8 +119,6 @@ class Fetcher:
         """The next records of a partition, some of those that are there, and the offset after them.
 
         Args:
-            topic: whose.
-            partition: whose.
             offset: of the first one.
             most: how many at most.
             waits: a few milliseconds when none are there.
@@ -378,7 +376,6 @@ class PartitionReader(SplitReader):
     """Reads one partition.
 
     Args:
-        fetcher: gives its records.
         decode: turns records into elements.
         closed: called when the fetcher has no readers any more.
     """

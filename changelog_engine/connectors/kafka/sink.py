@@ -23,7 +23,6 @@ class KafkaSink(Sink):
 
     Args:
         schema: how an element becomes a record.
-        properties: of the producer.
         waits: whether an epoch ends only when the brokers have its records; without, a failure may lose some.
         only_log: write failed deliveries to the log instead of failing.
         timed: whether records get the elements' timestamps.
@@ -48,12 +47,7 @@ class KafkaSink(Sink):
 
 
 class KafkaWriter(SinkWriter):
-    """Writes one subtask's elements.
-
-    Args:
-        sink: how.
-        subtask: whose.
-    """
+    """Writes one subtask's elements."""
 
     def __init__(self, sink: KafkaSink, subtask: int) -> None:
         self._sink = sink

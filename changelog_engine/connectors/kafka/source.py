@@ -59,7 +59,6 @@ class KafkaSource(Source):
 
     Args:
         schema: see Decoder; ``get_produced_type`` says of what type its elements are.
-        properties: of the consumer.
         start: where, when the job starts from nothing.
         stop: where it ends, None for never.
         bounded: whether the job may count on its end; ``stop`` is given then.
@@ -134,7 +133,6 @@ class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
     """Also reads partitions that come while the job runs, from their beginnings.
 
     Args:
-        discovery_interval_ms: between two looks.
         arguments: see KafkaSource.
     """
 

@@ -42,7 +42,6 @@ class Transaction(NamedTuple):
     """One transaction.
 
     Args:
-        id: its transactional id.
         producer_id, epoch: of the producer that began it.
         started_ms: when its coordinator saw it begin.
     """
@@ -76,7 +75,6 @@ class Transactions:
     """The transaction coordinators of a cluster.
 
     Args:
-        properties: of the producer.
         timeout_s: how long to try again while the cluster doesn't answer.
         clock, sleep: how to measure that, and to wait between two tries.
     """

@@ -45,7 +45,6 @@ class RequestError(Exception):
 
     Args:
         code: Kinesis's name of the error, "" where it did not answer.
-        text: what happened.
         may_pass: whether the same request may succeed later.
     """
 

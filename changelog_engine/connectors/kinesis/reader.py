@@ -94,10 +94,8 @@ class ShardReader(SplitReader):
     """Reads one shard.
 
     Args:
-        client: sends its requests.
         closed: called when it is closed.
         data_loss_fails: whether the job fails when records may have been deleted before it read them.
-        polling: how it asks.
         schema: see `KinesisSource`.
     """
 

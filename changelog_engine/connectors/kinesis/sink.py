@@ -67,10 +67,8 @@ class KinesisSink(CommittingSink):
     """Writes elements to a stream.
 
     Args:
-        stream: its name.
         schema: has ``serialize(element)``.
         key_of: element -> partition key; None for one of each subtask; or "random".
-        options: in which portions.
     """
 
     stream: str

@@ -45,10 +45,8 @@ class KinesisSource(DiscoveringSource):
     """Reads streams from sequence numbers of its own. It never ends.
 
     Args:
-        streams: names.
         schema: has ``deserialize(bytes)``, or ``deserialize_record(KinesisRecord)``; None leaves a record out.
             ``get_produced_type`` says of what type its elements are.
-        properties: of the consumer.
 
     Raises:
         ConfigurationError: a property that cannot be used.

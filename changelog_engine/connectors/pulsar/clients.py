@@ -104,7 +104,6 @@ class Client:
         """A reader of a partition.
 
         Args:
-            message_id: where it begins.
             inclusive: whether with that message or behind it.
             name: what brokers call it.
             queue: how many messages it has in store.
@@ -159,7 +158,6 @@ class Client:
             doing: what was to be done.
             topic: which it is about.
             kind: the name of the client's error.
-            text: what it says.
         """
         said = f"{self.named}: {doing} failed: {text.removeprefix('Pulsar error: ')}"
         if kind in ("TopicNotFound", "BrokerMetadataError"):

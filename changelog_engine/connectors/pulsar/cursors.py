@@ -44,7 +44,6 @@ class StartPosition:
     Args:
         at: EARLIEST, LATEST, MESSAGE_ID or PUBLISH_TIME.
         message_id: as Pulsar's client serializes it.
-        time_ms: the publish time.
         inclusive: whether the message with the id is read.
     """
 

@@ -76,7 +76,6 @@ class ReadOptions:
 
     Args:
         schema: see `PulsarSource`.
-        subscription: its name.
         name: of consumers and readers; None for the client's own.
         queue: how many messages a reader has in store.
         data_loss_fails: whether the job fails when messages were deleted before it read them.
@@ -95,9 +94,7 @@ class PartitionReader(SplitReader):
     """Reads one partition.
 
     Args:
-        client: of this process.
         closed: called when it is closed.
-        reading: how.
         topic: the partition's full name.
     """
 

@@ -25,9 +25,7 @@ class Router:
     """Chooses partitions for one writer.
 
     Args:
-        routing: how.
         switch: how many messages go to a partition before the next one's turn.
-        hashing: of keys.
         custom: (element, key, partitions) to one of these, or another topic's full name.
     """
 

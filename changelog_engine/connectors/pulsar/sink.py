@@ -100,7 +100,6 @@ class PulsarWriter(SinkWriter):
     """Writes one subtask's elements.
 
     Args:
-        sink: how.
         clock: seconds, to measure with.
     """
 

@@ -114,7 +114,6 @@ class PulsarSource(Source):
         schema: has ``deserialize(bytes)``, or ``deserialize_message(PulsarMessage)``; None leaves a message out.
             ``get_produced_type`` says of what type its elements are.
         start: where, when the job starts from nothing.
-        stop: where it ends.
         bounded: whether the job may count on its end.
 
     Raises:
@@ -257,7 +256,6 @@ class DiscoveringPulsarSource(PulsarSource, DiscoveringSource):
     """Also reads partitions that come while the job runs, from their beginnings.
 
     Args:
-        discovery_interval_ms: between two looks.
         arguments: see PulsarSource.
     """
 

@@ -248,7 +248,6 @@ def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorErro
     """What to raise when the broker did not do something.
 
     Args:
-        options: where it is.
         doing: what was to be done.
         error: pika's exception, or a str that says it.
     """
