@@ -9,6 +9,7 @@ Invariant: a compiled handle gives, logs and raises what the handle of its class
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
@@ -72,9 +73,10 @@ def _in_c(general: type, of: _Calls) -> _Parts:
     if CALLS is None:
         return {}
     test = of.admission.type.class_or_bounds()
+    methods = ChainMap(*[dict(vars(base)) for base in general.__mro__])
     found = {}
     for name, (kind, more) in of.calls.items():
-        method = getattr(general, name)
+        method = methods[name]
         call = CALLS.call_of(kind, method, _as_dicts({**of.parts, **more}), test)
         if call is not method:
             found[name] = call

@@ -49,7 +49,7 @@ class Entry(NamedTuple):
 
 
 class Storage(Protocol):
-    """Durable files under a root. `LocalDisk` (on a `MemoryDisk` too) and `ObjectStore` implement it."""
+    """Durable files under a root. `LocalDisk` and `ObjectStore` implement it."""
 
     root: str  # the path or URI
     local: str | None  # the root for programs that want a path on this machine; None where there is none

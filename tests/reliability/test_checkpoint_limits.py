@@ -17,6 +17,7 @@ import pytest
 from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
+from support.memory_disk import Call, MemoryDisk
 from support.script import Failure, Fault, Script
 
 from api.common.typeinfo import Types
@@ -32,7 +33,6 @@ from changelog_engine.operators import part_stream
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.savepoints import requests
 from changelog_engine.storage.local_disk import LocalDisk
-from changelog_engine.storage.memory_disk import Call, MemoryDisk
 from changelog_engine.storage.protocol import Storage
 
 ELEMENTS = rounds(3, 60)

@@ -27,6 +27,7 @@ from support.functions import Count, by_key, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
+from support.memory_disk import MemoryDisk
 from support.operations import Operations, inputs
 from support.profiles import PROFILES
 from support.same import exact
@@ -55,7 +56,6 @@ from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.replay.job import replay_graph
 from changelog_engine.savepoints.writer import create_savepoint
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.verification.verify import verify
 from materializer import state_at
 from materializer.materialize import materialize

@@ -13,6 +13,7 @@ from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import logged_state
+from support.memory_disk import MemoryDisk
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
@@ -24,7 +25,6 @@ from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.local_disk import LocalDisk
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.verification.verify import verify
 from materializer.materialize import materialize
 from materializer.retention import Retention

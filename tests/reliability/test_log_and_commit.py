@@ -19,6 +19,7 @@ import pytest
 from support.functions import Count, Keep, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
+from support.memory_disk import Call, MemoryDisk
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
@@ -35,7 +36,6 @@ from changelog_engine.operators.part_stream import PartStream
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
-from changelog_engine.storage.memory_disk import Call, MemoryDisk
 from changelog_engine.storage.protocol import Storage
 from materializer.fold import state_at
 

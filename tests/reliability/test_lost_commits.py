@@ -20,6 +20,7 @@ from click.testing import CliRunner
 from support.functions import Count, rounds
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
+from support.memory_disk import MemoryDisk
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
@@ -28,7 +29,6 @@ from changelog_engine.cli import main
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError, LostCommitError, RestoreError
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.storage.delta_log import DeltaLog
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.verification.repair import plan_repair, repair
 from materializer import state_at

@@ -31,6 +31,7 @@ from support.materialized import (
     states,
     stopped,
 )
+from support.memory_disk import MemoryDisk
 from support.model import pictured
 from support.script import DriverKilled, Failure, Fault, Script
 
@@ -45,7 +46,6 @@ from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.observing.words import running_words
 from changelog_engine.storage.local_disk import LocalDisk
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.verify import verify
 from materializer import processes as processes_module

@@ -1,6 +1,6 @@
 """Reliability 67: the power goes at any call to the disk, and what was not fsynced is gone: any part of it, names included.
 
-The job runs once on a memory disk (storage/memory_disk.py) with checkpoints, materialization, truncation, merging and Delta
+The job runs once on a memory disk (support/memory_disk.py) with checkpoints, materialization, truncation, merging and Delta
 checkpoints of both logs. What a cut leaves is laid down in the job's place, and read as a start of the job would.
 
 Invariants:
@@ -30,6 +30,7 @@ from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
 from support.live import logged_state
 from support.materialized import AT_ONCE, merging_few
+from support.memory_disk import Call, MemoryDisk, lay
 from support.part_files import bucket_of, lines, sink_to
 from support.same import exact
 from support.script import Script
@@ -52,7 +53,6 @@ from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage import delta_checkpoints, delta_log
-from changelog_engine.storage.memory_disk import Call, MemoryDisk, lay
 from changelog_engine.verification.verify import verify
 from materializer import truncation
 from materializer.fold import state_at

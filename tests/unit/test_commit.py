@@ -11,6 +11,7 @@ from pathlib import Path
 import deltalake
 import pyarrow as pa
 import pytest
+from support.memory_disk import MemoryDisk
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.errors import CorruptChangelogError, FencedError, StorageError
@@ -18,7 +19,6 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import snapshot_of
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.opening import open_storage
 from materializer.sweep import sweep
 

@@ -25,6 +25,7 @@ from support.chance import chosen_seed
 from support.functions import Count, counted, rounds
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
+from support.memory_disk import MemoryDisk
 from support.script import Failure, Fault, Script
 
 from api.common import Row, Types
@@ -47,7 +48,6 @@ from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.storage.delta_commits import CommitLog, Layout, NewFile
 from changelog_engine.storage.delta_tables import UserTable
 from changelog_engine.storage.local_disk import LocalDisk
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.testing.conformance import check_committing_sink, check_source
 from changelog_engine.types import Instant

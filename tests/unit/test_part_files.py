@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.chance import chosen_seed
+from support.memory_disk import MemoryDisk
 from test_commit_helpers import Driver, fold, state_at
 
 from changelog_engine.changelog import oversized, part_writer
@@ -38,7 +39,6 @@ from changelog_engine.ledger.reading import read_parts
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.state.backend import EVENT_TIMERS
 from changelog_engine.state.cursor import Cursor
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import Types
 

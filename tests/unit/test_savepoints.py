@@ -18,6 +18,7 @@ from deltalake import DeltaTable, write_deltalake
 from support.functions import Count, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
+from support.memory_disk import MemoryDisk
 from support.script import Script
 
 from api.common import Configuration
@@ -50,7 +51,6 @@ from changelog_engine.savepoints.folder import (
 )
 from changelog_engine.savepoints.requests import SavepointRequests
 from changelog_engine.savepoints.writer import SnapshotWriter, create_savepoint
-from changelog_engine.storage.memory_disk import MemoryDisk
 from materializer.fold import state_at
 
 

@@ -21,13 +21,13 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.memory_disk import MemoryDisk
 
 from changelog_engine.errors import ConfigurationError, ForeignPathError, StorageError
 from changelog_engine.storage import protocol
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.locks import LockTakenError
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.object_store import ObjectStore
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage

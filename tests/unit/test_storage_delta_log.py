@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake.exceptions import CommitFailedError, DeltaError
+from support.memory_disk import MemoryDisk
 
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.driver.log_upkeep import LogUpkeep
@@ -25,7 +26,6 @@ from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_tables import UserTable
 from changelog_engine.storage.file_systems import options_in_use, use_options
-from changelog_engine.storage.memory_disk import MemoryDisk
 from changelog_engine.storage.object_store import ObjectStore
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage

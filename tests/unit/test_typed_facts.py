@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.memory_disk import MemoryDisk
 
 from changelog_engine.errors import (
     CorruptChangelogError,
@@ -19,7 +20,6 @@ from changelog_engine.errors import (
     StorageError,
 )
 from changelog_engine.spark.task import describe_failure, failure_of
-from changelog_engine.storage.memory_disk import MemoryDisk
 
 ROOT = Path(__file__).resolve().parents[2]
 READS = {
