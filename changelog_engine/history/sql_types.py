@@ -34,6 +34,8 @@ from changelog_engine.types import (
     TupleTypeInfo,
     TypeInformation,
 )
+from changelog_engine.types.basic import FloatTypeInfo
+from changelog_engine.types.in_state import in_state
 
 OLDEST_MS, NEWEST_MS = -62_135_596_800_000, 253_402_300_799_999  # years 1 to 9999
 _INTEGERS = {"BYTE": "TINYINT", "SHORT": "SMALLINT", "INT": "INT", "LONG": "BIGINT"}
@@ -87,12 +89,12 @@ def time_of(milliseconds: str) -> str:
 
 
 def sql_type(type_info: TypeInformation | None) -> SqlType:
-    """The SQL type of a declared type of values.
+    """The SQL type of a declared type of values in state, where a FLOAT has 64 bits.
 
     Args:
         type_info: the type; None for undeclared.
     """
-    return _Types().of(type_info)
+    return _Types().of(None if type_info is None else in_state(type_info))
 
 
 def key_sql_type(type_info: TypeInformation | None) -> SqlType:
@@ -179,7 +181,8 @@ class _Types:
             return SqlType("BINARY", lambda item: f"try_to_binary({item}, 'base64')", pa.binary(), _bytes_of)
         if isinstance(type_info, ElementsTypeInfo):
             return self._list(type_info)
-        return _scalar(type_info.kind)
+        unrounded = isinstance(type_info, FloatTypeInfo) and not type_info.rounds
+        return _scalar("DOUBLE" if unrounded else type_info.kind)
 
     def _variable(self) -> str:
         return f"x{next(self._numbers)}"

@@ -23,6 +23,7 @@ from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.handles import Admission, AggregatingHandle, Handle, ReducingHandle, function_of
 from changelog_engine.state.ttl_sweep import Sweep
 from changelog_engine.types import TupleTypeInfo, TypeInformation, Types, type_from_spec
+from changelog_engine.types.in_state import in_state
 
 _FOLDED = (StateKind.REDUCING, StateKind.AGGREGATING)
 
@@ -60,13 +61,13 @@ def stored_type(spec: StateSpec) -> TypeInformation:
 
 
 def user_type(described: DescribedState) -> TypeInformation:
-    """The user's type of a state's values: without the time of the last access.
+    """The user's type of a state's values, as state has it: without the time of the last access.
 
     Args:
         described: the state, as a checkpoint describes it.
     """
     spec = described["value_type"]
-    return type_from_spec(spec if ttl_ms_of(described) is None else spec["fields"][1])
+    return in_state(type_from_spec(spec if ttl_ms_of(described) is None else spec["fields"][1]))
 
 
 def stored_spec(spec: StateSpec) -> StateSpec:

@@ -83,7 +83,7 @@ class LogByHand:
                 if row["sequence"] is not None and (row["checkpoint_id"], row["attempt"]) == same
             ]  # fmt: skip
             assert len({row["file"] for row in base}) == said["parts"]
-        base.sort(key=lambda row: (row["file"], row["place"]))
+        base.sort(key=lambda row: (row["checkpoint_id"], row["sequence"]))
         return held([*base, *self._since(checkpoint, newest["checkpoint_id"])])
 
 
@@ -121,8 +121,8 @@ def _rows(table: str) -> Iterator[Row]:
         data = path.read_bytes()
         if not path.name.startswith("pack-"):
             assert f"{zlib.crc32(data):08x}" == path.stem.rsplit("-", 1)[1], path
-        for place, row in enumerate(pq.read_table(pa.BufferReader(data)).to_pylist()):
-            yield row | {"file": path.name, "place": place}
+        for row in pq.read_table(pa.BufferReader(data)).to_pylist():
+            yield row | {"file": path.name}
 
 
 def held(rows: list[Row]) -> Held:

@@ -12,9 +12,11 @@ from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.script import Failure, Fault, Script
 
+import changelog_engine
 from api.common.typeinfo import Types
 from api.datastream.functions import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.corrections import UNCHANGED, FixedEntry
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types import Row
 from changelog_engine.types.in_state import in_state
@@ -91,3 +93,10 @@ def test_sums_go_on_with_all_their_bits(tmp_path: Path, backend: str) -> None:
     sums = [sum(numbers[: count + 1]) for count in range(4)]
     assert job.output == [(sums[2], numbers[:3]), (sums[3], numbers)]
     assert list(state_at(job.table("added"), 1).states["process", "sum"].values()) == [sums[1]]
+    folder = str(Path(job.table("added")).parent)
+    corrected = changelog_engine.repair(folder, None, _tenth, who="a", why="b", dry_run=True)
+    assert [each.after for each in corrected.corrections] == [0.1]
+
+
+def _tenth(entry: FixedEntry) -> Any:
+    return 0.1 if entry.state == "sum" else UNCHANGED
