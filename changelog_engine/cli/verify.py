@@ -87,7 +87,9 @@ def _repair(folder: Storage, yes: bool) -> int:
         return _left(folder)
     click.echo(printable(f"WRONG {plan.wrong}"))
     begins = (
-        "empty: no checkpoint is left" if plan.checkpoint is None else f"from checkpoint {plan.checkpoint}"
+        "empty, with --restore none: no checkpoint is left"
+        if plan.checkpoint is None
+        else f"from checkpoint {plan.checkpoint}"
     )
     if not yes:
         click.echo(f"The job can go on {begins}, when these are set aside:")

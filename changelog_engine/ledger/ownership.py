@@ -33,7 +33,7 @@ from changelog_engine.errors import FencedError, RestoreError, StorageError
 from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.process_notes import is_there
-from changelog_engine.ledger.snapshots import newest_attempt_named
+from changelog_engine.ledger.snapshots import newest_named
 from changelog_engine.readable import iso
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import COMMIT_TRIES, CommitConflictError, DeltaLog, overtaken
@@ -230,7 +230,7 @@ def begin_attempt(
         StorageError: it could not be committed.
     """
     log.check_predecessor()
-    identity = max(newest_attempt, newest_attempt_named(log.storage)) + 1
+    identity = max(newest_attempt, newest_named(log.storage).attempt) + 1
     attempt = attempt_of_this_process(identity, parent, int(clock() * 1000))
     add = write_row(log.storage, ATTEMPT, parent or 0, attempt.id, attempt.to_json(), attempt.time_ms)
     commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}", parent)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.model import Checkpoint, CheckpointMark
 from changelog_engine.errors import RestoreError
 from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
-from changelog_engine.ledger.snapshots import beside, newest_attempt_named
+from changelog_engine.ledger.snapshots import beside, newest_named
+from changelog_engine.storage.delta_log import DeltaLog
 
 
 class RestoreDecision(NamedTuple):
@@ -74,24 +75,47 @@ def _auto(lineage: Lineage) -> RestoreDecision:
     )
 
 
-def lost_end(lineage: Lineage, named: int) -> str | None:
-    """What to say where attempts are missing from the changelog, of which there are snapshots; None where none are.
+def lost_end(lineage: Lineage, named: CheckpointMark) -> str | None:
+    """What to say where attempts or checkpoints are missing from the changelog, of which there are snapshots; else None.
 
     Args:
-        named: the newest attempt that files of snapshots are named after.
+        lineage: of the job.
+        named: the newest of the newest attempt that files of snapshots are named after.
     """
-    if named <= lineage.newest_attempt_id:
+    if not _is_beyond(lineage, named):
         return None
-    known = f"goes to attempt {lineage.newest_attempt_id}" if lineage.newest_attempt_id else "has no attempt"
+    lineage = Lineage(DeltaLog(lineage.storage))  # a job that runs may have come to it since
+    if not _is_beyond(lineage, named):
+        return None
+    attempt = lineage.newest_attempt_id
+    if named.attempt > attempt:
+        what, known = (
+            f"attempt {named.attempt}",
+            f"goes to attempt {attempt}" if attempt else "has no attempt",
+        )
+    else:
+        newest = lineage.newest_checkpoint_id
+        what = f"checkpoint {named.checkpoint} of attempt {attempt}"
+        known = f"goes to checkpoint {newest}" if newest else "has no checkpoint"
     return (
-        f"{beside(lineage.storage).root} has files of attempt {named}, and {lineage.root} {known}: it was removed, "
+        f"{beside(lineage.storage).root} has files of {what}, and {lineage.root} {known}: it was removed, "
         "repaired or put back from an older copy"
     )
 
 
+def _is_beyond(lineage: Lineage, named: CheckpointMark) -> bool:
+    """Whether the changelog never lacked it while it was whole."""
+    if named.attempt != lineage.newest_attempt_id:
+        return named.attempt > lineage.newest_attempt_id
+    newest = lineage.newest_checkpoint(named.attempt)
+    # With the changelog off a checkpoint's files come before its row: a driver may have died in between.
+    by_log = newest is not None and newest.snapshot is None
+    return named.checkpoint > lineage.newest_checkpoint_id + (not by_log)
+
+
 def _as_far_as_known(lineage: Lineage, decision: RestoreDecision) -> RestoreDecision:
-    """A decision that goes by what is newest, where attempts may be missing from the changelog."""
-    lost = lost_end(lineage, newest_attempt_named(lineage.storage))
+    """A decision that goes by what is newest, where the newest may be missing from the changelog."""
+    lost = lost_end(lineage, newest_named(lineage.storage))
     if lost is None:
         return decision
     if decision.checkpoint is None:

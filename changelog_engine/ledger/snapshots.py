@@ -9,7 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -156,13 +156,18 @@ def beside(changelog: Storage) -> Storage:
     return open_storage(changelog.root.rpartition("/")[0], changelog.retry).child(SNAPSHOTS)
 
 
-def newest_attempt_named(changelog: Storage) -> int:
-    """The newest attempt that any file of a job's snapshots is named after, listed or not; 0 for none.
+def newest_named(changelog: Storage) -> CheckpointMark:
+    """As ``newest_of`` of all files in a job's snapshots, listed or not.
 
-    It is newer than those of the changelog where that lost its end: it was repaired, or copied before its snapshots were.
+    It is newer than what the changelog has where that lost its end: it was repaired, or copied before its snapshots were.
     """
-    named = (snapshot_of(entry.name) for entry in beside(changelog).list())
-    return max((mark.attempt for mark in named if mark is not None), default=0)
+    return newest_of(entry.name for entry in beside(changelog).list())
+
+
+def newest_of(paths: Iterable[str]) -> CheckpointMark:
+    """The newest checkpoint of the newest attempt that any file of snapshots is named after; zeros for none."""
+    named = (mark for path in paths if (mark := snapshot_of(path)) is not None)
+    return max(named, key=lambda mark: (mark.attempt, mark.checkpoint), default=CheckpointMark(0, 0))
 
 
 def snapshot_of(path: str) -> CheckpointMark | None:

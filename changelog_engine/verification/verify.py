@@ -38,7 +38,7 @@ from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.restore_decision import lost_end
-from changelog_engine.ledger.snapshots import snapshot_of
+from changelog_engine.ledger.snapshots import newest_of
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
@@ -71,7 +71,7 @@ class Verification:
         compared: how many snapshots were compared with the fold of the log.
         restorable: ids of the checkpoints that can be restored.
         lost: ids of those that can't.
-        lost_end: what to say where the changelog lacks attempts that there are snapshots of.
+        lost_end: what to say where the changelog lacks attempts or checkpoints that there are snapshots of.
     """
 
     attempts: int = 0
@@ -149,9 +149,7 @@ class _Verifier:
         if ledger is None:
             return self.found
         if snapshots is not None:
-            named = (snapshot_of(path) for path in snapshots["path"].to_pylist())
-            newest = max((mark.attempt for mark in named if mark is not None), default=0)
-            self.found.lost_end = lost_end(ledger.lineage, newest)
+            self.found.lost_end = lost_end(ledger.lineage, newest_of(snapshots["path"].to_pylist()))
         self._asked(ledger)
         for mark in sorted(self.snapshots):
             self._compare(mark)

@@ -355,3 +355,21 @@ def test_case_47_a_changelog_of_an_older_copy_is_told(
     caplog.clear()
     TestJob(base, Script(sizes=(50,))).run_driver(job_graph())
     assert told not in caplog.text, "the attempt since then is newer"
+
+
+def test_case_47_a_newest_commit_of_which_there_is_a_snapshot_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Within one attempt, too: a job of one attempt may run for months."""
+    base = tmp_path / "base"
+    of_four_checkpoints(base, 10)
+    materialize(find_job_folder(str(base), "job"))
+    assert "BUT" not in cli(base / "job").output
+    newest = max((base / "job" / "changelog" / "_delta_log").glob("*.json"))
+    newest.unlink()
+    told = "/snapshots has files of checkpoint 4 of attempt 1, and "
+    assert f"BUT {base}/job{told}" in cli(base / "job").output
+    TestJob(base, Script(sizes=(50,))).run_driver(job_graph())
+    assert caplog.text.count(told) == 1
+    assert elements_in(base / "job") == len(ELEMENTS)
+    assert "BUT" not in cli(base / "job").output
