@@ -79,7 +79,6 @@ def lost_end(lineage: Lineage, named: CheckpointMark) -> str | None:
     """What to say where attempts or checkpoints are missing from the changelog, of which there are snapshots; else None.
 
     Args:
-        lineage: of the job.
         named: the newest of the newest attempt that files of snapshots are named after.
     """
     if not _is_beyond(lineage, named):
