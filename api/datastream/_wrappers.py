@@ -15,11 +15,8 @@ from changelog_engine.graph.hooks import hook_of, refuse_async
 from changelog_engine.types.typeinfo import a_class
 
 from .functions import (
-    AggregateFunction,
     AsyncFunction,
     BroadcastProcessFunction,
-    CoFlatMapFunction,
-    CoMapFunction,
     CoProcessFunction,
     FilterFunction,
     FlatMapFunction,
@@ -39,97 +36,56 @@ _SELDOM_CALLED = {"merge"}  # of an AggregateFunction: by windows that merge
 _DECORATED = frozenset(("__wrapped__", "__signature__"))  # whose arguments inspect.signature() gives instead
 
 
-class MapWrapper:
-    """A callable as a map function."""
+class Called:
+    """A callable as the function whose one method it is.
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.map = function
+    Args:
+        method: the method's name.
+    """
 
-
-class FlatMapWrapper:
-    """A callable as a flat-map function."""
-
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.flat_map = function
+    def __init__(self, method: str, function: Callable[..., Any]) -> None:
+        vars(self)[method] = function
 
 
-class FilterWrapper:
-    """A callable as a filter function."""
+class WithLifeCycle:
+    """A function of the API as the callable that the engine wants, with its life cycle.
 
-    def __init__(self, function: Callable[[Any], Any]) -> None:
-        self.filter = function
+    Args:
+        call: its method that is called.
+    """
 
+    def __init__(self, function: Function, call: Callable[..., Any]) -> None:
+        self.open, self.close = function.open, function.close
+        self._call = call
 
-class ReduceWrapper:
-    """A callable as a reduce function."""
-
-    def __init__(self, function: Callable[[Any, Any], Any]) -> None:
-        self.reduce = function
-
-
-class KeySelectorWrapper:
-    """A KeySelector as the callable that the engine wants, with the selector's life cycle."""
-
-    def __init__(self, selector: Any) -> None:
-        self._selector = selector
-        self._get_key = selector.get_key
-
-    def __call__(self, value: Any) -> Any:
-        """The key of a value."""
-        return self._get_key(value)
-
-    def open(self, runtime_context: Any) -> None:
-        """Open the selector."""
-        self._selector.open(runtime_context)
-
-    def close(self) -> None:
-        """Close the selector."""
-        self._selector.close()
+    def __call__(self, *arguments: Any) -> Any:
+        """What the method gives."""
+        return self._call(*arguments)
 
 
-class PartitionerWrapper:
-    """A Partitioner as the callable that the engine wants, with the partitioner's life cycle."""
-
-    def __init__(self, partitioner: Any) -> None:
-        self._partitioner = partitioner
-        self._partition = partitioner.partition
-
-    def __call__(self, key: Any, num_partitions: int) -> Any:
-        """The partition of a key."""
-        return self._partition(key, num_partitions)
-
-    def open(self, runtime_context: Any) -> None:
-        """Open the partitioner."""
-        self._partitioner.open(runtime_context)
-
-    def close(self) -> None:
-        """Close the partitioner."""
-        self._partitioner.close()
+# In place of objects of these classes a function will do, which is their one method.
+_ONE_METHOD: dict[ABCMeta, str] = {
+    MapFunction: "map",
+    FlatMapFunction: "flat_map",
+    FilterFunction: "filter",
+    ReduceFunction: "reduce",
+}
 
 
-def as_map_function(function: Any, what: str) -> Any:
-    """A MapFunction as it is, a callable wrapped."""
-    return _wrapped(function, MapFunction, MapWrapper, what)
-
-
-def as_flat_map_function(function: Any, what: str) -> Any:
-    """A FlatMapFunction as it is, a callable wrapped."""
-    return _wrapped(function, FlatMapFunction, FlatMapWrapper, what)
-
-
-def as_filter_function(function: Any, what: str) -> Any:
-    """A FilterFunction as it is, a callable wrapped."""
-    return _wrapped(function, FilterFunction, FilterWrapper, what)
-
-
-def as_reduce_function(function: Any, what: str) -> Any:
-    """A ReduceFunction as it is, a callable wrapped."""
-    return _wrapped(function, ReduceFunction, ReduceWrapper, what)
-
-
-def as_aggregate_function(function: Any, what: str) -> Any:
-    """An AggregateFunction as it is."""
-    return _wrapped(function, AggregateFunction, None, what)
+def as_function(function: Any, wanted: ABCMeta, what: str) -> Any:
+    """A function of the wanted class as it is; a callable as one of it, where the class has one method."""
+    if isinstance(function, wanted):
+        refuse_other_arguments(function, wanted, what)
+        return function
+    refuse_class(function, what)
+    if isinstance(function, Function):
+        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}, got {type(function).__name__}")
+    method = _ONE_METHOD.get(wanted)
+    if method is None or not callable(function):
+        also = "" if method is None else " or a function"
+        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}")
+    refuse_async(function, "the function", what)
+    return Called(method, function)
 
 
 def as_process_function(function: Any, what: str) -> Any:
@@ -143,22 +99,7 @@ def as_process_function(function: Any, what: str) -> Any:
         _refuse_async_methods(function, ("process_element", *_ALSO_CALLED), what)
         return function
     wanted: ABCMeta = KeyedProcessFunction if isinstance(function, KeyedProcessFunction) else ProcessFunction
-    return _wrapped(function, wanted, None, what)
-
-
-def as_keyed_process_function(function: Any, what: str) -> Any:
-    """A KeyedProcessFunction as it is."""
-    return _wrapped(function, KeyedProcessFunction, None, what)
-
-
-def as_co_map_function(function: Any, what: str) -> Any:
-    """A CoMapFunction as it is."""
-    return _wrapped(function, CoMapFunction, None, what)
-
-
-def as_co_flat_map_function(function: Any, what: str) -> Any:
-    """A CoFlatMapFunction as it is."""
-    return _wrapped(function, CoFlatMapFunction, None, what)
+    return as_function(function, wanted, what)
 
 
 def as_co_process_function(function: Any, what: str) -> Any:
@@ -166,7 +107,7 @@ def as_co_process_function(function: Any, what: str) -> Any:
     wanted: ABCMeta = (
         KeyedCoProcessFunction if isinstance(function, KeyedCoProcessFunction) else CoProcessFunction
     )
-    return _wrapped(function, wanted, None, what)
+    return as_function(function, wanted, what)
 
 
 def as_broadcast_process_function(function: Any, keyed: bool, what: str) -> Any:
@@ -180,7 +121,7 @@ def as_broadcast_process_function(function: Any, keyed: bool, what: str) -> Any:
             f"{what}: {type(function).__name__} needs a keyed stream; call key_by() before connect()"
         )
     wanted: ABCMeta = KeyedBroadcastProcessFunction if keyed else BroadcastProcessFunction
-    return _wrapped(function, wanted, None, what)
+    return as_function(function, wanted, what)
 
 
 def as_async_function(function: Any, what: str) -> Any:
@@ -220,7 +161,7 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
         function: Callable[[Any, int], Any] = partitioner
         return function
     refuse_other_arguments(partitioner, Partitioner, what)
-    return PartitionerWrapper(partitioner) if _has_life_cycle(partitioner) else partitioner.partition
+    return _with_life_cycle(partitioner, partitioner.partition)
 
 
 def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
@@ -235,21 +176,7 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
         function: Callable[[Any], Any] = selector
         return function
     refuse_other_arguments(selector, KeySelector, what)
-    return KeySelectorWrapper(selector) if _has_life_cycle(selector) else selector.get_key
-
-
-def _wrapped(function: Any, wanted: ABCMeta, wrapper: Callable[[Any], Any] | None, what: str) -> Any:
-    if isinstance(function, wanted):
-        refuse_other_arguments(function, wanted, what)
-        return function
-    refuse_class(function, what)
-    if isinstance(function, Function):
-        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}, got {type(function).__name__}")
-    if wrapper is None or not callable(function):
-        also = "" if wrapper is None else " or a function"
-        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}")
-    refuse_async(function, "the function", what)
-    return wrapper(function)
+    return _with_life_cycle(selector, selector.get_key)
 
 
 def _refuse_async_methods(function: Any, names: Iterable[str], what: str) -> None:
@@ -286,9 +213,11 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
             ) from None
 
 
-def _has_life_cycle(function: Any) -> bool:
+def _with_life_cycle(function: Function, method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method that is called; with the function's open() and close(), if it has its own."""
     cls = type(function)
-    return cls.open is not Function.open or cls.close is not Function.close
+    own = cls.open is not Function.open or cls.close is not Function.close
+    return WithLifeCycle(function, method) if own else method
 
 
 def refuse_class(function: Any, what: str) -> None:

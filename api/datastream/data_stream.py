@@ -291,7 +291,7 @@ class DataStream(NamesOfPyFlink):
             output_type: type of the new elements.
         """
         what = f"{type(self).__name__}.map"
-        function = _wrappers.as_map_function(func, what)
+        function = _wrappers.as_function(func, MapFunction, what)
         return self._then(NodeKind.MAP, "Map", function, _output_type(output_type, what))
 
     def flat_map(
@@ -307,7 +307,7 @@ class DataStream(NamesOfPyFlink):
             output_type: type of the new elements.
         """
         what = f"{type(self).__name__}.flat_map"
-        function = _wrappers.as_flat_map_function(func, what)
+        function = _wrappers.as_function(func, FlatMapFunction, what)
         return self._then(NodeKind.FLAT_MAP, "FlatMap", function, _output_type(output_type, what))
 
     def filter(self, func: Callable[[Any], bool] | FilterFunction) -> DataStream:
@@ -319,7 +319,7 @@ class DataStream(NamesOfPyFlink):
         Returns:
             The new stream, of the same type.
         """
-        function = _wrappers.as_filter_function(func, f"{type(self).__name__}.filter")
+        function = _wrappers.as_function(func, FilterFunction, f"{type(self).__name__}.filter")
         return self._then(NodeKind.FILTER, "Filter", function, self._transformation.output_type)
 
     def process(
@@ -730,7 +730,7 @@ class KeyedStream(DataStream):
             output_type: type of the new elements.
         """
         what = "KeyedStream.process"
-        function = _wrappers.as_keyed_process_function(func, what)
+        function = _wrappers.as_function(func, KeyedProcessFunction, what)
         return self._then(NodeKind.PROCESS, "KeyedProcess", function, _output_type(output_type, what))
 
     def reduce(self, func: Callable[[Any, Any], Any] | ReduceFunction) -> DataStream:
@@ -742,7 +742,7 @@ class KeyedStream(DataStream):
         Returns:
             The new stream, of the same type.
         """
-        function = _wrappers.as_reduce_function(func, "KeyedStream.reduce")
+        function = _wrappers.as_function(func, ReduceFunction, "KeyedStream.reduce")
         return self._then(NodeKind.REDUCE, "Reduce", function, self._transformation.output_type)
 
     def sum(self, position_to_sum: int | str = 0) -> DataStream:
@@ -899,7 +899,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
         """
         what = f"{type(self).__name__}.reduce"
         output_type = _either(output_type, result_type, what)
-        wrapped = _wrappers.as_reduce_function(reduce_function, what)
+        wrapped = _wrappers.as_function(reduce_function, ReduceFunction, what)
         contents = contents_spec(StateKind.REDUCING, self.get_input_type(), wrapped)
         if window_function is None and output_type is None:
             output_type = self._stream._transformation.output_type
@@ -924,7 +924,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
         """
         what = f"{type(self).__name__}.aggregate"
         output_type = _either(output_type, result_type, what)
-        wrapped = _wrappers.as_aggregate_function(aggregate_function, what)
+        wrapped = _wrappers.as_function(aggregate_function, AggregateFunction, what)
         declared = _arguments.output_type(accumulator_type, f"{what}: accumulator_type")
         contents = contents_spec(StateKind.AGGREGATING, declared or Types.PICKLED_BYTE_ARRAY(), wrapped)
         return self._result(what, contents, window_function, output_type, aggregate_function)
@@ -1157,7 +1157,7 @@ class ConnectedStreams(NamesOfPyFlink):
         Raises:
             InvalidJobError: one stream is keyed and the other is not.
         """
-        function = _wrappers.as_co_map_function(func, "ConnectedStreams.map")
+        function = _wrappers.as_function(func, CoMapFunction, "ConnectedStreams.map")
         return self._then(NodeKind.CO_MAP, "map", "Co-Map", function, output_type)
 
     def flat_map(
@@ -1173,7 +1173,7 @@ class ConnectedStreams(NamesOfPyFlink):
         Raises:
             InvalidJobError: one stream is keyed and the other is not.
         """
-        function = _wrappers.as_co_flat_map_function(func, "ConnectedStreams.flat_map")
+        function = _wrappers.as_function(func, CoFlatMapFunction, "ConnectedStreams.flat_map")
         return self._then(NodeKind.CO_FLAT_MAP, "flat_map", "Co-Flat Map", function, output_type)
 
     def process(

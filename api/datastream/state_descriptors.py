@@ -13,7 +13,8 @@ from changelog_engine.types.in_state import in_state
 from changelog_engine.windowing.reserved import RESERVED
 
 from .._unsupported import NamesOfPyFlink
-from ._wrappers import as_aggregate_function, as_reduce_function
+from ._wrappers import as_function
+from .functions import AggregateFunction, ReduceFunction
 from .state_ttl import StateTtlConfig
 
 
@@ -182,7 +183,7 @@ class ReducingStateDescriptor(StateDescriptor):
 
     def __init__(self, name: str, reduce_function: Any, type_info: TypeInformation) -> None:
         super().__init__(name, _checked_type(type_info, name, "type_info"))
-        self._function = as_reduce_function(reduce_function, f"ReducingStateDescriptor {name!r}")
+        self._function = as_function(reduce_function, ReduceFunction, f"ReducingStateDescriptor {name!r}")
 
     def get_reduce_function(self) -> Any:
         """The reduce function, as a ReduceFunction."""
@@ -204,7 +205,7 @@ class AggregatingStateDescriptor(StateDescriptor):
 
     def __init__(self, name: str, agg_function: Any, state_type_info: TypeInformation) -> None:
         super().__init__(name, _checked_type(state_type_info, name, "state_type_info"))
-        self._function = as_aggregate_function(agg_function, f"AggregatingStateDescriptor {name!r}")
+        self._function = as_function(agg_function, AggregateFunction, f"AggregatingStateDescriptor {name!r}")
 
     def get_agg_function(self) -> Any:
         """The aggregate function."""
