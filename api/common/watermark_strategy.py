@@ -7,6 +7,7 @@ import copy
 import inspect
 import itertools
 import logging
+import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
@@ -20,6 +21,7 @@ from .._unsupported import NamesOfPyFlink, module_getattr
 from .time import Duration
 
 _LOG = logging.getLogger("changelog_engine")
+_NO_ASSIGNER = "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner"
 
 
 class TimestampAssigner(abc.ABC):
@@ -99,16 +101,16 @@ class WatermarkStrategy(NamesOfPyFlink):
         Raises:
             ConfigurationError: it has no ``extract_timestamp``.
         """
-        if isinstance(timestamp_assigner, type) or not hook_of(timestamp_assigner, "extract_timestamp"):
-            raise ArgumentTypeError(
-                "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner, "
-                f"got {timestamp_assigner!r}"
+        if not isinstance(
+            timestamp_assigner, types.FunctionType
+        ):  # `from_source` takes those, `_spec` does not
+            if isinstance(timestamp_assigner, type) or not hook_of(timestamp_assigner, "extract_timestamp"):
+                raise ArgumentTypeError(f"{_NO_ASSIGNER}, got {timestamp_assigner!r}")
+            refuse_async(
+                hook_of(timestamp_assigner, "extract_timestamp"),
+                f"extract_timestamp of {type(timestamp_assigner).__name__}",
+                "WatermarkStrategy.with_timestamp_assigner",
             )
-        refuse_async(
-            hook_of(timestamp_assigner, "extract_timestamp"),
-            f"extract_timestamp of {type(timestamp_assigner).__name__}",
-            "WatermarkStrategy.with_timestamp_assigner",
-        )
         self._timestamp_assigner = timestamp_assigner
         return self
 
@@ -128,24 +130,49 @@ class WatermarkStrategy(NamesOfPyFlink):
         return changed
 
     def _in_from_source(self) -> WatermarkStrategy:
-        """The strategy as `from_source` uses it: there PyFlink never calls an assigner that yields, and here it works."""
-        extract = hook_of(self._timestamp_assigner, "extract_timestamp")
-        if not inspect.isgeneratorfunction(extract):
+        """The strategy as `from_source` uses it: there PyFlink calls no assigner, so functions and what yields pass."""
+        given = self._timestamp_assigner
+        function = given if isinstance(given, types.FunctionType) else None
+        extract = function or hook_of(given, "extract_timestamp")
+        yields = inspect.isgeneratorfunction(extract)
+        if extract is None or (function is None and not yields):
             return self
-        _LOG.warning(
-            "extract_timestamp of %s is a generator function, and PyFlink never calls it in from_source: here the value "
-            "that it yields is taken. Write return instead of yield",
-            type(self._timestamp_assigner).__name__,
-        )
+        if function is not None:
+            refuse_async(function, "the function", "WatermarkStrategy.with_timestamp_assigner")
+            _LOG.warning(
+                "PyFlink takes a function as a timestamp assigner in from_source only, and never calls it there: here it is "
+                "called. Write a class that inherits TimestampAssigner"
+            )
+            extract = _OfFunction(function).extract_timestamp
+        if yields:
+            _LOG.warning(
+                "extract_timestamp of %s is a generator function, and PyFlink never calls it in from_source: here the value "
+                "that it yields is taken. Write return instead of yield",
+                type(given).__name__,
+            )
         changed = copy.copy(self)
-        changed._timestamp_assigner = _Yielded(extract)
+        changed._timestamp_assigner = _Yielded(extract) if yields else _OfFunction(extract)
         return changed
 
     def _spec(self) -> WatermarkSpec:
+        if isinstance(self._timestamp_assigner, types.FunctionType):
+            raise ArgumentTypeError(f"{_NO_ASSIGNER}, got {self._timestamp_assigner!r}")
         return WatermarkSpec(self._timestamp_assigner, self._out_of_orderness_ms, self._idle_timeout_ms)
 
     def _does_nothing(self) -> bool:
         return self._timestamp_assigner is None and self._out_of_orderness_ms is None
+
+
+class _OfFunction(TimestampAssigner):
+    """Takes timestamps from a function of the element and its timestamp so far, or of the element alone."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._alone = len(inspect.signature(function).parameters) == 1
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        found: int = self._function(value) if self._alone else self._function(value, record_timestamp)
+        return found
 
 
 class _Yielded(TimestampAssigner):

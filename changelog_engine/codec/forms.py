@@ -21,6 +21,7 @@ from changelog_engine.types.java_text import double_text, instant_text
 
 INT64_LOW = -(2**63)
 INT64_HIGH = 2**63 - 1
+_EXACT = 2**53  # up to it every int is a float
 MAX_INT_BITS = 8192  # Python refuses to print ints of more than 4300 digits
 _MAX_DEPTH = 200  # orjson refuses to write deeper than 254
 _EPOCH = datetime.datetime(1970, 1, 1)
@@ -116,9 +117,18 @@ class IntegerForm(JsonForm):
 
 
 class FloatForm(JsonForm):
-    """JSON numbers, and the strings NaN, Infinity and -Infinity."""
+    """JSON numbers, and the strings NaN, Infinity and -Infinity; the ints that state keeps come back as floats."""
 
     python = float
+
+    def to_json(self, values: list[Any]) -> list[Any]:
+        try:
+            return super().to_json(values)
+        except NotExact:
+            if int not in map(type, values):
+                raise
+        floats = [float(value) if type(value) is int and abs(value) <= _EXACT else value for value in values]
+        return super().to_json(floats)
 
     def write(self, values: list[Any]) -> list[Any]:
         if all(map(math.isfinite, values)):

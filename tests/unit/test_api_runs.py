@@ -288,6 +288,25 @@ def test_an_assigner_that_yields_works_in_from_source_which_is_where_pyflink_nev
         run(timed(lambda value, time: (yield "5")))
 
 
+def test_a_function_as_an_assigner_works_in_from_source_which_is_where_pyflink_never_calls_it(
+    env, run, caplog
+):
+    def timed(function):
+        strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(function)
+        return env.from_source(NumberSequenceSource(1, 2), strategy, "numbers").process(TimesOf())
+
+    stream = timed(lambda value, time: value * 1000)
+    assert "PyFlink takes a function as a timestamp assigner in from_source only" in caplog.text
+    assert run(stream) == [1000, 2000]
+    assert run(timed(lambda value: value * 10)) == [10, 20]
+    assert run(timed(lambda value, time: (yield value))) == [1, 2]
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+        lambda value, time: value
+    )
+    with pytest.raises(AttributeError, match="needs an instance of a TimestampAssigner"):  # as in PyFlink
+        env.from_collection([5]).assign_timestamps_and_watermarks(strategy)
+
+
 @pytest.mark.parametrize("interval_ms", [200, 0])
 def test_an_interval_of_0_makes_no_watermark_before_the_end(env, run, interval_ms):
     env.set_parallelism(1).get_config().set_auto_watermark_interval(interval_ms)

@@ -180,16 +180,6 @@ DIFFERENCES: dict[str, Difference] = {
         "`AggregatingState.add(None)` gives None to the function; in PyFlink it clears the state.",
         gives=["'a 1'", "'b 1'", "'a 2'", "'a 3'", "'b 2'"],
     ),
-    "state_use.ints_in_doubles": Difference(
-        "A whole number in a DOUBLE or FLOAT is a float there",
-        gives=[
-            "'a 1.0 [1.0]'",
-            "'b 10.0 [10.0]'",
-            "'a 3.0 [1.0, 2.0]'",
-            "'a 6.0 [1.0, 2.0, 3.0]'",
-            "'b 30.0 [10.0, 20.0]'",
-        ],
-    ),
     "state_use.row_changed_in_place": Difference(
         "in PyFlink's process mode it stays for as long as Python caches the state",
         gives=["'a 1'", "'b 10'", "'a 1'", "'a 1'", "'b 10'"],
