@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from typing import Any
 
 import click
 
 from changelog_engine.cli.completion import complete_path
 from changelog_engine.clock import Deadline
 from changelog_engine.display import printable
-from changelog_engine.driver.inbox import RESCALE
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
@@ -68,8 +66,8 @@ def rescale(path: str, parallelism: int | None, operators: dict[str, int], timeo
         raise click.UsageError("give the PARALLELISM of the job, or that of operators by --operator UID=N")
     job = open_job(path)
     driver = _running(job)
-    wanted: Any = operators if parallelism is None else parallelism
-    identity = make_request(job, {"what": RESCALE, "parallelism": wanted}, driver.identity, timeout_s)
+    wanted = operators if parallelism is None else parallelism
+    identity = make_request(job, wanted, driver.identity, timeout_s)
     try:
         answer = _answer(job, identity, driver, timeout_s)
     except KeyboardInterrupt:

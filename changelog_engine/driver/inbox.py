@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import Any
 
 from changelog_engine.driver.interval_thread import IntervalThread
 from changelog_engine.driver.rescaling import RescaleRequests
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.rescaling import Parallelism
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import DriverIdentity
@@ -21,7 +20,6 @@ from changelog_engine.ledger.requests import DriverAnswer, clear_requests, give_
 
 log = logging.getLogger("changelog_engine")
 
-RESCALE = "rescale"
 _PATIENCE_S = 30.0  # with Spark, which may be starting workers for a request
 _LOOK_S, _LOOK_FAR_S = 1.0, 10.0  # on a local disk, and on an object store, where each look is paid for
 
@@ -60,10 +58,10 @@ class RequestInbox:
         except ChangelogEngineError as failure:
             self._warn("taken", failure)
             return
-        for identity, document in taken:
-            answer = self._answer(document)
+        for request in taken:
+            answer = self._answer(request.parallelism)
             try:
-                give_answer(self._folder, identity, answer)
+                give_answer(self._folder, request.id, answer)
             except ChangelogEngineError as failure:  # the others are taken too
                 self._warn("answered", failure)
 
@@ -72,25 +70,16 @@ class RequestInbox:
             self._warned = True
             log.warning("requests to %s cannot be %s: %s", self._folder.storage.root, what, failure)
 
-    def _answer(self, document: dict[str, Any]) -> DriverAnswer:
+    def _answer(self, wanted: Parallelism | None) -> DriverAnswer:
+        if wanted is None:
+            return DriverAnswer(
+                False,
+                "this driver does not understand the request: ask with the changelog-engine of the driver's version",
+            )
         try:
-            return DriverAnswer(True, str(self._rescales.take(_wanted(document))))
+            return DriverAnswer(True, str(self._rescales.take(wanted)))
         except ChangelogEngineError as refused:
             return DriverAnswer(False, str(refused))
         except Exception as error:  # the requester gets the error, and the next request is still taken
             log.warning("a request to %s failed", self._folder.storage.root, exc_info=True)
             return DriverAnswer(False, f"the driver could not do it: {type(error).__name__}: {error}")
-
-
-def _wanted(document: dict[str, Any]) -> Parallelism:
-    """The parallelism that a request asks for.
-
-    Raises:
-        ConfigurationError: it asks for something else.
-    """
-    wanted = document.get("parallelism")
-    if document.get("what") != RESCALE or not isinstance(wanted, int | dict):
-        raise ConfigurationError(
-            "this driver does not understand the request: ask with the changelog-engine of the driver's version"
-        )
-    return wanted

@@ -14,10 +14,11 @@ import json
 import re
 import uuid
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import StorageError
+from changelog_engine.graph.rescaling import Parallelism
 from changelog_engine.ledger.job_folder import REQUESTS, JobFolder
 from changelog_engine.ledger.ownership import DriverIdentity
 
@@ -26,6 +27,19 @@ _ANSWER = re.compile(r"[0-9a-f]{32}-answer\.json")
 _MOST_BYTES = 64_000
 _MOST = 100  # taken in one look
 _FORMAT = 1
+_RESCALE = "rescale"  # all that can be asked
+
+
+class RescaleRequest(NamedTuple):
+    """A request for another parallelism.
+
+    Args:
+        id: names its file, and that of its answer.
+        parallelism: what is asked for; None where something else is, as by a newer version.
+    """
+
+    id: str
+    parallelism: Parallelism | None
 
 
 @dataclass(frozen=True)
@@ -42,12 +56,11 @@ class DriverAnswer:
 
 
 def make_request(
-    folder: JobFolder, document: dict[str, Any], driver: DriverIdentity, timeout_s: float
+    folder: JobFolder, parallelism: Parallelism, driver: DriverIdentity, timeout_s: float
 ) -> str:
-    """Ask the driver; returns the request's id.
+    """Ask the driver for another parallelism; returns the request's id.
 
     Args:
-        document: what is asked, as JSON.
         driver: who runs the job, as far as can be seen; if nothing is known of it, whichever driver looks first.
         timeout_s: how long the requester waits.
 
@@ -57,8 +70,8 @@ def make_request(
     identity = uuid.uuid4().hex
     folder.storage.make_dirs(REQUESTS)
     until_ms = int((wall_s() + timeout_s) * 1000)
-    facts = {"format": _FORMAT, "driver": [driver.pid, driver.since], "until_ms": until_ms}
-    data = json.dumps({**document, **facts}).encode()
+    to = {"format": _FORMAT, "driver": [driver.pid, driver.since], "until_ms": until_ms}
+    data = json.dumps({"what": _RESCALE, "parallelism": parallelism, **to}).encode()
     folder.storage.put_if_absent(f"{REQUESTS}/{identity}.json", data)
     return identity
 
@@ -91,8 +104,8 @@ def answer_to(folder: JobFolder, identity: str) -> DriverAnswer | None:
     return DriverAnswer(done, text)
 
 
-def take_requests(folder: JobFolder, me: DriverIdentity, taken: set[str]) -> list[tuple[str, dict[str, Any]]]:
-    """The requests that are there, with their ids; they are removed.
+def take_requests(folder: JobFolder, me: DriverIdentity, taken: set[str]) -> list[RescaleRequest]:
+    """The requests that are there; they are removed.
 
     Args:
         me: this driver, as others see it.
@@ -105,7 +118,7 @@ def take_requests(folder: JobFolder, me: DriverIdentity, taken: set[str]) -> lis
         StorageError: the folder, or what is in it, cannot be read; what was taken is returned first.
     """
     unread: StorageError | None = None
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[RescaleRequest] = []
     matches = [_REQUEST.fullmatch(entry.name) for entry in folder.storage.list(REQUESTS)]
     waiting = [match[1] for match in matches if match is not None and match[1] not in taken]
     for identity in waiting[:_MOST]:
@@ -121,7 +134,9 @@ def take_requests(folder: JobFolder, me: DriverIdentity, taken: set[str]) -> lis
         with contextlib.suppress(StorageError):
             folder.storage.delete(path)
         if _for_me(document, me):
-            found.append((identity, document))
+            wanted = document.get("parallelism")
+            known = document.get("what") == _RESCALE and isinstance(wanted, int | dict)
+            found.append(RescaleRequest(identity, wanted if known else None))
     if unread is not None and not found:
         raise unread
     return found

@@ -307,18 +307,19 @@ def test_requests_of_others(tmp_path: Path) -> None:
     """Those to a driver that is gone, those for which nobody waits, strangers' files and nonsense."""
     folder = open_job_folder(str(tmp_path), "job")
     me, other = DriverIdentity("here", 1, "now"), DriverIdentity("here", 2, "before")
-    what = {"what": "rescale", "parallelism": 2}
-    to_other, old = make_request(folder, what, other, 60), make_request(folder, what, me, -1)
-    mine, far = make_request(folder, what, me, 60), make_request(folder, what, DriverIdentity(), 60)
+    to_other, old = make_request(folder, 2, other, 60), make_request(folder, 2, me, -1)
+    mine, far = make_request(folder, 2, me, 60), make_request(folder, 2, DriverIdentity(), 60)
     requests = tmp_path / "job" / "requests"
     (requests / f"{'a' * 32}.json").write_text("{")
-    (requests / f"{'b' * 32}.json").write_text(json.dumps({**what, "more": "x" * 70_000}))
+    (requests / f"{'b' * 32}.json").write_text(
+        json.dumps({"what": "rescale", "parallelism": 2, "more": "x" * 70_000})
+    )
     (requests / f"{'0' * 32}.json").mkdir()
     (requests / "notes.txt").write_text("mine")
     for number in range(120):  # nobody fetched them
         give_answer(folder, f"{number:032x}", DriverAnswer(True, "yes"))
     taken: set[str] = set()
-    assert {identity for identity, _ in take_requests(folder, me, taken)} == {mine, far}
+    assert {request.id for request in take_requests(folder, me, taken)} == {mine, far}
     assert {to_other, old} < taken
     assert sorted(each.name for each in requests.iterdir() if "answer" not in each.name) == [
         f"{'0' * 32}.json", f"{'b' * 32}.json", "notes.txt"
@@ -327,11 +328,11 @@ def test_requests_of_others(tmp_path: Path) -> None:
     give_answer(folder, far, DriverAnswer(True, "yes"))
     assert answer_to(folder, mine) == DriverAnswer(False, "no")
     assert answer_to(folder, mine) is None
-    make_request(folder, what, DriverIdentity(), 60)  # on an object store, of a driver that has ended since
+    make_request(folder, 2, DriverIdentity(), 60)  # on an object store, of a driver that has ended since
     clear_requests(folder)
     assert not take_requests(folder, me, taken)
     assert answer_to(folder, far) is None
-    unread = make_request(folder, what, me, 60)
+    unread = make_request(folder, 2, me, 60)
     assert withdraw_request(folder, unread)
     assert not withdraw_request(folder, unread)
     open_job_folder(str(tmp_path), "job")  # nothing strange in it
@@ -340,8 +341,9 @@ def test_requests_of_others(tmp_path: Path) -> None:
 def test_a_request_is_not_lost_with_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that cannot be read now is taken later; one whose answer cannot be written leaves the others theirs."""
     folder = open_job_folder(str(tmp_path), "job")
-    what, nobody = {"what": "nonsense"}, DriverIdentity()
-    first, second, third = sorted(make_request(folder, what, nobody, 60) for _ in range(3))
+    first, second, third = sorted(make_request(folder, 2, DriverIdentity(), 60) for _ in range(3))
+    for path in Path(folder.storage.root, "requests").iterdir():
+        path.write_text(path.read_text().replace("rescale", "nonsense"))
     read, write = LocalDisk.read_document, LocalDisk.write_durable
 
     def broken(path: str) -> None:
@@ -360,4 +362,6 @@ def test_a_request_is_not_lost_with_another(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.undo()
     assert [answer_to(folder, each) is None for each in (first, second, third)] == [True, True, False]
     inbox._look()
-    assert answer_to(folder, second) is not None
+    answer = answer_to(folder, second)
+    assert answer is not None
+    assert "does not understand the request" in answer.text
