@@ -27,7 +27,8 @@ from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 
-_PART = r"^(?:part|pack)-(?P<checkpoint>\d{1,18})-\d+-\d+-[0-9a-z._-]+-[0-9a-f]{8}\.parquet$"
+_HEAD = r"^(?:part|pack)-(?P<checkpoint>\d{1,18})-"
+_PART = rf"{_HEAD}\d+-\d+-[0-9a-z._-]+-[0-9a-f]{{8}}\.parquet$"
 _LOOKED_AT = 20  # checkpoints before one whose row can't be read
 
 
@@ -208,11 +209,11 @@ class Lineage:
     def _check_newest_rows(self) -> None:
         """The newest checkpoint and the newest attempt have rows as long as there is anything of them."""
         paths = self.files["path"]
-        named = pc.drop_null(pc.extract_regex(paths, _PART))
-        numbers = pc.cast(pc.struct_field(named, "checkpoint"), pa.int64())
-        newest = pc.max(numbers).as_py() or 0
-        if newest > self.newest_checkpoint_id:
-            path = next(p for p in paths.to_pylist() if p.startswith((f"part-{newest}-", f"pack-{newest}-")))
+        # The heads alone are a tenth of the work; names of others may begin so.
+        later = paths.filter(pc.greater(_checkpoints_in(paths, _HEAD), self.newest_checkpoint_id))
+        newest = pc.max(_checkpoints_in(later, _PART)).as_py()
+        if newest is not None:
+            path = next(p for p in later.to_pylist() if p.startswith((f"part-{newest}-", f"pack-{newest}-")))
             self._lost(path, f"checkpoint {newest}", self.newest_checkpoint_id)
         for entry in self.checkpoints.own.values():
             if entry.attempt > self.newest_attempt_id:
@@ -225,3 +226,8 @@ class Lineage:
             f"{newest}): a commit of {self.storage.root} was lost or damaged",
             full,
         )
+
+
+def _checkpoints_in(paths: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray:
+    """The numbers of checkpoints in paths; null where there is none."""
+    return pc.cast(pc.struct_field(pc.extract_regex(paths, pattern), "checkpoint"), pa.int64())
