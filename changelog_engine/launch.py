@@ -57,11 +57,7 @@ class Cluster(Protocol):
     """What runs the epochs of jobs: Spark, or this process."""
 
     def stage(self, given: JobFiles) -> Any:
-        """Make a job's files ready, before anything of the job is touched; gives what ``runner`` takes.
-
-        Raises:
-            ConfigurationError, EnvironmentNotReadyError, NotSupportedError: they cannot be had.
-        """
+        """Make a job's files ready, before anything of the job is touched; gives what ``runner`` takes."""
 
     def runner(self, job: ShippedJob, staged: Any) -> ClosingRunner:
         """What runs the epochs of a job."""

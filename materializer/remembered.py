@@ -11,21 +11,13 @@ RETENTION = "_retention.json"  # in the folder of the changelog
 
 
 def remember(folder: JobFolder, retention: Retention) -> None:
-    """Write a job's retention down, unless that is what stands there.
-
-    Raises:
-        StorageError: it could not be written.
-    """
+    """Write a job's retention down, unless that is what stands there."""
     if folder.changelog.read_document(RETENTION) != retention._asdict():
         folder.changelog.write_durable(RETENTION, json.dumps(retention._asdict()).encode())
 
 
 def recall(folder: JobFolder) -> Retention:
-    """The retention that the job ran with last; the defaults when it did not say, or can't be read.
-
-    Raises:
-        StorageError: the folder could not be read.
-    """
+    """The retention that the job ran with last; the defaults when it did not say, or can't be read."""
     found = folder.changelog.read_document(RETENTION)
     known = {
         name: found[name] for name in Retention._fields

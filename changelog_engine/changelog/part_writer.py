@@ -86,9 +86,6 @@ class SealedPart(NamedTuple):
 
         Args:
             storage: the table's folder.
-
-        Raises:
-            StorageError: it could not be written.
         """
         path = part_name(self.name)
         storage.write_durable(path, self.data)

@@ -108,7 +108,6 @@ class SnapshotRow:
         """A row as it was written.
 
         Raises:
-            ValueError, KeyError, TypeError, AttributeError: it is not one.
             FormatVersionError: a newer engine wrote it.
         """
         document = json.loads(text)

@@ -32,9 +32,6 @@ def options_by_key(given: dict[str, Any], entries: tuple[str, ...]) -> dict[str,
     Args:
         given: those that have a name of their own, such as ``parallelism``; None for one that was not given.
         entries: those that ``-D`` gives.
-
-    Raises:
-        RefusedError: they cannot be used together.
     """
     chosen = {
         key: (option, str(given.get(option.removeprefix("--"))))

@@ -17,7 +17,6 @@ def whole_number(value: Any, what: str, least: int | None = None, most: int | No
 
     Raises:
         ArgumentTypeError: it is not an int.
-        ConfigurationError: it is out of bounds.
     """
     if isinstance(value, bool) or not isinstance(value, int):
         raise ArgumentTypeError(f"{what} must be a whole number, got {value!r}")
@@ -28,11 +27,7 @@ def whole_number(value: Any, what: str, least: int | None = None, most: int | No
 
 
 def above_zero(value: Any, what: str) -> float:
-    """The value if it is a number above 0.
-
-    Raises:
-        ArgumentTypeError: it is not.
-    """
+    """The value if it is a number above 0."""
     if not is_number(value) or not value > 0:
         raise ArgumentTypeError(f"{what} must be a number above 0, got {value!r}")
     return value

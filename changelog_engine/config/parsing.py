@@ -116,11 +116,7 @@ def parse_memory_bytes(text: str) -> int:
 
 
 def parse_bool(text: str) -> bool:
-    """Read ``true`` or ``false``, in any case.
-
-    Raises:
-        ValueError: it is neither.
-    """
+    """Read ``true`` or ``false``, in any case."""
     lowered = text.strip().lower()
     if lowered not in ("true", "false"):
         raise ValueError("expected true or false")
@@ -128,11 +124,7 @@ def parse_bool(text: str) -> bool:
 
 
 def parse_int(text: str) -> int:
-    """Read a whole number.
-
-    Raises:
-        ValueError: it is not one.
-    """
+    """Read a whole number."""
     try:
         return int(_without_underscores(text))
     except ValueError:
@@ -140,11 +132,7 @@ def parse_int(text: str) -> int:
 
 
 def parse_float(text: str) -> float:
-    """Read a number, as Java writes one: ``1.5``, ``1.0E20``, ``Infinity``, ``NaN``.
-
-    Raises:
-        ValueError: it is not one.
-    """
+    """Read a number, as Java writes one: ``1.5``, ``1.0E20``, ``Infinity``, ``NaN``."""
     try:
         number = float(_without_underscores(text))
     except ValueError:

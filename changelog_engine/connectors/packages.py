@@ -39,11 +39,7 @@ class Package:
         return importlib.util.find_spec(self.module) is not None
 
     def load(self) -> Any:
-        """The package's module.
-
-        Raises:
-            ConfigurationError: it is not installed.
-        """
+        """The package's module."""
         try:
             first, *_ = [importlib.import_module(module) for module in (self.module, *self.more)]
         except ImportError:

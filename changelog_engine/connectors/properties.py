@@ -55,27 +55,15 @@ class Properties:
         return self.given.get(name, default)
 
     def number(self, name: str, default: int, least: int, most: int = 2**31 - 1) -> int:
-        """A property that is a whole number.
-
-        Raises:
-            ConfigurationError: it is not, or out of bounds.
-        """
+        """A property that is a whole number."""
         return self._within(int, "whole number", name, default, least, most)
 
     def real(self, name: str, default: float, least: float, most: float) -> float:
-        """A property that is a number, of whatever size between its bounds.
-
-        Raises:
-            ConfigurationError: it is not, or out of bounds.
-        """
+        """A property that is a number, of whatever size between its bounds."""
         return self._within(float, "number", name, default, least, most)
 
     def flag(self, name: str, default: bool) -> bool:
-        """A property that is ``true`` or ``false``.
-
-        Raises:
-            ConfigurationError: it is neither.
-        """
+        """A property that is ``true`` or ``false``."""
         return self.choice(name, ("true", "false"), str(default).lower()) == "true"
 
     def choice(self, name: str, values: Sequence[str], default: str) -> str:

@@ -66,8 +66,6 @@ class Checkpoint:
     """Nothing after it is read before a checkpoint has what stands before it.
 
     The checkpoint comes when the job's interval says, so give the job a short one. Without checkpointing it has no effect.
-
-    Source: no counterpart in PyFlink
     """
 
 
@@ -78,8 +76,6 @@ class Crash:
     Args:
         kill: False raises `ScriptedCrashError` in the task, which fails the epoch. True ends the worker process at once, as
             SIGKILL does; only on Spark, because in-process that would end the test itself.
-
-    Source: no counterpart in PyFlink
     """
 
     kill: bool = False
@@ -91,8 +87,6 @@ class Pause:
 
     Args:
         duration_ms: how long, from when it is met; again after a restore.
-
-    Source: no counterpart in PyFlink
     """
 
     duration_ms: int
@@ -115,8 +109,6 @@ class ScriptedSource(Source):
 
     Raises:
         ConfigurationError: ``script`` is not a list of items, or its watermarks do not grow.
-
-    Source: no counterpart in PyFlink
 
     Example:
         >>> source = ScriptedSource([At("a", 1), Watermark(5), Checkpoint(), "b"])
@@ -168,7 +160,6 @@ class ScriptedSource(Source):
         """Crash, unless the crash at this index has happened.
 
         Raises:
-            ScriptedCrashError: the crash.
             ConfigurationError: it is to kill a worker process, and there is none.
         """
         assert self._memory is not None

@@ -38,9 +38,6 @@ class SocketTextSource(Source):
             the line either.
         max_retry: how many connections are made, one after the other, where the server closes them: 0 and 1 end with the
             first, -1 never ends. A connection that cannot be made, or is broken, is an error.
-
-    Raises:
-        ConfigurationError: a value that cannot be used.
     """
 
     parallel = False

@@ -35,9 +35,6 @@ def write_payments(path: Path, payments: int, accounts: int) -> None:
 
     Args:
         accounts: among how many accounts they are.
-
-    Raises:
-        OSError: it cannot be written.
     """
     chance = random.Random(_SEED)
     with path.open("w", encoding="ascii", newline="\n") as file:

@@ -90,11 +90,7 @@ class JobControl:
         self._failure = failure
 
     def check(self) -> None:
-        """Raise what ``fail`` was given, once.
-
-        Raises:
-            ChangelogEngineError: that.
-        """
+        """Raise what ``fail`` was given, once."""
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure

@@ -107,11 +107,7 @@ def _reals(texts: Sequence[str]) -> list[float]:
 
 
 def of_32_bits(number: float) -> float:
-    """The number as it is, if it can be a FLOAT.
-
-    Raises:
-        ValueError: it is too large.
-    """
+    """The number as it is, if it can be a FLOAT."""
     if _TOO_LARGE <= abs(number) < math.inf:
         raise ValueError(f"{number} is too large for FLOAT: it needs more than 32 bits")
     return number

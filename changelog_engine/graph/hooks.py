@@ -41,9 +41,6 @@ def refuse_async(call: Any, name: str, what: str) -> None:
         call: a function or method.
         name: its name, for messages.
         what: class and method that it was given to, for messages.
-
-    Raises:
-        ArgumentTypeError: it is one.
     """
     if is_async(call):
         raise ArgumentTypeError(

@@ -112,9 +112,6 @@ def write_note(changelog: Storage, note: AttemptNote) -> None:
     Args:
         changelog: the changelog's folder.
         note: texts that are too long are cut.
-
-    Raises:
-        StorageError: it could not be written.
     """
     failure = note.failure and {
         name: _cut(value, _MOST_BYTES.get(name, _MOST_OTHER_BYTES)) if isinstance(value, str) else value
@@ -132,11 +129,7 @@ def write_note(changelog: Storage, note: AttemptNote) -> None:
 
 
 def drop_old_note(changelog: Storage, attempt: int) -> None:
-    """Delete the note for which there is no room any more when an attempt begins.
-
-    Raises:
-        StorageError: it could not be deleted.
-    """
+    """Delete the note for which there is no room any more when an attempt begins."""
     if attempt > KEPT:
         changelog.delete(note_file(attempt - KEPT))
 

@@ -127,11 +127,7 @@ def our_properties(log: DeltaLog, what_to_do: str) -> dict[str, str]:
 
 
 def refuse_inside_a_job(folder: Storage) -> None:
-    """Raise when a folder is that of a job or one of its tables: what does not belong there would keep the job from running.
-
-    Raises:
-        ConfigurationError: it is.
-    """
+    """Raise when a folder is a job's or one of its tables: what does not belong there would keep the job from running."""
     if any(DeltaLog.exists(table) for table in (folder, folder.child(CHANGELOG), folder.child(SNAPSHOTS))):
         raise ConfigurationError(
             f"{folder.root} is the folder of a job or of one of its tables: choose another"

@@ -37,9 +37,6 @@ def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFi
 
     Args:
         rows: as ``read_merged_rows`` gives them, at least one.
-
-    Raises:
-        StorageError: it could not be written.
     """
     path, data = merged_rows_file(operation, rows)
     storage.write_durable(path, data)

@@ -102,11 +102,7 @@ class DriverLock:
             raise
 
     def sign(self) -> None:
-        """Give a sign of life; does nothing once the lock was given back.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
+        """Give a sign of life; does nothing once the lock was given back."""
         with self._writing:
             if self._lock is None:
                 return
@@ -227,7 +223,6 @@ def begin_attempt(
     Raises:
         FencedError: another driver took the job over or committed a checkpoint since that version.
         LostCommitError: the folder is gone, was replaced, or lost its newest commit.
-        StorageError: it could not be committed.
     """
     log.check_predecessor()
     identity = max(newest_attempt, newest_named(log.storage).attempt) + 1

@@ -59,9 +59,6 @@ def protect(
         snapshot: see Protection.
         purpose: for people who look at the file.
         clock: seconds since 1970.
-
-    Raises:
-        StorageError: the file can't be written.
     """
     path = f"{PROTECTED}/{checkpoint}-{uuid.uuid4().hex}.json"
     document: dict[str, Any] = {

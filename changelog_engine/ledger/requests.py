@@ -63,9 +63,6 @@ def make_request(
     Args:
         driver: who runs the job, as far as can be seen; if nothing is known of it, whichever driver looks first.
         timeout_s: how long the requester waits.
-
-    Raises:
-        StorageError: the folder cannot be written.
     """
     identity = uuid.uuid4().hex
     folder.storage.make_dirs(REQUESTS)
@@ -77,11 +74,7 @@ def make_request(
 
 
 def withdraw_request(folder: JobFolder, identity: str) -> bool:
-    """Take a request back; returns whether no driver had taken it.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Take a request back; returns whether no driver had taken it."""
     path = f"{REQUESTS}/{identity}.json"
     there = folder.storage.exists(path)
     folder.storage.delete(path)
@@ -89,11 +82,7 @@ def withdraw_request(folder: JobFolder, identity: str) -> bool:
 
 
 def answer_to(folder: JobFolder, identity: str) -> DriverAnswer | None:
-    """The answer to a request, which is removed; None while there is none.
-
-    Raises:
-        StorageError: the folder cannot be read.
-    """
+    """The answer to a request, which is removed; None while there is none."""
     path = _answer_path(identity)
     document = folder.storage.read_document(path)
     done, text = document.get("done"), document.get("text")
@@ -150,11 +139,7 @@ def _for_me(document: dict[str, Any], me: DriverIdentity) -> bool:
 
 
 def give_answer(folder: JobFolder, identity: str, answer: DriverAnswer) -> None:
-    """Answer a request.
-
-    Raises:
-        StorageError: the folder cannot be written.
-    """
+    """Answer a request."""
     data = json.dumps({"done": answer.done, "text": answer.text[:_MOST_BYTES]}).encode()
     folder.storage.write_durable(_answer_path(identity), data)
 
@@ -164,9 +149,6 @@ def clear_requests(folder: JobFolder) -> None:
 
     Where nobody's sign of life was there, a request does not say which driver it is for: none may be left when the next one
     starts.
-
-    Raises:
-        StorageError: the folder cannot be written.
     """
     for entry in folder.storage.list(REQUESTS):
         if not entry.is_folder and (_ANSWER.fullmatch(entry.name) or _REQUEST.fullmatch(entry.name)):

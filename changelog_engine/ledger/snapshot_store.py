@@ -49,7 +49,6 @@ class SnapshotStore:
 
         Raises:
             CorruptChangelogError: a file that it shares with an older snapshot is not in the table.
-            StorageError: it could not be committed.
         """
         row = SnapshotRow.of(checkpoint, parts, pieces, cells)
         shared = row.paths - {part.path for part in parts}

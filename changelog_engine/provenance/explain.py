@@ -80,8 +80,6 @@ def explain(
         RestoreError: the replay cannot work, or nothing is known of the key.
         NotSupportedError: the job has an operator or a mode that cannot be explained.
 
-    Source: no counterpart in PyFlink
-
     Example:
         >>> found = explain(main, "ann", at=7)  # doctest: +SKIP
         >>> print(found.mutations[-1].cause)  # doctest: +SKIP
@@ -112,8 +110,6 @@ def explain_output(
 
     Raises:
         ConfigurationError, RestoreError, NotSupportedError: see `explain`.
-
-    Source: no counterpart in PyFlink
     """
     whole_number(depth, "depth", 1)
     return _asked(program, job, at, start, path, lambda replays: replays.output(sink, where, depth))
@@ -145,8 +141,6 @@ def impact(
 
     Raises:
         ConfigurationError, RestoreError, NotSupportedError: see `explain`.
-
-    Source: no counterpart in PyFlink
     """
 
     def ask(replays: Replays) -> Explanation:

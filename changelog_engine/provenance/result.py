@@ -27,8 +27,6 @@ class CodeLine:
     Args:
         line: number, from 1.
         function: in which it stands.
-
-    Source: no counterpart in PyFlink
     """
 
     file: str
@@ -54,8 +52,6 @@ class SourceRecord:
         position: of the record in the split: reading from there gives it first.
         value: the record; None when the source doesn't give it any more.
         through: names of the operators without keyed state that it passed since.
-
-    Source: no counterpart in PyFlink
     """
 
     source: str
@@ -80,8 +76,6 @@ class KeyedElement:
         cause: of the call: where that element came from, or the timer.
         read: what the call read of its state, as far as it was asked for.
         through: names of the operators without keyed state that it passed since.
-
-    Source: no counterpart in PyFlink
     """
 
     operator: str
@@ -105,8 +99,6 @@ class FiredTimer:
         domain: ``event time`` or ``processing time``.
         timestamp: for which it was set, in ms.
         set_by: cause of the call that set it.
-
-    Source: no counterpart in PyFlink
     """
 
     operator: str
@@ -121,10 +113,7 @@ class FiredTimer:
 
 @dataclass(frozen=True)
 class UnknownCause:
-    """What is not known, and why.
-
-    Source: no counterpart in PyFlink
-    """
+    """What is not known, and why."""
 
     reason: str
     through: tuple[str, ...] = ()
@@ -143,8 +132,6 @@ class HeldEntry:
     Args:
         operator: uid of the operator.
         map_key: of an entry of a map; None for all of them and for other states.
-
-    Source: no counterpart in PyFlink
     """
 
     operator: str
@@ -174,8 +161,6 @@ class ExplainedMutation:
         line: of the user's code; None where the engine itself wrote, as reduce() and windows do.
         cause: the record or timer.
         read: mutations and entries that the call had read before, as deep as was asked for.
-
-    Source: no counterpart in PyFlink
     """
 
     number: int
@@ -208,8 +193,6 @@ class ExplainedOutput:
         timestamp: its timestamp in ms; None where it has none.
         checkpoint: in which it was given.
         cause: the record, or the keyed operator that gave it.
-
-    Source: no counterpart in PyFlink
     """
 
     sink: str
@@ -234,8 +217,6 @@ class Explanation(Displayed):
         outputs: in the order in which they were given.
         difference: how the replay differs from the log, and the answer is withheld; None when it is equal.
         notes: what may limit the answer.
-
-    Source: no counterpart in PyFlink
     """
 
     job: str

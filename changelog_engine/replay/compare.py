@@ -77,8 +77,6 @@ class Difference:
         checkpoint: with which the mutations were logged; None for the final state.
         recorded: the log's mutations of the key; of the final state, its live entries as puts and appends.
         replayed: those of the replay.
-
-    Source: no counterpart in PyFlink
     """
 
     operator: str

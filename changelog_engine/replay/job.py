@@ -53,8 +53,6 @@ class ReplayReport(Displayed):
         failure: how the job's code failed, where the recorded run did not; None when it did not fail.
         notes: why differences may come from elsewhere than the code.
         left_out: the states that were not compared, as they were named.
-
-    Source: no counterpart in PyFlink
     """
 
     job: str
@@ -188,8 +186,6 @@ def replay_job(
         ConfigurationError: the program executes no such job.
         RestoreError: the replay cannot work: no such checkpoint, a state's type changed, the source's data are gone.
         CorruptChangelogError: a file of the log is damaged or was truncated.
-
-    Source: no counterpart in PyFlink
 
     Example:
         >>> report = replay_job(main, start=3, end=7)  # doctest: +SKIP

@@ -27,8 +27,6 @@ class Mutation(NamedTuple):
         value: the value; a timer's timestamp; None where the operation has none.
         map_key: in a map state, the entry's key.
         namespace: in state of windows, the window's text.
-
-    Source: no counterpart in PyFlink
     """
 
     state: str

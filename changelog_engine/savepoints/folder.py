@@ -124,7 +124,6 @@ def new_savepoint(directory: str, short_id: str, job: str) -> JobFolder:
     Raises:
         ConfigurationError: the directory is the folder of a job.
         ForeignPathError: the directory is a file.
-        StorageError: it can't be written.
     """
     base = open_storage(directory)
     if base.is_file():

@@ -100,7 +100,6 @@ def encoded_rows(shape: StateShape, batch: Batch) -> pa.Table:
 
     Raises:
         TypeMismatchError: a key, map key or value is null, or is not of its type.
-        NotSerializableError: one cannot be written.
     """
     return _Rows(shape, batch).encoded()
 

@@ -112,11 +112,7 @@ class RocksTable(BufferedTable):
             self._write_all()
 
     def end_epoch(self) -> None:
-        """Let no epoch end with a table of which something could not be read or written.
-
-        Raises:
-            StorageError: that is so.
-        """
+        """Let no epoch end with a table of which something could not be read or written."""
         if self._failure is not None:
             raise self._failure
 

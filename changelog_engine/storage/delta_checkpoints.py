@@ -46,7 +46,6 @@ def shorten(storage: Storage, every: int) -> int | None:
 
     Raises:
         CorruptChangelogError: a file of the log is missing or damaged; names it.
-        StorageError: it could not be written.
     """
     known = last_checkpoint_version(storage)
     try:

@@ -119,7 +119,6 @@ def read_by_delta_rs(storage: Storage) -> Iterator[None]:
 
     Raises:
         CorruptChangelogError: a file of the log is missing or damaged; names it.
-        StorageError: it could not be read.
     """
     try:
         with delta_rs():

@@ -88,7 +88,6 @@ class DeltaLog:
 
         Raises:
             CommitConflictError: somebody made it first.
-            StorageError: it could not be written.
         """
         storage.make_dirs(LOG)
         if cls.exists(storage):
@@ -179,11 +178,7 @@ class DeltaLog:
         return self.version
 
     def make_durable(self) -> None:
-        """After a ``commit`` whose error may have been that only this failed, and which is in the log.
-
-        Raises:
-            StorageError: it failed again.
-        """
+        """After a ``commit`` whose error may have been that only this failed, and which is in the log."""
         self.storage.sync(LOG)
 
     def added_since(self, version: int) -> list[str]:
@@ -253,7 +248,6 @@ class DeltaLog:
 
         Raises:
             CommitConflictError: it was cleaned up long after others had committed more.
-            LostCommitError: it isn't.
         """
         path = commit_path(self.version)
         try:

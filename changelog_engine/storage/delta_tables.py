@@ -82,11 +82,7 @@ class UserTable:
     def create(
         root: str, schema: pa.Schema, partition_by: Sequence[str], properties: Mapping[str, str]
     ) -> None:
-        """Make an empty table, unless somebody else does.
-
-        Raises:
-            ConnectorError: it could not be made.
-        """
+        """Make an empty table, unless somebody else does."""
         storage = open_storage(root)
         if UserTable.exists(root):
             return

@@ -81,11 +81,7 @@ class Lock:
             return False
 
     def note(self, note: bytes) -> None:
-        """Write down who holds the lock, for those whom it refuses.
-
-        Raises:
-            StorageError: it cannot be written.
-        """
+        """Write down who holds the lock, for those whom it refuses."""
         if self._descriptor is not None:
             try:
                 # In this order: where both notes are equally long, a reader meanwhile finds one or the other.
@@ -99,9 +95,6 @@ class Lock:
 
         Args:
             clock: seconds since 1970.
-
-        Raises:
-            StorageError: it cannot be written.
         """
         since = datetime.fromtimestamp(clock(), UTC).isoformat(timespec="seconds")
         document = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
@@ -127,7 +120,6 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool 
 
     Raises:
         LockTakenError: another holds it, and it is not to be waited for.
-        StorageError: the file cannot be written.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | flags, mode)

@@ -53,11 +53,7 @@ class ObstoreClient:
             ) from error
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Make an object; False when it was there, maybe because an answer was lost and the put was sent again.
-
-        Raises:
-            OSError: it failed.
-        """
+        """Make an object; False when it was there, maybe because an answer was lost and the put was sent again."""
         try:
             with _as_python_has_them():
                 obstore.put(self._store, path, data, mode="create", use_multipart=False)
@@ -81,11 +77,7 @@ class ObstoreClient:
             return pa.py_buffer(answer.bytes()), int(answer.meta["size"])
 
     def list(self, folder: str, after: str) -> Iterator[Entry]:
-        """The files in a folder without folders, by name, that come behind a name: a request gives a thousand of them.
-
-        Raises:
-            OSError: it failed.
-        """
+        """The files in a folder without folders, by name, that come behind a name: a request gives a thousand of them."""
         prefix = f"{folder}/" if folder else ""
         with _as_python_has_them():
             for some in obstore.list(self._store, folder or None, offset=prefix + after, chunk_size=1_000):

@@ -22,8 +22,6 @@ def replay() -> Replay:
     executes the job, or the path of a script, run with ``arguments`` as ``changelog-engine run`` would; the others are those
     of `changelog_engine.testing.replay_job`. Gives the report.
 
-    Source: no counterpart in PyFlink
-
     Example:
         >>> def test_the_job_still_does_what_it_did(replay):  # doctest: +SKIP
         ...     replay("jobs/visits.py", start=3, end=7)

@@ -40,9 +40,6 @@ class PageServer:
         port: 0 for any that is free.
         names: other names that it may be called by, when it is bound elsewhere than to the loopback.
         program: the script that explains changes; None: the page runs nothing.
-
-    Raises:
-        ConfigurationError: it cannot listen there.
     """
 
     def __init__(

@@ -38,6 +38,12 @@ TELLING = re.compile(
     |key\ groups|or|and|as|see)\b""",
     re.VERBOSE,
 )
+# A reason that is no more than the summary with another verb: "it failed", "it could not be written".
+NO_REASON = re.compile(
+    r"(it|they|one|nothing) (is|are|isn't|is not|do|does|did|fails|failed|has failed|is neither|is (not )?(one|there|installed))"
+    r"|(it|they|one|the folder|the file) (cannot|can't|could not) be (used|had|written|read|reached|deleted|made|opened|sent)"
+    r"|that|see above|there is one|another number|not one|an? \w+ that cannot be used"
+)
 USERS_READ = (
     *("windowing/", "types/", "testing/", "errors.py", "config/option", "connectors/protocols.py"),
     *("state/backend.py", "state/timer_table.py", "state/identity_bytes.py", "state/entry_bytes.py"),
@@ -144,20 +150,24 @@ def says_little(entry: str) -> bool:
     return len(said.split()) <= 3 and not TELLING.search(said)
 
 
-def test_no_argument_of_the_engine_has_a_line_that_says_little() -> None:
+def test_no_line_of_a_section_of_the_engine_says_little() -> None:
     found = []
     for path in ALL_MODULES[len(MODULES) :]:
         place = str(path.relative_to(ROOT))
         if not place.removeprefix("changelog_engine/").startswith(USERS_READ):
             tree = ast.parse(path.read_text(encoding="utf-8"))
-            arguments = [
-                entry
+            entries = [
+                (name, entry)
                 for _, text in docstrings(tree)
                 for name, some in sections(text)
-                if name == "Args"
                 for entry in some
             ]
-            found += [f"{place}: {entry}" for entry in arguments if says_little(entry)]
+            found += [f"{place}: {entry}" for name, entry in entries if name == "Args" and says_little(entry)]
+            found += [
+                f"{place}: {entry}"
+                for name, entry in entries
+                if name == "Raises" and NO_REASON.fullmatch(entry.partition(": ")[2].rstrip("."))
+            ]
     assert not found, "leave it out, or say what the name does not"
 
 

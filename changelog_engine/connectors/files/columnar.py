@@ -298,11 +298,7 @@ class _ColumnarReader(SplitReader):
 
 
 def _refuse_lost(column: pa.Array, wanted: pa.DataType) -> None:
-    """Refuse values of which Arrow's casts lose a part, also inside of lists, maps and structs.
-
-    Raises:
-        ArrowInvalid: there is one.
-    """
+    """Refuse values of which Arrow's casts lose a part, also inside of lists, maps and structs."""
     given = column.type
     if given == wanted or pa.types.is_null(given):
         return

@@ -97,9 +97,6 @@ class FileSource(Source):
         """Raise if no file system answers to a path, before the job starts.
 
         A path need not exist: a job that goes on may have read all that was there.
-
-        Raises:
-            ConfigurationError: see above.
         """
         self._folders()
 

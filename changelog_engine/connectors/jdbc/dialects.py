@@ -88,11 +88,7 @@ class Dialect(abc.ABC):
     closes_idle: ClassVar[bool] = False
 
     def driver(self) -> Any:
-        """The Python driver's module.
-
-        Raises:
-            ConfigurationError: it is not installed.
-        """
+        """The Python driver's module."""
         return sqlite3 if self.package is None else self.package.load()
 
     def check_installed(self) -> None:

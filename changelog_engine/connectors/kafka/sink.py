@@ -27,9 +27,6 @@ class KafkaSink(Sink):
         only_log: write failed deliveries to the log instead of failing.
         timed: whether records get the elements' timestamps.
         one_partition: each subtask writes to one partition, as Flink's older producer does.
-
-    Raises:
-        ConfigurationError: a property that cannot be used.
     """
 
     schema: RecordSchema

@@ -64,9 +64,6 @@ class KafkaSource(Source):
         bounded: whether the job may count on its end; ``stop`` is given then.
         commits: whether offsets are committed to the group of the properties, for monitoring.
         bad_tag: side output for records that the schema fails at.
-
-    Raises:
-        ConfigurationError: a property that cannot be used.
     """
 
     parallel = True

@@ -264,11 +264,7 @@ class Transactions:
             wait_s = min(2 * wait_s, _LONGEST_RETRY_S)
 
     def _check_login(self, doing: str) -> None:
-        """Find out whether there is no connection because the brokers refuse it: kafka-python doesn't tell.
-
-        Raises:
-            ConnectorError: they do.
-        """
+        """Find out whether there is no connection because the brokers refuse it: kafka-python doesn't tell."""
         troubles = Troubles()
         client = make(KAFKA.load().Producer, self._properties, {}, troubles)
         try:

@@ -93,7 +93,6 @@ class Client:
             operation: method of boto3's client.
 
         Raises:
-            RequestError: it failed.
             ConnectorError: Kinesis does not know the caller.
         """
         exceptions = KINESIS.load().exceptions

@@ -70,11 +70,7 @@ class Polling:
 
     @classmethod
     def of(cls, properties: ClientProperties) -> Polling:
-        """As properties say, with Flink's defaults.
-
-        Raises:
-            ConfigurationError: a value that cannot be used.
-        """
+        """As properties say, with Flink's defaults."""
         number, prefix = properties.number, "flink.shard.getrecords."
         return cls(
             most=number(prefix + "maxrecordcount", 10_000, 1, 10_000),

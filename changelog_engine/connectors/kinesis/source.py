@@ -47,9 +47,6 @@ class KinesisSource(DiscoveringSource):
     Args:
         schema: has ``deserialize(bytes)``, or ``deserialize_record(KinesisRecord)``; None leaves a record out.
             ``get_produced_type`` says of what type its elements are.
-
-    Raises:
-        ConfigurationError: a property that cannot be used.
     """
 
     timed = True

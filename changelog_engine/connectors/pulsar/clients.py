@@ -107,9 +107,6 @@ class Client:
             inclusive: whether with that message or behind it.
             name: what brokers call it.
             queue: how many messages it has in store.
-
-        Raises:
-            ConnectorError: it cannot be had.
         """
         return self.asked(
             f"reading {topic!r}", topic, self._client.create_reader, topic, message_id,
@@ -117,11 +114,7 @@ class Client:
         )  # fmt: skip
 
     def subscribed(self, topic: str, subscription: str, name: str | None) -> Any:
-        """The only consumer of a durable subscription; nothing is sent to it.
-
-        Raises:
-            ConnectorError: it cannot be had.
-        """
+        """The only consumer of a durable subscription; nothing is sent to it."""
         return self.asked(
             f"subscription {subscription!r} of {topic!r}", topic, self._client.subscribe, topic, subscription,
             consumer_type=self.pulsar.ConsumerType.Exclusive, receiver_queue_size=0, consumer_name=name,
@@ -129,11 +122,7 @@ class Client:
         )  # fmt: skip
 
     def producer(self, topic: str, **arguments: Any) -> Any:
-        """A producer of a partition.
-
-        Raises:
-            ConnectorError: it cannot be had.
-        """
+        """A producer of a partition."""
         return self.asked(f"writing to {topic!r}", topic, self._client.create_producer, topic, **arguments)
 
     def asked(self, doing: str, topic: str, call: Callable[..., T], *arguments: Any, **named: Any) -> T:

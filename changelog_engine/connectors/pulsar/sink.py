@@ -61,9 +61,6 @@ class PulsarSink(Sink):
         routing: which partition a message goes to.
         router: with CUSTOM: (element, key, partitions) to a topic's name.
         delay_ms: how long brokers keep messages from consumers of shared subscriptions.
-
-    Raises:
-        ConfigurationError: an option that cannot be used.
     """
 
     topics: tuple[str, ...]

@@ -117,7 +117,6 @@ class PulsarSource(Source):
         bounded: whether the job may count on its end.
 
     Raises:
-        ConfigurationError: an option that cannot be used.
         NotSupportedError: a topic that cannot be read.
     """
 

@@ -128,11 +128,7 @@ class Link:
         return self._failed is not None
 
     def check(self) -> None:
-        """Raise what the link failed with, if it has.
-
-        Raises:
-            ConnectorError: it has failed.
-        """
+        """Raise what the link failed with, if it has."""
         if self._failed is not None:
             raise self._failed
 
