@@ -40,8 +40,10 @@ TELLING = re.compile(
 )
 # A reason that is no more than the summary with another verb: "it failed", "it could not be written".
 NO_REASON = re.compile(
-    r"(it|they|one|nothing) (is|are|isn't|is not|do|does|did|fails|failed|has failed|is neither|is (not )?(one|there|installed))"
-    r"|(it|they|one|the folder|the file) (cannot|can't|could not) be (used|had|written|read|reached|deleted|made|opened|sent)"
+    r"(it|they|one|nothing) (is|are|isn't|is not|do|does|did|fails|failed|has failed|is neither)"
+    r"|(it|they|one|nothing) is (not )?(one|there|installed)"
+    r"|(it|they|one|the folder|the file) (cannot|can't|could not) be "
+    r"(used|had|written|read|reached|deleted|made|opened|sent)"
     r"|that|see above|there is one|another number|not one|an? \w+ that cannot be used"
 )
 USERS_READ = (
