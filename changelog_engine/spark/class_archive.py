@@ -33,8 +33,9 @@ CACHE_VARIABLE = "CHANGELOG_ENGINE_CACHE"
 NO_CACHE = "off"
 AFTER_STDIN = "--after-stdin"
 _KEPT_AS_IT_IS = re.compile(r"[\w./@+-]+", re.ASCII)  # in a list of options of Java, and of classes' places
-# Java tells on standard output, which is the program's, why it does not use an archive.
-_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr")
+# Java tells on standard output, which is the program's, why it does not use an archive; newer ones on standard error, too,
+# in each run, that Java's own archive knows nothing of Spark's options.
+_QUIET = ("-Xlog:disable", "-Xlog:all=error:stderr", "-Xlog:cds*=off:stderr")
 _OF_THE_PROGRAM = (
     "CHANGELOG_ENGINE_",
     "PYSPARK_",

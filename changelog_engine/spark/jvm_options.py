@@ -15,6 +15,7 @@ from typing import Any
 
 import pyspark.java_gateway
 
+from changelog_engine.java import check_java, find_java
 from changelog_engine.spark.class_archive import archive_options, spark_home
 
 log = logging.getLogger("changelog_engine")
@@ -29,6 +30,9 @@ _TO_SUBMIT = re.compile(r"--driver-java-options|--properties-file|JavaOptions")
 _TO_SCRIPTS = re.compile(rf"^[^#\n]*\b({'|'.join(_OF_THE_USER)})=", re.MULTILINE)
 _ONE_PROCESS = re.compile(r"local(\[.*\])?")
 _LAUNCHER = ("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+_VECTOR = "jdk.incubator.vector"
+_GONE, _GONE_SINCE = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",), 25
+_HOME = Path(__file__).with_name("jvm")
 _PLAIN = re.compile(r"[\w./@+-]+", re.ASCII)  # what the shell leaves as it is, and is one path for Java
 _LOOK_S = 0.005
 
@@ -107,6 +111,37 @@ def fast_launcher() -> Iterator[None]:
         java_gateway.time = before
         if own:
             os.environ.pop(name, None)
+
+
+@contextlib.contextmanager
+def without_warnings(master: str, options: str) -> Iterator[None]:
+    """Within it, PySpark starts the JVM of a local master without those of Spark's own options of which Java warns.
+
+    ``jdk.incubator.vector`` is used by nothing but MLlib's linear algebra, and a package that is no more cannot be opened.
+    No option of Java takes another one back, so Spark's scripts find a Java that leaves these out.
+
+    Args:
+        options: of the driver's JVM; where they name the module it stays.
+    """
+    java = _HOME / "bin" / "java"
+    start = java_gateway.Popen
+    if _ONE_PROCESS.fullmatch(master) and _VECTOR not in options and os.access(java, os.X_OK):
+        left_out = [f"--add-modules={_VECTOR}", *(_GONE if check_java(runs=False) >= _GONE_SINCE else ())]
+
+        def popen(command: list[str], *, env: dict[str, str], **rest: Any) -> Any:
+            env |= {
+                "JAVA_HOME": str(_HOME),
+                "CHANGELOG_ENGINE_JAVA": find_java()[0],
+                "CHANGELOG_ENGINE_JAVA_HOME": env.get("JAVA_HOME", ""),
+                "CHANGELOG_ENGINE_LEFT_OUT": " ".join(left_out),
+            }
+            return start(command, env=env, **rest)
+
+        java_gateway.Popen = popen
+    try:
+        yield
+    finally:
+        java_gateway.Popen = start
 
 
 class _Impatient:

@@ -44,6 +44,7 @@ def test_functions_print_on_standard_output_and_py4j_does_not(tmp_path: Path, la
     assert ended.stdout.decode() == f"before\n{PRINTED}after\n{PRINTED}{PRINTED}\n"
     assert b"mapped" not in ended.stderr
     assert b"from a shell" not in ended.stderr
+    assert b"WARNING" not in ended.stderr  # of Java, of the options that Spark gives it
 
 
 def test_what_was_printed_before_a_failure_is_there(tmp_path: Path) -> None:

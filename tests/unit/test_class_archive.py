@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,13 @@ from changelog_engine.cli import main
 from changelog_engine.config import ConfigLayers, canonical
 from changelog_engine.config.program_options import JVM_CLASS_ARCHIVE, JVM_OPTIONS
 from changelog_engine.spark import class_archive
-from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, fast_launcher
+from changelog_engine.spark.jvm_options import (
+    EXTRA,
+    JvmSettings,
+    driver_options,
+    fast_launcher,
+    without_warnings,
+)
 
 WANTED = JvmSettings("-XX:TieredStopAtLevel=1", class_archive=True)
 
@@ -123,6 +130,51 @@ def test_pyspark_looks_often_for_the_jvm_that_it_starts(
         java_gateway.time.sleep(0.1)
     assert slept == [0.005]
     assert java_gateway.time is before
+
+
+@pytest.mark.parametrize(("release", "gone"), [("17.0.9", False), ("25", True)])
+@pytest.mark.parametrize("by_home", [False, True], ids=["PATH", "JAVA_HOME"])
+def test_java_is_started_without_what_it_warns_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: str, gone: bool, by_home: bool
+) -> None:
+    """Spark's scripts run the Java of JAVA_HOME twice, for the launcher and for Spark; only Spark's has such options."""
+    home = tmp_path / "a java"
+    (home / "bin").mkdir(parents=True)
+    java = home / "bin" / "java"
+    java.write_text('#!/bin/sh\nenv | grep ^JAVA\nprintf "<%s>" "$@"\n')
+    java.chmod(0o755)
+    (home / "release").write_text(f'JAVA_VERSION="{release}"\n')
+    if by_home:
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        as_before = f"JAVA_HOME={home}\n"
+    else:
+        monkeypatch.delenv("JAVA_HOME", raising=False)
+        monkeypatch.setenv("PATH", f"{java.parent}:{os.environ['PATH']}")
+        as_before = ""
+    scripts = (
+        '"$JAVA_HOME/bin/java" launcher "a b" && echo && '
+        '"$JAVA_HOME/bin/java" -Xmx1g --add-modules=jdk.incubator.vector "-Dx=a b" '
+        "--add-opens=java.base/sun.security.action=ALL-UNNAMED --add-opens=java.base/java.nio=ALL-UNNAMED -Dempty= ''"
+    )
+
+    def said(master: str, options: str) -> str:
+        with without_warnings(master, options):
+            started = java_gateway.Popen(
+                ["sh", "-c", scripts], env=dict(os.environ), stdout=subprocess.PIPE, text=True
+            )
+        return str(started.communicate()[0])
+
+    launcher, _, spark = said("local[2]", "").partition("\n<-Xmx1g>")
+    assert launcher.partition("<")[2] == "launcher><a b>" + ("\n" + as_before).rstrip()
+    opened = "" if gone else "<--add-opens=java.base/sun.security.action=ALL-UNNAMED>"
+    assert spark == f"<-Dx=a b>{opened}<--add-opens=java.base/java.nio=ALL-UNNAMED><-Dempty=><>"
+    if by_home:
+        for master, options in (
+            ("spark://host:7077", ""),
+            ("local[2]", "--add-modules=jdk.incubator.vector"),
+        ):
+            assert "<--add-modules=jdk.incubator.vector>" in said(master, options)
+    assert java_gateway.Popen is subprocess.Popen
 
 
 def test_what_comes_before_spark_s_jars_in_the_class_path_is_told_as_the_archive_is_of_no_use_then(
