@@ -9,7 +9,7 @@ from typing import Any
 from changelog_engine import connectors as engine
 from changelog_engine.config.options import CHECKPOINT_INTERVAL
 from changelog_engine.errors import ArgumentTypeError
-from changelog_engine.graph.hooks import hook_of, refuse_async
+from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
 from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
 from changelog_engine.types import TypeInformation
 
@@ -77,9 +77,9 @@ def as_sink_function(sink_func: Any, what: str) -> engine.Sink | engine.Committi
     refuse_java(function, what)
     if isinstance(function, (engine.Sink, engine.CommittingSink)):
         return function
-    refuse_async(function, "the sink function", what)
+    refuse_deferred(function, "the sink function", what)
     for name in ("invoke", "flush", "close"):
-        refuse_async(hook_of(function, name), f"{name} of {type(function).__name__}", what)
+        refuse_deferred(hook_of(function, name), f"{name} of {type(function).__name__}", what)
     return engine.FunctionSink(function)
 
 

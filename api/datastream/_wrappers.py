@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
-from changelog_engine.graph.hooks import hook_of, refuse_async
+from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
 from changelog_engine.types.typeinfo import a_class
 
 from .functions import (
@@ -31,7 +31,10 @@ from .functions import (
     ReduceFunction,
 )
 
-_ALSO_CALLED = ("open", "close", "on_timer")
+_ALSO_CALLED = ("open", "close", "on_timer", "clear")
+_GIVE_SEVERAL = frozenset(
+    f"{name}{side}" for name in ("flat_map", "process_element") for side in ("", "1", "2")
+) | {"process_broadcast_element", "on_timer", "process", "apply"}
 _SELDOM_CALLED = {"merge"}  # of an AggregateFunction: by windows that merge
 _DECORATED = frozenset(("__wrapped__", "__signature__"))  # whose arguments inspect.signature() gives instead
 
@@ -84,7 +87,8 @@ def as_function(function: Any, wanted: ABCMeta, what: str) -> Any:
     if method is None or not callable(function):
         also = "" if method is None else " or a function"
         raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}")
-    refuse_async(function, "the function", what)
+    refuse = refuse_async if method in _GIVE_SEVERAL else refuse_deferred
+    refuse(function, "the function", what)
     return Called(method, function)
 
 
@@ -96,7 +100,7 @@ def as_process_function(function: Any, what: str) -> Any:
     refuse_class(function, what)
     plain = not isinstance(function, Function) and hook_of(function, "process_element") is not None
     if plain:
-        _refuse_async_methods(function, ("process_element", *_ALSO_CALLED), what)
+        _refuse_deferred_methods(function, ("process_element", *_ALSO_CALLED), what)
         return function
     wanted: ABCMeta = KeyedProcessFunction if isinstance(function, KeyedProcessFunction) else ProcessFunction
     return as_function(function, wanted, what)
@@ -157,7 +161,7 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
                 f"{what} needs a Partitioner or a function of a key and a number of partitions, got "
                 f"{partitioner!r}"
             )
-        refuse_async(partitioner, "the function", what)
+        refuse_deferred(partitioner, "the function", what)
         function: Callable[[Any, int], Any] = partitioner
         return function
     refuse_other_arguments(partitioner, Partitioner, what)
@@ -172,16 +176,17 @@ def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
             raise ArgumentTypeError(
                 f"{what} needs a KeySelector or a function of one value, got {selector!r}"
             )
-        refuse_async(selector, "the function", what)
+        refuse_deferred(selector, "the function", what)
         function: Callable[[Any], Any] = selector
         return function
     refuse_other_arguments(selector, KeySelector, what)
     return _with_life_cycle(selector, selector.get_key)
 
 
-def _refuse_async_methods(function: Any, names: Iterable[str], what: str) -> None:
+def _refuse_deferred_methods(function: Any, names: Iterable[str], what: str) -> None:
     for name in names:
-        refuse_async(hook_of(function, name), f"{name} of {type(function).__name__}", what)
+        refuse = refuse_async if name in _GIVE_SEVERAL else refuse_deferred
+        refuse(hook_of(function, name), f"{name} of {type(function).__name__}", what)
 
 
 def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
@@ -193,9 +198,9 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
         what: class and method that it was given to, for messages.
 
     Raises:
-        ArgumentTypeError: a method takes other arguments, or is declared ``async def``.
+        ArgumentTypeError: a method takes other arguments, is declared ``async def``, or yields where there is one result.
     """
-    _refuse_async_methods(function, (*sorted(wanted.__abstractmethods__), *_ALSO_CALLED), what)
+    _refuse_deferred_methods(function, (*sorted(wanted.__abstractmethods__), *_ALSO_CALLED), what)
     for name in sorted(wanted.__abstractmethods__ - _SELDOM_CALLED):
         asked, given = hook_of(wanted, name), hook_of(function, name)
         if asked is None or given is None:

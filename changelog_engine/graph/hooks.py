@@ -49,6 +49,20 @@ def refuse_async(call: Any, name: str, what: str) -> None:
         )
 
 
+def refuse_deferred(call: Any, name: str, what: str) -> None:
+    """As ``refuse_async``, where there is one result: a generator would be that result, and nothing of it would run.
+
+    Raises:
+        ArgumentTypeError: it is declared ``async def``, or has a ``yield``.
+    """
+    refuse_async(call, name, what)
+    if any(inspect.isgeneratorfunction(each) for each in (call, hook_of(call, "__call__"))):
+        raise ArgumentTypeError(
+            f"{what}: {name} has a 'yield', so that a call makes a generator, and nothing goes through that here: return "
+            "the one result. To give several of an element, or none, use flat_map() or process()"
+        )
+
+
 def bulk_of(given: Any, name: str) -> Callable[[list[Any]], list[Any]] | None:
     """What does for a list what a method does for one value, in less time; None where there is nothing for that.
 

@@ -1,4 +1,4 @@
-"""``async def`` where nothing awaits: a filter took everything, a sink wrote nothing, and only a warning told."""
+"""``async def`` where nothing awaits, ``yield`` where nothing goes through it: a filter took all, a sink wrote nothing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from api.common import Types, WatermarkStrategy
 from api.common.watermark_strategy import TimestampAssigner
 from api.datastream import (
+    FlatMapFunction,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
@@ -95,3 +96,57 @@ def test_it_is_refused_where_it_is_given(given: str) -> None:
     ) as refused:
         CALLS[given]()
     assert str(refused.value).startswith(given)
+
+
+def yields(*arguments: Any) -> Any:
+    yield True
+
+
+class Yields:
+    def __call__(self, value: Any) -> Any:
+        yield value
+
+
+def yielding(base: Any, name: str) -> Any:
+    """An object of a class in which one method is a generator."""
+    methods = dict.fromkeys(getattr(base, "__abstractmethods__", ()), lambda self, *arguments: arguments[0])
+    return type("Own", (base,), {**methods, name: yields})()
+
+
+GENERATORS: dict[str, Callable[[], Any]] = {
+    "DataStream.map: the function": lambda: stream().map(functools.partial(yields, 1)),
+    "DataStream.map: map of Own": lambda: stream().map(yielding(MapFunction, "map")),
+    "DataStream.filter: the function": lambda: stream().filter(yields),
+    "DataStream.key_by: the function": lambda: stream().key_by(Yields()),
+    "DataStream.key_by: get_key of Own": lambda: stream().key_by(yielding(KeySelector, "get_key")),
+    "DataStream.partition_custom: partitioner: the function": lambda: stream().partition_custom(yields, len),
+    "KeyedStream.reduce: the function": lambda: keyed().reduce(yields),
+    "KeyedStream.process: open of Own": lambda: keyed().process(yielding(KeyedProcessFunction, "open")),
+    "KeyedStream.process: close of Own": lambda: keyed().process(yielding(KeyedProcessFunction, "close")),
+    "WindowedStream.process: clear of Own": lambda: (
+        keyed().count_window(2).process(yielding(ProcessWindowFunction, "clear"))
+    ),
+    "DataStream.add_sink: the sink function": lambda: stream().add_sink(yields),
+    "DataStream.add_sink: invoke of Own": lambda: stream().add_sink(SinkFunction(yielding(object, "invoke"))),
+    "WatermarkStrategy.with_timestamp_assigner: extract_timestamp of Own": lambda: (
+        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+            yielding(TimestampAssigner, "extract_timestamp")
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("given", GENERATORS)
+def test_a_generator_in_place_of_one_result_is_refused(given: str) -> None:
+    """A filter took everything, a map gave generators, and nothing of them ran."""
+    with pytest.raises(ArgumentTypeError, match="has a 'yield', so that a call makes a generator") as refused:
+        GENERATORS[given]()
+    assert str(refused.value).startswith(given)
+
+
+def test_functions_that_give_several_results_may_yield() -> None:
+    stream().flat_map(yields)
+    stream().flat_map(yielding(FlatMapFunction, "flat_map"))
+    for name in ("process_element", "on_timer"):
+        keyed().process(yielding(KeyedProcessFunction, name))
+    keyed().count_window(2).process(yielding(ProcessWindowFunction, "process"))
