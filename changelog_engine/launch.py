@@ -5,6 +5,7 @@ Everything that can be refused is refused before the folder is touched, and ever
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
@@ -51,6 +52,7 @@ _END = object()
 Observer = Callable[[EpochStats], None]
 
 RUNNING: set[LaunchedJob] = set()  # in the background of this process
+_UNTOLD: dict[str, str] = {}  # by its id, why a job in the background failed, which nobody has asked for yet
 
 
 class Cluster(Protocol):
@@ -134,6 +136,7 @@ class RunningJob:
         self._failure: BaseException | None = None
         self._outcome: JobOutcome | None = None
         self._done = threading.Event()
+        self._in_background = False
         open_closed_streams()
         use_options(settings.file_systems)
         self._observers = Observers(graph, settings)
@@ -236,6 +239,8 @@ class RunningJob:
             self._outcome = outcome
         else:
             self.coordinator.status = "FAILED"
+            if self._in_background and not isinstance(failure, JobCancelledError):
+                _UNTOLD[self.job_id] = str(self._failed())
         try:
             if failure is not None:
                 self._observers.monitor.status("FAILED")
@@ -257,11 +262,13 @@ class RunningJob:
 
     def start(self) -> None:
         """Run in a thread of its own."""
+        self._in_background = True
         RUNNING.add(self)
         try:
             threading.Thread(target=self._run_quietly, name=f"job-{self.name}", daemon=True).start()
         except BaseException as failure:
             self._end(None, failure)
+            _UNTOLD.pop(self.job_id, None)
             raise
 
     def _run_quietly(self) -> None:
@@ -364,6 +371,10 @@ class RunningJob:
             yield from item
 
     def _error(self) -> BaseException:
+        _UNTOLD.pop(self.job_id, None)
+        return self._failed()
+
+    def _failed(self) -> BaseException:
         failure = self._failure
         if isinstance(failure, JobExecutionError):
             return failure
@@ -374,6 +385,25 @@ class RunningJob:
 
     def collected(self, node: int, elements: list[Any]) -> None:
         self._queues[node].put(elements)
+
+
+def untold_failures() -> list[str]:
+    """Of jobs in the background that failed, and of which nobody asked what became of them; each once."""
+    told = list(_UNTOLD.values())
+    _UNTOLD.clear()
+    return told
+
+
+@atexit.register
+def _tell_at_exit() -> None:
+    for failure in untold_failures():
+        log.error("%s", failure)
+    for job in sorted(RUNNING, key=lambda job: job.name):
+        log.warning(
+            "job %r ran in the background when the program ended, and ends with it. To wait for it, call "
+            "get_job_execution_result().result() of what execute_async() returned",
+            job.name,
+        )
 
 
 def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan) -> WorkersAtStart | None:

@@ -178,6 +178,7 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
         with watching() as waiting:
             run_program(script, arguments)
         _tell_unexecuted([operator.name for each in waiting for operator in each])
+        _tell_failed()
     except KeyboardInterrupt:
         _stop_jobs()
         sys.exit(JobInterruptedError.code)
@@ -196,6 +197,16 @@ def _tell_unexecuted(names: list[str]) -> None:
             f"note: the script ended and did not run {printable(', '.join(names))}: nothing runs before env.execute()",
             err=True,
         )
+
+
+def _tell_failed() -> None:
+    """End with what failed in the background, of which the script did not ask."""
+    launch = sys.modules.get("changelog_engine.launch")
+    failures = [] if launch is None else launch.untold_failures()
+    for failure in failures:
+        click.echo(f"Error: {printable(failure)}", err=True)
+    if failures:
+        sys.exit(1)
 
 
 def _stop_jobs() -> None:

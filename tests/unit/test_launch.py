@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from changelog_engine.connectors.scripted import ScriptedSource
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, RestartKind, RestartSettings
 from changelog_engine.in_process.runner import InProcessRunner
-from changelog_engine.launch import RUNNING, RunningJob, launched_by, run_job, start_job
+from changelog_engine.launch import RUNNING, RunningJob, launched_by, run_job, start_job, untold_failures
 from changelog_engine.testing import without_spark
 
 WAIT_S = 60
@@ -107,6 +108,40 @@ def test_all_sources_are_told_that_their_job_has_ended(settings: JobSettings) ->
     with pytest.raises(OSError, match="the consumer"):
         HybridSource([EndsBadly([1]), counted]).job_ended()
     assert counted.ends == ["ended", "ended"]
+
+
+def test_a_failure_in_the_background_that_nobody_asked_for_is_told_once(settings: JobSettings) -> None:
+    untold_failures()
+    with without_spark():
+        asked, unasked = (
+            start_job(replace(graph(Counted([0]), Divides()), name=name), settings)
+            for name in ("asked", "unasked")
+        )
+        with pytest.raises(JobExecutionError, match="ZeroDivisionError"):
+            asked.wait(WAIT_S)
+        assert unasked._done.wait(WAIT_S)
+    (told,) = untold_failures()
+    assert told.startswith("job 'unasked' failed: map of operator 'map', element 0 raised ZeroDivisionError")
+    assert untold_failures() == []
+
+
+def test_a_program_that_ends_before_its_job_says_so(
+    settings: JobSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    untold_failures()
+    go_on = threading.Event()
+    with without_spark():
+        job = start_job(graph(), settings, lambda figures: go_on.wait(WAIT_S) and None)
+        launch._tell_at_exit()
+        go_on.set()
+        job.wait(WAIT_S)
+    assert caplog.messages == [
+        f"job {job.name!r} ran in the background when the program ended, and ends with it. To wait for it, call "
+        "get_job_execution_result().result() of what execute_async() returned"
+    ]
+    caplog.clear()
+    launch._tell_at_exit()
+    assert caplog.messages == []
 
 
 class NoCluster:

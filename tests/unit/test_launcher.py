@@ -206,6 +206,27 @@ def test_what_no_execution_took_is_named(launched: Callable[..., Result]) -> Non
     assert (after.exit_code, after.stderr.splitlines()) == (0, [note.format("Late")])
 
 
+def test_a_failure_in_the_background_is_the_commands(launched: Callable[..., Result], tmp_path: Path) -> None:
+    program = """
+        import time
+        from api.common import JobStatus
+        from api.datastream import StreamExecutionEnvironment
+
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.from_collection([0]).map(lambda value: 1 // value).print()
+        client = env.execute_async("background")
+        while client.get_job_status().result() != JobStatus.FAILED:
+            time.sleep(0.01)
+        time.sleep(0.1)
+    """
+    result = launched(program, "--without-spark", "-q")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
+        1,
+        "ZeroDivisionError: integer division or modulo by zero",
+    )
+    assert result.stderr.startswith("Error: job 'background' failed: map of operator 'Map', element 0 raised")
+
+
 def test_keys_without_effect_are_named(launched: Callable[..., Result]) -> None:
     result = launched(
         "", "-Dparalelism.default=2", "-Dtaskmanager.numberOfTaskSlots=2", "-Dspark.ui.enabled=true"
