@@ -63,7 +63,10 @@ def examine(base: str | None = None) -> list[Check]:
         *_packages(),
         _extension("Rows", "their loops", row_loops.WHY_NOT, "Half as much CPU again for a Row"),
         _extension(
-            "state", "what its handles do", handles_in_c.WHY_NOT, "Twice the CPU for a call of many of them"
+            "state",
+            "what its handles do",
+            handles_in_c.WHY_NOT,
+            "Three to six times the CPU for a call of many of them",
         ),
         _java(),
         _api(),

@@ -40,7 +40,6 @@ from changelog_engine.state.handles import (
     CellHandle,
     CopyingCell,
     ListHandle,
-    LoggingCell,
     MapHandle,
     ReducingHandle,
 )
@@ -338,7 +337,7 @@ class _Operations(_Telling):
         self._traced.note_operation(operation, len(self) - 1)
 
 
-class _Traced(CellHandle):
+class _TracedCell(CellHandle):
     _traced: TracedLog
 
     def value(self) -> Any:
@@ -347,11 +346,7 @@ class _Traced(CellHandle):
         return found
 
 
-class _TracedCell(_Traced, LoggingCell):
-    pass
-
-
-class _TracedCopyingCell(_Traced, CopyingCell):
+class _TracedCopyingCell(_TracedCell, CopyingCell):
     pass
 
 
@@ -401,7 +396,7 @@ class _TracedMap(MapHandle):
 
 
 _TRACED: dict[type, type] = {
-    LoggingCell: _TracedCell,
+    CellHandle: _TracedCell,
     CopyingCell: _TracedCopyingCell,
     ListHandle: _TracedList,
     MapHandle: _TracedMap,

@@ -22,7 +22,6 @@ from changelog_engine.state.handles import (
     CellHandle,
     CopyingCell,
     ListHandle,
-    LoggingCell,
     MapHandle,
     ReducingHandle,
 )
@@ -122,7 +121,7 @@ def _of_cell(cell: CellHandle) -> _Parts:
         "exact": admission.exact,
         "plain": admission.plain,
         "admit": admission.admit,
-        **_of_log(cell._log if isinstance(cell, (LoggingCell, CopyingCell)) else None),
+        **_of_log(cell._log),
     }
 
 
@@ -235,7 +234,6 @@ def _map(handle: MapHandle) -> _Calls:
 # What Python's own errors call a handle: "'ValueState' object has no attribute 'get'".
 _SHOWN: dict[type, str] = {
     CellHandle: "ValueState",
-    LoggingCell: "ValueState",
     CopyingCell: "ValueState",
     ReducingHandle: "ReducingState",
     AggregatingHandle: "AggregatingState",
@@ -245,7 +243,6 @@ _SHOWN: dict[type, str] = {
 }
 _CALLS_OF: dict[type, Callable[[Any], _Calls]] = {
     CellHandle: _cell,
-    LoggingCell: _cell,
     CopyingCell: _cell,
     ReducingHandle: _reducing,
     AggregatingHandle: _aggregating,

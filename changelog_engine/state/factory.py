@@ -23,7 +23,6 @@ from changelog_engine.state.handles import (
     CellHandle,
     CopyingCell,
     ListHandle,
-    LoggingCell,
     MapHandle,
     NetMapHandle,
     ReducingHandle,
@@ -221,13 +220,7 @@ def _handle(state: OpenState) -> Any:
         if log is not None and log.fresh is not None:
             return NetMapHandle(table, cursor, admission, log)
         return MapHandle(table, cursor, admission, log)
-    cell: CellHandle
-    if admission.mutable:
-        cell = CopyingCell(table, cursor, admission, log)
-    elif log is None:
-        cell = CellHandle(table, cursor, admission)
-    else:
-        cell = LoggingCell(table, cursor, admission, log)
+    cell = (CopyingCell if admission.mutable else CellHandle)(table, cursor, admission, log)
     if spec.kind is StateKind.REDUCING:
         return ReducingHandle(cell, function_of(spec), admission)
     if spec.kind is StateKind.AGGREGATING:

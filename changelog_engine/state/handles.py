@@ -8,8 +8,7 @@ Invariants:
     * Values are checked against the declared type before anything changes.
     * ``update(None)`` and ``clear()`` are the same, as documented for ValueState.
 
-``LoggingCell.update`` and ``MapHandle.put`` run once per record in many jobs. Keep them free of what isn't needed. That is
-why a cell that logs is a class of its own (docs/decisions/0018-a-backend-gives-tables.md has the figures).
+What runs once per record is in C where there is a compiler (compiled_handles.py), with these classes as its reference.
 """
 
 from __future__ import annotations
@@ -111,15 +110,47 @@ class Handle:
         super().__setattr__(name, value)
 
 
-class CellHandle(Handle):
-    """ValueState, and the cell under reducing and aggregating state."""
+class TableHandle(Handle):
+    """A handle on a table, with a log or without."""
 
-    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission) -> None:
+    def __init__(
+        self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None = None
+    ) -> None:
         self._table = table
-        self._cursor = cursor
         self._get = table.get
+        self._cursor = cursor
         self._admission = admission
         self._guard = admission.guard
+        self._fits = admission.fits
+        self._copy = admission.copy
+        self._copy_out = admission.copy_out
+        self._log = log
+        self._freeze = admission.freeze if log is not None and admission.mutable else None
+
+    def clear(self) -> None:
+        """Remove all that the current key has."""
+        key = self._cursor.key
+        if self._get(key) is None:
+            return
+        try:
+            self._log_clear()
+            self._table.pop(key, None)
+        except BaseException as error:
+            self._guard.unfinished = error
+            raise
+
+    def _log_clear(self) -> None:
+        if self._log is not None:
+            self._log.record(self._cursor, CLEARED, CLEAR)
+
+
+class CellHandle(TableHandle):
+    """ValueState, and the cell under reducing and aggregating state; of immutable values."""
+
+    def __init__(
+        self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None = None
+    ) -> None:
+        super().__init__(table, cursor, admission, log)
         self._exact = admission.exact
         self._plain = admission.plain
 
@@ -135,60 +166,14 @@ class CellHandle(Handle):
                 return
             if self._plain is None or not self._plain(value):
                 value = self._admission.admit(value)
-        self._set(self._cursor.key, value)
+        self._set(value, value)
 
-    def clear(self) -> None:
-        """Remove the current key's value."""
-        self._set(self._cursor.key, None)
-
-    def _set(self, key: KeyIdentity, value: Any) -> None:
-        try:
-            if value is None:
-                self._table.pop(key, None)
-            else:
-                self._table[key] = value
-        except BaseException as error:
-            self._guard.unfinished = error
-            raise
-
-
-class LoggingCell(CellHandle):
-    """A cell of immutable values that logs them."""
-
-    def __init__(self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog) -> None:
-        super().__init__(table, cursor, admission)
-        self._log = log
-        self._log_key, self._log_value = log.keys.append, log.values.append
-        self._log_time = None if log.times is None else log.times.append
-
-    def update(self, value: Any) -> None:
-        if type(value) is not self._exact:
-            if value is None:
-                self.clear()
-                return
-            if self._plain is None or not self._plain(value):
-                value = self._admission.admit(value)
+    def _set(self, value: Any, logged: Any) -> None:
         key = self._cursor.key
         try:
-            self._log_key(key)
-            self._log_value(value)
-            if self._log_time is not None:
-                self._log_time(self._cursor.timestamp)
+            if self._log is not None:
+                self._log.record(self._cursor, logged)
             self._table[key] = value
-        except BaseException as error:
-            self._guard.unfinished = error
-            raise
-
-    def clear(self) -> None:
-        key = self._cursor.key
-        if self._get(key) is None:
-            return
-        try:
-            self._log_key(key)
-            self._log_value(CLEARED)
-            if self._log_time is not None:
-                self._log_time(self._cursor.timestamp)
-            self._table.pop(key, None)
         except BaseException as error:
             self._guard.unfinished = error
             raise
@@ -196,16 +181,6 @@ class LoggingCell(CellHandle):
 
 class CopyingCell(CellHandle):
     """A cell of mutable values: copied in and out. The log gets the copy that the table keeps; see Admission.freeze."""
-
-    def __init__(
-        self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
-    ) -> None:
-        super().__init__(table, cursor, admission)
-        self._log = log
-        self._fits = admission.fits
-        self._copy = admission.copy
-        self._copy_out = admission.copy_out
-        self._freeze = None if log is None else admission.freeze
 
     def value(self) -> Any:
         value = self._get(self._cursor.key)
@@ -219,26 +194,7 @@ class CopyingCell(CellHandle):
             value = self._admission.admit(value)
         frozen = None if self._freeze is None else self._freeze(value)
         copied = self._copy(value)
-        key = self._cursor.key
-        try:
-            if self._log is not None:
-                self._log.record(self._cursor, copied if frozen is None else frozen)
-            self._table[key] = copied
-        except BaseException as error:
-            self._guard.unfinished = error
-            raise
-
-    def clear(self) -> None:
-        key = self._cursor.key
-        if self._get(key) is None:
-            return
-        try:
-            if self._log is not None:
-                self._log.record(self._cursor, CLEARED)
-            self._table.pop(key, None)
-        except BaseException as error:
-            self._guard.unfinished = error
-            raise
+        self._set(copied, copied if frozen is None else frozen)
 
 
 class AddingHandle(Handle, ABC):
@@ -339,7 +295,7 @@ class AggregatingHandle(AddingHandle):
         self._cell.clear()
 
 
-class ListHandle(AddingHandle):
+class ListHandle(TableHandle, AddingHandle):
     """ListState over a table of lists.
 
     It logs one mutation per element: ``append``, or ``replace`` (the list becomes just this element).
@@ -348,16 +304,8 @@ class ListHandle(AddingHandle):
     def __init__(
         self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
     ) -> None:
-        self._table = table
-        self._cursor = cursor
-        self._admission = admission
-        self._guard = admission.guard
-        self._copy = admission.copy
-        self._copy_out = admission.copy_out
+        super().__init__(table, cursor, admission, log)
         self._mutable = admission.mutable
-        self._fits = admission.fits
-        self._log = log
-        self._freeze = None if log is None or not admission.mutable else admission.freeze
 
     def held(self) -> Any:
         return self._table.get(self._cursor.key)
@@ -397,19 +345,6 @@ class ListHandle(AddingHandle):
         admitted = [value if fits(value) else present(value) for value in values]
         return [self._copy(value) for value in admitted] if self._mutable else admitted
 
-    def clear(self) -> None:
-        """Remove all elements."""
-        key = self._cursor.key
-        if self._table.get(key) is None:
-            return
-        try:
-            if self._log is not None:
-                self._log.record(self._cursor, CLEARED, CLEAR)
-            self._table.pop(key, None)
-        except BaseException as error:
-            self._guard.unfinished = error
-            raise
-
     def _append(self, values: list[Any]) -> None:
         key, frozen = self._cursor.key, self._frozen(values)
         try:
@@ -447,30 +382,20 @@ class ListHandle(AddingHandle):
             self._log.record_list(self._cursor, frozen, operation)
 
 
-class MapHandle(Handle):
+class MapHandle(TableHandle):
     """MapState over a table of dicts by map-key identity; it logs one mutation per map key."""
 
     def __init__(
         self, table: StateTable, cursor: Cursor, admission: Admission, log: MutationLog | None
     ) -> None:
-        self._table = table
-        self._get = table.get
-        self._cursor = cursor
-        self._admission = admission
-        self._guard = admission.guard
-        self._copy = admission.copy
-        self._copy_out = admission.copy_out
+        super().__init__(table, cursor, admission, log)
         self._mutable = admission.mutable
-        self._fits = admission.fits
         self._keys: KeyCodec = key_codec_for(admission.spec.map_key_type)
         key_type = admission.spec.map_key_type
         self._exact_key = key_type.exact if key_type is not None and key_type.exact in (int, str) else None
         self._exact_value = None if log is None or admission.mutable else admission.exact
-        self._log = log
-        self._freeze: Callable[[Any], Any] | None = None
         if log is not None:
             assert log.map_keys is not None and log.operations is not None
-            self._freeze = admission.freeze if admission.mutable else None
             self._log_key, self._log_value = log.keys.append, log.values.append
             self._log_map_key, self._log_operation = log.map_keys.append, log.operations.append
             self._log_time = None if log.times is None else log.times.append
@@ -556,18 +481,9 @@ class MapHandle(Handle):
         """Whether no map key is there."""
         return self._table.get(self._cursor.key) is None
 
-    def clear(self) -> None:
-        """Remove all map keys."""
-        key = self._cursor.key
-        if self._table.get(key) is None:
-            return
-        try:
-            if self._log is not None:
-                self._record(key, CLEARED, CLEARED, CLEAR)
-            self._table.pop(key, None)
-        except BaseException as error:
-            self._guard.unfinished = error
-            raise
+    def _log_clear(self) -> None:
+        if self._log is not None:
+            self._record(self._cursor.key, CLEARED, CLEARED, CLEAR)
 
     __getitem__ = get
     __setitem__ = put

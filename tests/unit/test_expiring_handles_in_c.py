@@ -21,7 +21,7 @@ from changelog_engine.state import compiled_handles
 from changelog_engine.state.backend import StateBackend
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.factory import HandleFactory
-from changelog_engine.state.handles import LoggingCell
+from changelog_engine.state.handles import CellHandle
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.ttl import TtlCell, TtlStates
 from changelog_engine.types import Row, Types
@@ -222,7 +222,7 @@ def test_entries_of_a_restore_at_the_ends_of_time(calls: ModuleType) -> None:
 def test_mutable_values_and_handles_that_are_looked_at_stay_in_python(calls: ModuleType) -> None:
     assert not Side(calls, Types.ROW([Types.LONG()])).in_c
     plain = Side(None)
-    assert type(plain.handle._inner).__mro__[1] is LoggingCell
+    assert type(plain.handle._inner).__mro__[1] is CellHandle
     assert not plain.in_c
     assert isinstance(plain.handle, TtlCell)
 

@@ -16,7 +16,7 @@ from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.state_types import describe
-from changelog_engine.state.handles import LoggingCell
+from changelog_engine.state.handles import CellHandle
 from changelog_engine.state.ttl import TimedType
 
 
@@ -248,7 +248,7 @@ def test_handles_are_states_of_the_api(bench):
 def test_a_state_without_time_to_live_is_untouched(bench):
     b = bench()
     plain = StateSpec("plain", StateKind.VALUE, Types.LONG())
-    assert isinstance(b.store.state("op", plain), LoggingCell)
+    assert isinstance(b.store.state("op", plain), CellHandle)
     assert describe(plain) == {
         "name": "plain",
         "kind": "value",
