@@ -26,7 +26,7 @@ from changelog_engine.windowing.reserved import state_words
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
 _ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
-_RAISE = dis.opmap["RAISE_VARARGS"]
+_RAISE, _BEGIN_LOOP = dis.opmap["RAISE_VARARGS"], dis.opmap["GET_ITER"]
 _MOST_OF_GROUP = 10
 NOTHING = object()  # no key, no element
 
@@ -87,7 +87,9 @@ def _not_iterable(error: BaseException) -> Any:
         last = last.tb_next
     if type(error) is not TypeError or last is None or not is_ours(last.tb_frame.f_code.co_filename):
         return NOTHING
-    # Who raises a TypeError with words of its own has no variable of these names.
+    # What compiled code raises, such as map(len), comes from our frame as well: only the loop's own beginning counts.
+    if last.tb_frame.f_code.co_code[last.tb_lasti] != _BEGIN_LOOP:
+        return NOTHING
     held = last.tb_frame.f_locals
     result = held.get("results", held.get("result", NOTHING))
     iterable = isinstance(result, Iterable) or hasattr(type(result), "__getitem__")

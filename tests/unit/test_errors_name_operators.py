@@ -156,6 +156,19 @@ def test_the_operator_is_named(name: str) -> None:
         env.execute("refused")
 
 
+@pytest.mark.parametrize("compiled", [len, sum])
+def test_what_compiled_code_raises_is_not_laid_to_the_result_before(compiled: Callable[[Any], Any]) -> None:
+    """Its errors come from a frame of ours, which still has that result."""
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    env.from_collection([[1], 5]).map(compiled).print()
+    with (
+        without_spark(),
+        pytest.raises(JobExecutionError, match="map of operator 'Map', element 5 raised TypeError"),
+    ):
+        env.execute("compiled")
+
+
 def test_a_batch_job_s_endless_sources_are_named() -> None:
     env = StreamExecutionEnvironment.get_execution_environment()
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
