@@ -1,6 +1,7 @@
 """From a graph to a running job: plan, check, take over the job's folder, start.
 
 Everything that can be refused is refused before the folder is touched, and everything about the folder before Spark starts.
+A JVM may start earlier (``spark/early_jvm.py``); it ends where the job is refused.
 """
 
 from __future__ import annotations

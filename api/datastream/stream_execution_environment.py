@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -14,6 +15,8 @@ from changelog_engine.connectors.spark_frames import dataframe_source
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.java import find_java
+from changelog_engine.spark.early_jvm import started_early
+from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.types import TypeInformation
 
 from .. import _arguments
@@ -266,7 +269,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             JobCancelledError: the job was stopped, such as by Ctrl-C.
         """
         graph, settings, _ = self._take_job(job_name)
-        return to_result(_launch().run_job(graph, settings))
+        with _launch(settings) as launch:
+            return to_result(launch.run_job(graph, settings))
 
     def execute_async(self, job_name: str = DEFAULT_JOB_NAME) -> JobClient:
         """Run the program in the background.
@@ -278,7 +282,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             InvalidJobError: there is nothing new to run, or the program cannot run.
         """
         graph, settings, _ = self._take_job(None if job_name == DEFAULT_JOB_NAME else job_name)
-        return JobClient(_launch().start_job(graph, settings))
+        with _launch(settings) as launch:
+            return JobClient(launch.start_job(graph, settings))
 
     def close(self) -> None:
         """Release the results that ``DataStream.cache()`` keeps in Flink: there are none here, so nothing changes.
@@ -691,7 +696,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         """Run the program in the background; the running job, and the elements of an operator."""
         sink = self._graph.prepare(NodeKind.SINK, "Collect", (end,), engine.CollectSink())
         graph, settings, ids = self._take_job(job_name, sink)
-        running = _launch().start_job(graph, settings)
+        with _launch(settings) as launch:
+            running = launch.start_job(graph, settings)
         return running, iter(running.results(ids[sink]))
 
     def _take_job(
@@ -727,17 +733,21 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         return DataStream(self, origin)
 
 
-def _launch() -> Any:
+@contextlib.contextmanager
+def _launch(settings: JobSettings) -> Iterator[Any]:
     """The way down to Spark, loaded when a job is to run: a missing Java is said before that takes its seconds.
 
     Raises:
         EnvironmentNotReadyError: there is no Java.
     """
-    if "changelog_engine.launch" not in sys.modules:
-        find_java()
-    from changelog_engine import launch
+    with contextlib.ExitStack() as opened:
+        if "changelog_engine.launch" not in sys.modules:
+            find_java()
+            jvm = JvmSettings(settings.jvm_options, settings.class_archive)
+            opened.enter_context(started_early(settings.spark, bool(settings.files.jars), jvm))
+        from changelog_engine import launch
 
-    return launch
+        yield launch
 
 
 __getattr__ = module_getattr(__name__)

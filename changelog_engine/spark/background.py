@@ -34,7 +34,8 @@ from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.job_group import name_stages
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.own_executors import OwnExecutors
-from changelog_engine.spark.session import engine_path, local_cores, spark_context
+from changelog_engine.spark.session import local_cores, spark_context
+from changelog_engine.spark.session_options import engine_path
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file

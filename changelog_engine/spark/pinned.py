@@ -30,7 +30,7 @@ from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, PairDeser
 from changelog_engine.operators.messages import Durable
 from changelog_engine.spark.daemon_messages import PIN_VARIABLE, news_of, order_of_workers
 from changelog_engine.spark.files import WorkerFiles
-from changelog_engine.spark.session import engine_path
+from changelog_engine.spark.session_options import engine_path
 from changelog_engine.spark.task import StageTask, WarmUp
 
 log = logging.getLogger("changelog_engine")

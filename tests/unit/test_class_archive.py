@@ -15,13 +15,8 @@ from changelog_engine.cli import main
 from changelog_engine.config import ConfigLayers, canonical
 from changelog_engine.config.program_options import JVM_CLASS_ARCHIVE, JVM_OPTIONS
 from changelog_engine.spark import class_archive
-from changelog_engine.spark.jvm_options import (
-    EXTRA,
-    JvmSettings,
-    driver_options,
-    fast_launcher,
-    without_warnings,
-)
+from changelog_engine.spark.gateway import fast_gateway, without_warnings
+from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options
 
 WANTED = JvmSettings("-XX:TieredStopAtLevel=1", class_archive=True)
 
@@ -77,9 +72,9 @@ def test_the_user_s_own_options_of_java_win(home: Path, monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             patch.setenv(variable, "-XX:+UseG1GC")
             assert driver_options("local[2]", {}, WANTED) == only_logging
-            with fast_launcher():
+            with fast_gateway():
                 assert "SPARK_LAUNCHER_OPTS" not in os.environ
-    with fast_launcher():
+    with fast_gateway():
         assert "SPARK_LAUNCHER_OPTS" in os.environ
     assert "SPARK_LAUNCHER_OPTS" not in os.environ
 
@@ -106,14 +101,14 @@ def test_spark_s_launcher_finds_its_classes_without_a_look_into_all_jars(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The script hands the options to Java as words, so a place with a blank in it can't be named."""
-    with fast_launcher():
+    with fast_gateway():
         assert "bootclasspath" not in os.environ["SPARK_LAUNCHER_OPTS"]
     jar = home / "jars" / "spark-launcher_2.13-4.2.0.jar"
     jar.write_bytes(b"a")
-    with fast_launcher():
+    with fast_gateway():
         assert os.environ["SPARK_LAUNCHER_OPTS"].endswith(f" -Xbootclasspath/a:{jar}")
     monkeypatch.setenv("SPARK_HOME", str(home.rename(home.with_name("a spark"))))
-    with fast_launcher():
+    with fast_gateway():
         assert "bootclasspath" not in os.environ["SPARK_LAUNCHER_OPTS"]
 
 
@@ -122,11 +117,11 @@ def test_pyspark_looks_often_for_the_jvm_that_it_starts(
     home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
 ) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("changelog_engine.spark.jvm_options.time.sleep", slept.append)
+    monkeypatch.setattr("changelog_engine.spark.gateway.time.sleep", slept.append)
     if variable:
         monkeypatch.setenv(variable, "-Xint")
     before = java_gateway.time
-    with fast_launcher():
+    with fast_gateway():
         java_gateway.time.sleep(0.1)
     assert slept == [0.005]
     assert java_gateway.time is before

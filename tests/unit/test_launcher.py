@@ -16,6 +16,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from pyspark import SparkConf
 
 import changelog_engine
 from changelog_engine import launch
@@ -422,7 +423,7 @@ def test_a_context_that_the_engine_starts_leaves_ctrl_c_as_it_is(monkeypatch: py
 
     monkeypatch.setattr(session.SparkContext, "getOrCreate", start)
     try:
-        assert session._started(None, background=False) == "context"
+        assert session._started(SparkConf(loadDefaults=False), background=False) == "context"
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)

@@ -23,14 +23,15 @@ from changelog_engine.graph.plan import plan_job
 from changelog_engine.spark import early_workers, epoch_job, epoch_watch, own_executors
 from changelog_engine.spark.background import BackgroundTasks, _locked
 from changelog_engine.spark.epoch_watch import EpochWatch
+from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
 from changelog_engine.spark.session import (
     BACKGROUND_SLOTS,
     _add_slot,
-    _configured,
     local_cores,
     spark_context,
 )
+from changelog_engine.spark.session_options import session_options
 from changelog_engine.spark.spare_room import side_by_side, spare_location
 from changelog_engine.spark.stage_rdds import streams_are_plain
 
@@ -410,13 +411,11 @@ def test_what_the_installation_says_counts_unless_the_job_says_it(
         "# spark.master local[9]\nspark.master   spark://host:7077\nspark.driver.memory=3g\nspark.task.maxFailures 4\n"
     )
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    monkeypatch.setattr(SparkContext, "_jvm", None)  # that of another test would have options of its own
-    conf = _configured({"spark.driver.memory": "2g"})
+    conf = session_options({"spark.driver.memory": "2g"}, JvmSettings())
     assert conf.get("spark.master") == "spark://host:7077"
     assert conf.get("spark.driver.memory") == "2g"
     assert conf.get("spark.task.maxFailures") == "1"  # what an epoch needs stays
-    assert _configured({"spark.master": "local[3]"}).get("spark.master") == "local[3]"
+    assert session_options({"spark.master": "local[3]"}, JvmSettings())["spark.master"] == "local[3]"
 
 
 @pytest.mark.parametrize(
