@@ -14,7 +14,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.errors import ChangelogEngineError
@@ -53,6 +53,22 @@ class KeyedParts:
     keys: KeyCodec
 
 
+class KeyedBatch(NamedTuple):
+    """Elements with the identities of their keys, and where what the function gives of them goes.
+
+    Args:
+        values: an iterator, so that it stands at the element at which the function raised.
+        times: None for elements without timestamps; their results have none either.
+        out_times: one for each of ``out``.
+    """
+
+    identities: list[Any]
+    values: Iterator[Any]
+    times: Sequence[int] | None
+    out: list[Any]
+    out_times: list[int] | None
+
+
 class KeyedOperator(FunctionOperator):
     """Base of the heads of keyed stages."""
 
@@ -71,7 +87,7 @@ class KeyedOperator(FunctionOperator):
         out_times: list[int] | None = None if times is None else []
         rest = iter(values)
         try:
-            self.run(identities, rest, times, out, out_times)
+            self.run(KeyedBatch(identities, rest, times, out, out_times))
         except BaseException as error:
             raise self.failure(error, self.call, element_at(values, rest)) from error
         finally:
@@ -93,15 +109,9 @@ class KeyedOperator(FunctionOperator):
         key = self.keys.key_of(self.cursor.key) if self.cursor.placed else NOTHING
         return user_failure(error, self.name, call, key, element)
 
-    def run(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int] | None,
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
-        """Call the user's function for each element and collect what it gives; values is an iterator over the batch."""
+    def run(self, batch: KeyedBatch) -> None:
+        """Call the user's function for each element and collect what it gives."""
+        identities, values, times, out, out_times = batch
         cursor, apply = self.cursor, self.apply
         cursor.timestamp = NO_TIMESTAMP
         if times is None or out_times is None:
@@ -275,39 +285,19 @@ class TimerFunctionOperator(TimerOperator):
 class KeyedProcessOperator(TimerFunctionOperator):
     """process() on a keyed stream."""
 
-    def run(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int] | None,
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
-        run_process(
-            self.function.process_element,
-            self.element_context,
-            self.cursor,
-            identities,
-            values,
-            times,
-            out,
-            out_times,
-            self.own,
-        )
+    def run(self, batch: KeyedBatch) -> None:
+        run_process(self.function.process_element, self.element_context, self.cursor, batch, self.own)
 
 
 def run_process(
     process_element: Any,
     context: Any,
     cursor: Cursor,
-    identities: list[Any],
-    values: Iterator[Any],
-    times: Sequence[int] | None,
-    out: list[Any],
-    out_times: list[int] | None,
+    batch: KeyedBatch,
     own: Callable[[Any], Any] | None,
 ) -> None:
     """Call a process function for each element of a keyed stream and collect what it gives. ``own`` is the operator's."""
+    identities, values, times, out, out_times = batch
     append = out.append
     cursor.timestamp = NO_TIMESTAMP
     if times is None or out_times is None:

@@ -12,7 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
@@ -22,7 +22,7 @@ from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.base import call_hook, results_of
 from changelog_engine.operators.context import KeyedTimerService
 from changelog_engine.operators.failures import NOTHING, engine_call, user_call
-from changelog_engine.operators.keyed import KeyedParts, TimerOperator
+from changelog_engine.operators.keyed import KeyedBatch, KeyedParts, TimerOperator
 from changelog_engine.operators.windows_context import (
     AssignerContext,
     FunctionContext,
@@ -108,14 +108,8 @@ class WindowOperator(TimerOperator):
         call_hook(self.spec.contents.function, "close", self.name)
         super().close()
 
-    def run(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int] | None,
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
+    def run(self, batch: KeyedBatch) -> None:
+        identities, values, times, out, out_times = batch
         cursor, place = self.cursor, self.place
         add = self._add if self.merging is None else self._add_merging
         for index, (key, value) in enumerate(zip(identities, values, strict=True)):

@@ -10,10 +10,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from changelog_engine.operators.keyed import KeyedBatch
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.types.copies import IMMUTABLE, own
 from changelog_engine.windowing.spec import Firing, WindowSpec
@@ -55,24 +56,18 @@ class AlignedWindowOperator(WindowOperator):
         super().resume(watermark)
         self._restored = max(self._restored, watermark + 1)  # timers of windows that end by then have fired
 
-    def run(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int] | None,
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
+    def run(self, batch: KeyedBatch) -> None:
+        times = batch.times
         if not self.event_time:
-            self._run_processing_time(identities, values, times)
+            self._run_processing_time(batch)
             return
         longest = self.assigner.size + self.lateness
         if times is None or min(times) == NO_TIMESTAMP or max(times) + longest >= MAX_WATERMARK:
-            super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
+            super().run(batch)  # rare: it knows what to say of these
         elif self.assigner.slide == self.assigner.size:
-            self._run_tumbling(identities, values, times, out, out_times)
+            self._run_tumbling(batch, times)
         else:
-            self._run_sliding(identities, values, times, out, out_times)
+            self._run_sliding(batch, times)
 
     def _due(self, queue: Any, until: int) -> Iterable[Any]:
         due: Iterable[Any] = queue.take_due(until)  # nothing sets timers while these fire
@@ -87,15 +82,9 @@ class AlignedWindowOperator(WindowOperator):
             if self._clear is not None:
                 self.clear_function(TimeWindow(start, end))
 
-    def _run_tumbling(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int],
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
+    def _run_tumbling(self, batch: KeyedBatch, times: Sequence[int]) -> None:
         """Add elements to tumbling windows of event time."""
+        identities, values, _, out, out_times = batch
         cursor, place = self.cursor, self.place
         begins, register = self.contents.begins, self.timers.event.register
         size, offset, lateness = self.assigner.size, self.assigner.offset, self.lateness
@@ -122,15 +111,9 @@ class AlignedWindowOperator(WindowOperator):
             if lateness and first:
                 register(end - 1 + lateness)
 
-    def _run_sliding(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int],
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
+    def _run_sliding(self, batch: KeyedBatch, times: Sequence[int]) -> None:
         """Add elements to sliding windows of event time."""
+        identities, values, _, out, out_times = batch
         cursor, place = self.cursor, self.place
         begins, register = self.contents.begins, self.timers.event.register
         assigner, lateness, watermark = self.assigner, self.lateness, self.timers.watermark
@@ -164,10 +147,9 @@ class AlignedWindowOperator(WindowOperator):
             if not windows and time + lateness <= watermark:
                 self.late(value, time)
 
-    def _run_processing_time(
-        self, identities: list[Any], values: Iterator[Any], times: Sequence[int] | None
-    ) -> None:
+    def _run_processing_time(self, batch: KeyedBatch) -> None:
         """Add elements to windows of processing time."""
+        identities, values, times, _, _ = batch
         cursor, place, clock = self.cursor, self.place, self.timers.clock
         begins, register = self.contents.begins, self.timers.processing.register
         size, slide, offset = self.assigner.size, self.assigner.slide, self.assigner.offset

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any
 
 from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateKind
+from changelog_engine.operators.keyed import KeyedBatch
 from changelog_engine.operators.windows import EMIT_AT, WindowOperator
 from changelog_engine.operators.windows_context import merge_entries
 from changelog_engine.state.timers import TimeDomain, TimerQueue
@@ -99,20 +99,14 @@ class SessionWindowOperator(WindowOperator):
         self._settle(self.timers.watermark)
         super().end_epoch(now_ms)
 
-    def run(
-        self,
-        identities: list[Any],
-        values: Iterator[Any],
-        times: Sequence[int] | None,
-        out: list[Any],
-        out_times: list[int] | None,
-    ) -> None:
+    def run(self, batch: KeyedBatch) -> None:
+        identities, values, times, out, out_times = batch
         gap = self.assigner.session_gap
         longest = gap + self.lateness
         if times is None or min(times) == NO_TIMESTAMP or max(times) + longest >= MAX_WATERMARK:
             self._settle(self.timers.watermark)
             self._forget_all()
-            super().run(identities, values, times, out, out_times)  # rare: it knows what to say of these
+            super().run(batch)  # rare: it knows what to say of these
             return
         cursor, place, changed = self.cursor, self.place, self._changed
         newest_of, older_of, add = self._newest.get, self._older, self.contents.add
