@@ -45,6 +45,7 @@ from changelog_engine.savepoints.state_rows import (
 from changelog_engine.savepoints.writer import begin_tables, complete_savepoint
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types.in_state import in_state
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.reserved import RESERVED
 
@@ -266,7 +267,7 @@ class _Given:
                     f"begin with {RESERVED!r}; timers go into the argument timers"
                 )
             writable(name, "the name of a state")
-            return StateSpec(name, StateKind.VALUE, found)
+            return StateSpec(name, StateKind.VALUE, in_state(found))
         if isinstance(found, StateDescription):
             spec = found.to_spec()
             if spec.name != name:
