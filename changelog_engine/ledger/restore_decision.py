@@ -7,10 +7,11 @@ Invariants:
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint, CheckpointMark
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
@@ -106,10 +107,13 @@ def _is_beyond(lineage: Lineage, named: CheckpointMark) -> bool:
     """Whether the changelog never lacked it while it was whole."""
     if named.attempt != lineage.newest_attempt_id:
         return named.attempt > lineage.newest_attempt_id
-    newest = lineage.newest_checkpoint(named.attempt)
+    if named.checkpoint != lineage.newest_checkpoint_id + 1:
+        return named.checkpoint > lineage.newest_checkpoint_id
     # With the changelog off a checkpoint's files come before its row: a driver may have died in between.
-    by_log = newest is not None and newest.snapshot is None
-    return named.checkpoint > lineage.newest_checkpoint_id + (not by_log)
+    with suppress(CorruptChangelogError):
+        newest = lineage.newest_checkpoint(named.attempt)
+        return newest is not None and newest.snapshot is None
+    return False
 
 
 def _as_far_as_known(lineage: Lineage, decision: RestoreDecision) -> RestoreDecision:

@@ -373,3 +373,16 @@ def test_case_47_a_newest_commit_of_which_there_is_a_snapshot_is_told(
     assert caplog.text.count(told) == 1
     assert elements_in(base / "job") == len(ELEMENTS)
     assert "BUT" not in cli(base / "job").output
+
+
+def test_case_47_a_damaged_newest_row_hides_nothing_else_from_verify(tmp_path: Path) -> None:
+    of_four_checkpoints(tmp_path, 10)
+    materialize(find_job_folder(str(tmp_path), "job"))
+    (row,) = (tmp_path / "job" / "changelog").glob("checkpoint-4-*")
+    row.write_bytes(b"")
+    found = cli(tmp_path / "job").output
+    assert ("can be restored: 1 to 3" in found, "1 fault\n" in found, "BUT" in found) == (
+        True,
+        True,
+        False,
+    ), found
