@@ -73,7 +73,9 @@ def test_forms_of_tables(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPa
     assert folded.checkpoint.parts > 1
 
 
-@pytest.mark.parametrize("declared", [Types.FLOAT(), ValueStateDescriptor("s", Types.FLOAT())], ids=["type", "state"])
+@pytest.mark.parametrize(
+    "declared", [Types.FLOAT(), ValueStateDescriptor("s", Types.FLOAT())], ids=["type", "state"]
+)
 @pytest.mark.parametrize("values", [[0.1], pa.array([0.1], pa.float64())], ids=["objects", "column"])
 def test_floats_are_kept_as_state_has_them(tmp_path: Path, values: Any, declared: Any) -> None:
     folded = made(tmp_path / "sp", pa.table({"key": ["a"], "value": values}), declared)
