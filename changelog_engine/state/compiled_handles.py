@@ -25,8 +25,8 @@ from changelog_engine.state.handles import (
     MapHandle,
     ReducingHandle,
 )
-from changelog_engine.state.handles_in_c import CALLS
-from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REPLACE, MutationLog
+from changelog_engine.state.handles_in_c import CALLS, parts_of_log
+from changelog_engine.state.mutation_log import APPEND, CLEAR, PUT, REPLACE
 from changelog_engine.state.ttl import TtlCell
 
 _Handle = TypeVar("_Handle")
@@ -99,18 +99,6 @@ def general(handle: Any) -> None:
     handle.__class__ = next((base for base in type(handle).__mro__ if base in _CALLS_OF), type(handle))
 
 
-def _of_log(log: MutationLog | None) -> _Parts:
-    if log is None:
-        return {}
-    return {
-        "log_keys": log.keys,
-        "log_map_keys": log.map_keys,
-        "log_values": log.values,
-        "log_operations": log.operations,
-        "log_times": log.times,
-    }
-
-
 def _of_cell(cell: CellHandle) -> _Parts:
     admission = cell._admission
     return {
@@ -121,7 +109,7 @@ def _of_cell(cell: CellHandle) -> _Parts:
         "exact": admission.exact,
         "plain": admission.plain,
         "admit": admission.admit,
-        **_of_log(cell._log),
+        **parts_of_log(cell._log),
     }
 
 
@@ -193,7 +181,7 @@ def _list(handle: ListHandle) -> _Calls:
         "present": handle._admission.present,
         "quick_copy": handle._admission.quick_copy,
         "CLEARED": CLEARED,
-        **_of_log(handle._log),
+        **parts_of_log(handle._log),
     }
     if handle._mutable:
         parts |= {"copy": handle._copy, "copy_out": handle._copy_out}
@@ -218,7 +206,7 @@ def _map(handle: MapHandle) -> _Calls:
         "exact_key": handle._exact_key,
         "fits": handle._fits,
         "quick_copy": handle._admission.quick_copy,
-        **_of_log(handle._log),
+        **parts_of_log(handle._log),
     }
     if handle._mutable:
         parts |= {"copy": handle._copy, "copy_out": handle._copy_out}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from changelog_engine.extension import NOT_BUILT, why_not
 from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.state.timer_table import HeapTimers
 
 try:
@@ -19,3 +21,16 @@ else:
 
 if CALLS is not None:
     CALLS.bind(Cursor, HeapTimers)
+
+
+def parts_of_log(log: MutationLog | None) -> dict[str, Any]:
+    """What a call in C has of a log, by the names that C knows."""
+    if log is None:
+        return {}
+    return {
+        "log_keys": log.keys,
+        "log_map_keys": log.map_keys,
+        "log_values": log.values,
+        "log_operations": log.operations,
+        "log_times": log.times,
+    }

@@ -18,7 +18,7 @@ from typing import Any
 
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.guarded import FailureGuard
-from changelog_engine.state.handles_in_c import CALLS
+from changelog_engine.state.handles_in_c import CALLS, parts_of_log
 from changelog_engine.state.mutation_log import DELETE_TIMER, REGISTER_TIMER, MutationLog
 from changelog_engine.state.timer_table import HeapTimers, Timer, TimerTable
 
@@ -68,9 +68,7 @@ def _in_c(
     names: dict[str, Any] = {"table": table, "cursor": cursor, "add": table.add, "added": table.added}
     names["guard"] = guard
     names |= {"first_operation": operation, "next_operation": operation}
-    if log is not None:
-        names |= {"log_keys": log.keys, "log_values": log.values}
-        names |= {"log_operations": log.operations, "log_times": log.times}
+    names |= parts_of_log(log)
     found: Callable[[Any], Any] = CALLS.call_of(kind, reference, names, None)
     return found
 
