@@ -71,7 +71,6 @@ _LONG = (
     "test_pulsar.py",
     "test_page.py",
     "test_rescale_spark.py",
-    "test_two_executors.py",
     "test_card_payments_spark.py",
     "test_drivers.py",
     "test_api_env_spark.py",
@@ -79,12 +78,9 @@ _LONG = (
     "test_jdbc_sinks.py",
     "test_jdbc_faults.py",
     "test_s3_spark.py",
-    "test_kafka_spark.py",
-    "test_jdbc_spark.py",
+    "test_sinks_spark.py",
     "test_class_archive_spark.py",
-    "test_files_spark.py",
     "test_strangers.py",
-    "test_delta_kills.py",
     "test_corners.py",
     "test_page_explains.py",
     "test_user_mistakes.py",
@@ -95,7 +91,6 @@ _LONG = (
     "test_session.py",
     "test_data_sources.py",
     "test_memory.py",
-    "test_hybrid_spark.py",
 )
 
 # Files that run one after the other in one worker, so that what they all use is started once and is warm: a broker; a Spark
@@ -106,8 +101,7 @@ _TOGETHER = {
         "Kafka": (
             "test_everything_killed.py",
             "test_card_payments_spark.py",
-            "test_kafka_spark.py",
-            "test_hybrid_spark.py",
+            "test_sinks_spark.py",
             "test_hybrid_kafka.py",
             "test_kafka_exactly_once.py",
             "test_kafka_sinks.py",
