@@ -42,7 +42,7 @@ def executors_java() -> dict[str, str]:
     return {"spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"]}
 
 
-def often_killed(log: Path, interval: str = "200 ms") -> dict[str, object]:
+def often_killed(log: Path, interval: str = "500 ms") -> dict[str, object]:
     """The configuration of a job whose workers are killed while it runs.
 
     Args:
@@ -147,20 +147,6 @@ class Driver:
         """SIGKILL for one of the pinned worker processes, once there are some."""
         self.wait_for(self.pinned, what="worker")
         os.kill(chance.choice([pid for pids in self.pinned().values() for pid in pids]), signal.SIGKILL)
-
-    def executors(self) -> list[int]:
-        """Pids of the executors' JVMs (local-cluster)."""
-        return [p.pid for p in self.processes() if "CoarseGrainedExecutorBackend" in p.command]
-
-    def executor_of(self, worker: int) -> int | None:
-        """The executor's JVM that a worker process belongs to."""
-        parents = {process.pid: process.parent for process in self.processes()}
-        executors = set(self.executors())
-        while worker in parents:
-            worker = parents[worker]
-            if worker in executors:
-                return worker
-        return None
 
     def hurry(self) -> None:
         """Let a job that crawls run as fast as it can, and later ones in the same folder too: see counting_job.py."""

@@ -93,7 +93,7 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
     options = {
         **s3_options,
         "state.changelog.dstl.dfs.base-path": base,
-        "execution.checkpointing.interval": "500ms",
+        "execution.checkpointing.interval": "1s",
         "parallelism.default": 2,
         **on(master, "127.0.0.5", tmp_path),
     }
@@ -132,6 +132,7 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         second.kill()
         goes_on("lost machine")
         assert "the job goes on with what is there" in driver.output
+        assert "\tat " not in driver.output, "pages of Java"
 
         driver.kill()
         driver.wait_gone()
@@ -201,70 +202,34 @@ def test_parallelism_follows_executors_that_come_and_go(
     assert lines == Counter(f"{key} {count + 1}" for key, most in expected.items() for count in range(most))
 
 
-def test_snapshots_have_executors_of_their_own_that_go_again(
-    master: SparkMaster, machines: list[SparkWorker], tmp_path: Path
-) -> None:
-    output, job = tmp_path / "out", tmp_path / "log" / "cluster"
-    options = {
-        "state.changelog.enabled": "true",
-        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-        "state.changelog.periodic-materialize.interval": "12s",
-        "changelog.materialization.executor.memory": "600m",
-        "execution.checkpointing.interval": "500ms",
-        "parallelism.default": 2,
-        "spark.master": master.url,
-        **executors_java(),
-        "spark.dynamicAllocation.enabled": "true",
-        "spark.dynamicAllocation.executorIdleTimeout": "4s",
-        "spark.executor.cores": 1,
-        "spark.executor.memory": "512m",
-        "spark.driver.host": "127.0.0.8",
-        "spark.driver.bindAddress": "127.0.0.8",
-        "spark.local.dir": tmp_path / "spark",
-    }
-    workers = run(machines, 3)
-    with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
-
-        def own() -> list[int]:
-            return [pid for worker in workers for pid in worker.executors(profile=1)]
-
-        folder = find_job_folder(str(tmp_path / "log"), "cluster")
-        driver.wait_for(lambda: newest_checkpoint(str(tmp_path / "log"), "cluster") > 1, what="checkpoint")
-        driver.wait_for(own, what="executor for the first snapshot")
-        driver.wait_for(lambda: complete_snapshots(folder), what="snapshot")
-        driver.wait_for(lambda: not own(), what="end of the executor that has nothing to do")
-        assert sum(len(worker.executors(profile=0)) for worker in workers) == 2
-        driver.hurry()
-        assert driver.end() == 0, driver.output
-        assert RESTARTS not in driver.output
-        assert "makes its snapshots" not in driver.output
-        assert "no executor of its own" not in driver.output
-    expected = Counter(key_of(number) for number in range(NUMBERS))
-    assert state_at(f"{job}/changelog").states["by key", "count"] == expected
-    assert verify(folder).faults == []
-
-
-def test_executors_come_with_subtasks_and_go_without_a_restart(
+def test_executors_come_with_subtasks_and_snapshots_and_go_without_a_restart(
     master: SparkMaster, machines: list[SparkWorker], tmp_path: Path
 ) -> None:
     """Dynamic allocation takes away what idles, also of what the application began with."""
     output, job = tmp_path / "out", tmp_path / "log" / "cluster"
     options = {
         "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-        "execution.checkpointing.interval": "500ms",
+        "state.changelog.periodic-materialize.interval": "20s",  # an executor each time
+        "changelog.materialization.executor.memory": "600m",
+        "execution.checkpointing.interval": "1s",
         "parallelism.default": 1,
-        "changelog.materialization.executors": 0,
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.initialExecutors": 2,
-        "spark.dynamicAllocation.executorIdleTimeout": "8s",
-        **on(master, "127.0.0.9", tmp_path),
+        "spark.dynamicAllocation.executorIdleTimeout": "4s",
+        **on(master, "127.0.0.8", tmp_path),
     }
-    workers = run(machines, 2)[:2]
+    workers = run(machines, 3)
     with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
 
         def executors() -> int:
-            return sum(len(worker.executors()) for worker in workers)
+            """Those of the epochs."""
+            return sum(len(worker.executors(profile=0)) for worker in workers)
 
+        def own() -> list[int]:
+            """Those of the snapshots."""
+            return [pid for worker in workers for pid in worker.executors(profile=1)]
+
+        folder = find_job_folder(str(tmp_path / "log"), "cluster")
         goes_on = _more_checkpoints(driver, str(tmp_path / "log"))
         driver.wait_for(lambda: executors() == 2, what="executors")
         driver.wait_for(lambda: executors() == 1, what="end of the executor without a subtask")
@@ -277,15 +242,28 @@ def test_executors_come_with_subtasks_and_go_without_a_restart(
             driver.wait_for(lambda count=parallelism: executors() == count, what="executors")  # type: ignore[misc]
             goes_on("rescale")
             if parallelism == 2:
-                here = [list(processes_of(worker.pid)) for worker in workers]
-                pins = sorted(sorted(pinned_of(processes)) for processes in here)
-                assert pins == [["0/0/0", "0/1/0"], ["0/0/1", "0/1/1"]], driver.output
+                before = _pins(workers)
+                assert sorted(map(sorted, before)) == [["0/0/0", "0/1/0"], ["0/0/1", "0/1/1"]], driver.output
+                goes_on("a look at its processes")
+                assert _pins(workers) == before, "subtasks keep their processes"
+        driver.wait_for(own, what="executor for a snapshot")
+        driver.wait_for(lambda: complete_snapshots(folder), what="snapshot")
+        driver.wait_for(lambda: not own(), what="end of the executor that has nothing to do")
+        assert executors() == 1
         driver.hurry()
         assert driver.end() == 0, driver.output
         assert RESTARTS not in driver.output
+        assert "makes its snapshots" not in driver.output
+        assert "no executor of its own" not in driver.output
     expected = Counter(key_of(number) for number in range(NUMBERS))
     assert state_at(f"{job}/changelog").states["by key", "count"] == expected
-    assert verify(find_job_folder(str(tmp_path / "log"), "cluster")).faults == []
+    assert verify(folder).faults == []
+
+
+def _pins(workers: list[SparkWorker]) -> list[dict[str, list[int]]]:
+    """The subtasks on each machine that has some, with their processes."""
+    found = [pinned_of(list(processes_of(worker.pid))) for worker in workers if worker.pid is not None]
+    return [pinned for pinned in found if pinned]
 
 
 def _more_checkpoints(driver: Driver, base: str, more: int = 2) -> Callable[[str], None]:

@@ -1,6 +1,6 @@
 """Drivers that run one job after the other in processes of their own, each killed with SIGKILL at a random moment.
 
-They are forked from a process that has imported everything and run nothing, so that fifty of them take seconds.
+They are forked from a process that has imported everything and run nothing, so that many of them take seconds.
 
     python -m support.killed_drivers FOLDER KILLS SEED
 """
