@@ -171,10 +171,21 @@ def test_a_launched_job_is_stopped_by_ctrl_c_and_goes_on(tmp_path: Path) -> None
         os.killpg(first.pid, signal.SIGINT)  # as a terminal does: all of the foreground group
         assert first.end(180) == 130
         first.wait_gone()
-        stopped = re.search(r"job 'slow_count' stopped after checkpoint (\d+)", first.output)
+        said = r"job 'slow_count' stopped after checkpoint (\d+); run it again to go on from there"
+        stopped = re.match(said, first.output.rstrip().splitlines()[-1])
         assert stopped is not None, first.output
-        for foreign in ("THE JOB ENDED", "KeyboardInterrupt", "slow_count.py", "org.apache"):
+        assert "stopping after the next checkpoint; press Ctrl-C again to stop at once" in first.output
+        for foreign in (
+            "THE JOB ENDED",
+            "KeyboardInterrupt",
+            "Traceback",
+            "slow_count.py",
+            "org.apache",
+            "at java.",
+        ):
             assert foreign not in first.output
+    newest = state_at(str(table)).checkpoint
+    assert (newest.id, newest.stopped, newest.finished) == (int(stopped[1]), True, False)
 
     with driver("--restore", "latest", seconds_each=0) as second:
         assert second.end(180) == 0, second.output

@@ -30,16 +30,10 @@ def run(tmp_path: Path, *command: str | Path, **environment: str) -> subprocess.
     )
 
 
-@pytest.mark.parametrize("launched", [False, True], ids=["python", "launcher"])
-def test_functions_print_on_standard_output_and_py4j_does_not(tmp_path: Path, launched: bool) -> None:
-    if launched:
-        ended = run(tmp_path, "-m", "changelog_engine", "run", JOB)
-    else:
-        program = tmp_path / "job.py"
-        program.write_text(
-            JOB.read_text(encoding="utf-8").replace("from pyflink", "from changelog_engine.api")
-        )
-        ended = run(tmp_path, program)
+def test_functions_print_on_standard_output_and_py4j_does_not(tmp_path: Path) -> None:
+    program = tmp_path / "job.py"
+    program.write_text(JOB.read_text(encoding="utf-8").replace("from pyflink", "from changelog_engine.api"))
+    ended = run(tmp_path, program)
     assert ended.returncode == 0, ended.stderr.decode()
     assert ended.stdout.decode() == f"before\n{PRINTED}after\n{PRINTED}{PRINTED}\n"
     assert b"mapped" not in ended.stderr
@@ -48,10 +42,13 @@ def test_functions_print_on_standard_output_and_py4j_does_not(tmp_path: Path, la
 
 
 def test_what_was_printed_before_a_failure_is_there(tmp_path: Path) -> None:
+    """And the launcher prints as Python does."""
     ended = run(tmp_path, "-m", "changelog_engine", "run", JOB, PRINTING_JOB_FAILS="yes")
     assert ended.returncode == 1
     assert ended.stdout.decode() == f"before\n{MAPPED}no line"
     assert b"ValueError: three" in ended.stderr
+    assert b"mapped" not in ended.stderr
+    assert b"from a shell" not in ended.stderr
 
 
 def test_a_closed_standard_output_fails_no_job(tmp_path: Path) -> None:
