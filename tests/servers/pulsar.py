@@ -8,6 +8,7 @@ import hashlib
 import hmac
 import json
 import os
+import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -137,6 +138,13 @@ class PulsarServer(Server):
             self._client.close()
             self._client = None
         super().kill()
+
+    def begin_anew(self) -> None:
+        """Start without any topic: after it was killed, a broker may have lost its storage, and does not get over it."""
+        self.kill()
+        for folder in ("metadata", "bookkeeper", "data"):
+            shutil.rmtree(self.folder / folder, ignore_errors=True)
+        self.start()
 
     def is_ready(self) -> bool:
         if not accepts_connections(self.http_port):
