@@ -32,7 +32,7 @@ from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.truncation import truncate
 
-COPIES = 10
+COPIES = 6
 Copier = Callable[[Path, Path], None]
 
 

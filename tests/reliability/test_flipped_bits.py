@@ -32,7 +32,7 @@ from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 from materializer import fold_task
 
-FLIPS = int(os.environ.get("FLIPPED_BITS", "1000"))
+FLIPS = int(os.environ.get("FLIPPED_BITS", "600"))
 
 
 def asked(base: str, savepoint: str, ids: list[int], times: list[str]) -> list[Callable[[], Any]]:

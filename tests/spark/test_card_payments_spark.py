@@ -26,7 +26,7 @@ def test_killed_in_the_middle(kafka: KafkaServer, tmp_path: Path) -> None:
     create_topics(kafka.bootstrap_servers, "killed-")
     write(kafka.bootstrap_servers, "killed-", PAYMENTS)
     options = often_killed(tmp_path / "log")
-    small, large = ({"python.fn-execution.bundle.size": size} for size in (50, 400))
+    small, large = ({"python.fn-execution.bundle.size": size} for size in (100, 400))
     arguments = (JOB, kafka.bootstrap_servers, "--bounded", "--prefix", "killed-")
     # The first sessions come after two fifths of the payments: more than thirty epochs are left when it is killed.
     with Driver(*arguments, options=options | small, work=tmp_path) as driver:

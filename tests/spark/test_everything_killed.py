@@ -63,7 +63,7 @@ class Everything:
             "state.changelog.periodic-materialize.interval": "5 s",
             "changelog.history.retention": "0 ms",
             "changelog.truncation.grace": "2 s",
-            "execution.checkpointing.interval": "200 ms",
+            "execution.checkpointing.interval": "500 ms",
         }
 
     def driver(self, work: Path, **environment: str) -> Driver:

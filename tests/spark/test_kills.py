@@ -25,11 +25,11 @@ from watch import progress
 
 pytestmark = pytest.mark.slow
 
-LINES = 40_000
+LINES = 20_000
 DRIVER_KILLS = 2
 WORKER_KILLS_A_DRIVER = 2
 # Slow enough that no driver reaches the end before it is killed: a minute's work and more for the lot of them.
-LINES_PER_SECOND_WHILE_KILLED = 200
+LINES_PER_SECOND_WHILE_KILLED = 100
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def test_drivers_and_workers_killed_at_random_leave_the_exact_state(flights: Pat
 
     assert workers_killed == DRIVER_KILLS * WORKER_KILLS_A_DRIVER
     compared, wrong = differences(table, flights)
-    assert compared > 10_000
+    assert compared > 5_000
     assert wrong == []
     folded = state_at(str(table))
     assert folded.checkpoint.finished

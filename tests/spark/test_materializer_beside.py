@@ -44,10 +44,10 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
     options = {
         "state.changelog.enabled": "true",
         "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-        "state.changelog.periodic-materialize.interval": "200ms",
+        "state.changelog.periodic-materialize.interval": "500ms",
         "changelog.history.retention": "0ms",
         "changelog.truncation.grace": "2s",
-        "execution.checkpointing.interval": "200ms",
+        "execution.checkpointing.interval": "500ms",
         "parallelism.default": 2,
         "spark.master": "local[2]",
     }
