@@ -212,7 +212,7 @@ class GraphBuilder:
 
     def __init__(self) -> None:
         self._made = 0
-        self._waiting: list[Transformation] = watched([])  # what no execution has taken, in its order
+        self._waiting: list[Transformation] = watched(self, [])  # what no execution has taken, in its order
 
     def add(
         self,

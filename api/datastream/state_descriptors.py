@@ -28,6 +28,23 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
     Source: pyflink.datastream.state.StateDescriptor
     """
 
+    _elsewhere = dict.fromkeys(
+        (
+            "value",
+            "update",
+            "clear",
+            "get",
+            "add",
+            "add_all",
+            "put",
+            "put_all",
+            "remove",
+            "contains",
+            "items",
+        ),
+        "a descriptor only says what the state is: in open(), self.state = runtime_context.get_state(descriptor), or the "
+        "method for its kind, gives the state itself",
+    )
     _kind: StateKind | None = None
     _map_key_type: TypeInformation | None = None
     _function: Any = None  # of states that combine what is added

@@ -32,7 +32,7 @@ from changelog_engine.errors import (
     JobExecutionError,
     JobInterruptedError,
 )
-from changelog_engine.graph.unexecuted import watching
+from changelog_engine.graph.unexecuted import note_of, watching
 from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import script_frames
@@ -193,10 +193,7 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
 
 def _tell_unexecuted(names: list[str]) -> None:
     if names:
-        click.echo(
-            f"note: the script ended and did not run {printable(', '.join(names))}: nothing runs before env.execute()",
-            err=True,
-        )
+        click.echo(note_of(names), err=True)
 
 
 def _tell_failed() -> None:

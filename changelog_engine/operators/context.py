@@ -157,7 +157,21 @@ def _not_keyed(operator: str, asked: str) -> NotKeyedError:
     return error
 
 
-class ElementContext:
+class _WithoutState:
+    """What contexts of elements and timers say who are asked for state."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        message = f"{type(self).__name__!r} object has no attribute {name!r}"
+        if name.startswith("get_") and name.endswith("_state"):
+            message += (
+                f": state is asked for in open(), by runtime_context.{name}(descriptor), and kept in self"
+            )
+        raise AttributeError(message, name=name, obj=self)
+
+
+class ElementContext(_WithoutState):
     """ProcessFunction.Context on a stream that is not keyed, and its timer service."""
 
     def __init__(self, operator: str, clock: WallClock) -> None:
@@ -276,7 +290,7 @@ def _whole_ms(timestamp: Any) -> int:
     return whole
 
 
-class KeyedElementContext:
+class KeyedElementContext(_WithoutState):
     """KeyedProcessFunction.Context and OnTimerContext."""
 
     def __init__(self, cursor: Cursor, key_of: Callable[[Any], Any], timers: KeyedTimerService) -> None:
