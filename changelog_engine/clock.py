@@ -51,9 +51,6 @@ class CautiousWall:
 
     For what is deleted by age: a clock that is set forward must not make everything older at once. One that is set back
     makes it younger, and it stays longer.
-
-    Args:
-        clock: where time comes from.
     """
 
     def __init__(self, clock: Clock) -> None:

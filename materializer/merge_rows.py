@@ -41,7 +41,6 @@ def row_changes(storage: Storage, rows: Rows, stays: Needed, least: int = LEAST_
     While a row is there, so are those before it that are to go: whoever starts from it meanwhile can.
 
     Args:
-        rows: those that are there.
         least: fewer files of single rows are not merged.
 
     Raises:

@@ -49,7 +49,6 @@ class Version(NamedTuple):
     """Entries of one state that have one type.
 
     Args:
-        type: what they were written with.
         groups: their key groups, as pairs of first and last; None for all that no other version has.
         convert: a stored value to what is kept now, or DROPPED; None where values stay as they are.
         rewrites: they have to be logged anew.

@@ -110,7 +110,6 @@ class Checkpoint(Displayed):
         parent_acknowledged_ms: barrier to the end of the commit of its parent, None if another attempt made that.
         restored_ms: the longest time in which a subtask of this attempt took its state from the restore point.
         rows, bytes: of the parts it commits.
-        parts: how many parts it commits.
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
         sources: source uid -> split id -> [position, finished].
         operator_state: stage uid -> small state of its subtasks.

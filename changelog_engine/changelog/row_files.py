@@ -85,7 +85,6 @@ class Rows(Mapping[int, ListedRow]):
         storage: the table's folder.
         operation: checkpoint or attempt.
         own: those in files of their own.
-        files: those of merged rows.
     """
 
     def __init__(

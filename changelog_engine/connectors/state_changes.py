@@ -106,7 +106,6 @@ class StateChangesSource(Source):
     Args:
         path: the job's folder; a local path or a URI.
         operator: uid of the operator.
-        state: name of the state.
         start: ``first``: all mutations of the lineage; ``oldest``: those that are there; ``newest``: those that come; a
             checkpoint's id: from that checkpoint on.
         until: the last checkpoint, for a bounded source: its id, or ``newest`` for the newest there is now; None: no end.

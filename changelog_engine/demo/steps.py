@@ -58,7 +58,6 @@ class Demo:
 
     Args:
         folder: made by ``demo_folder``.
-        extent: how much it does.
         spark: whether Spark runs the job; else it runs in one process.
         screen: what it is shown on.
         ask: runs a command of the console, such as ``["state", "jobs/payments"]``, and shows its answer.

@@ -16,7 +16,6 @@ class Verdict:
     """A comparison of all accounts.
 
     Args:
-        accounts: how many were compared.
         lost: payments that the loop counted and the job did not.
         doubled: payments that the job counted too often.
         wrong: a line for each account of which anything differs.

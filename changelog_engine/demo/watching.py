@@ -17,7 +17,6 @@ class JobSeen(NamedTuple):
 
     Args:
         checkpoint: id of the newest; 0 before the first.
-        payments: how many it covers.
         mutations: changes of state that are in the log.
         bytes: size of the log's parts.
         finished: whether the input has ended.

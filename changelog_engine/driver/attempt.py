@@ -188,7 +188,6 @@ class AttemptRun:
         """Run one epoch (steps 1 to 4); returns how many records the sources read.
 
         Args:
-            kind: what it is for.
             begun: its sources have begun to read it.
         """
         job = self._job

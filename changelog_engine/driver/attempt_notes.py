@@ -41,7 +41,6 @@ class AttemptNotes:
 
     Args:
         folder: the job's; None where nothing is durable.
-        clock: where time comes from.
     """
 
     def __init__(self, folder: JobFolder | None, plan: JobPlan, clock: Clock) -> None:

@@ -54,7 +54,6 @@ class Checkpointer:
     Args:
         journal: its durable side.
         start: the checkpoint that the attempt goes on from; None for empty state.
-        progress: where the sources stand.
         output: collected output, which is told what each checkpoint covers.
 
     Attributes:

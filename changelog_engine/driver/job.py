@@ -23,7 +23,6 @@ class Job:
         id: unique id of this run.
         journal: the durable side; None when checkpointing is off.
         observer: called after each epoch with its figures.
-        clock: where time comes from.
         monitor: counts what it does.
     """
 

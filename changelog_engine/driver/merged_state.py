@@ -21,9 +21,6 @@ from changelog_engine.operators.stateless import merged_times
 def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, SmallState]:
     """What every subtask of a stage takes over whose parallelism is not that of the checkpoint.
 
-    Args:
-        checkpoint: where it goes on.
-
     Returns:
         Stage uid -> the state, of those stages only.
     """

@@ -17,8 +17,6 @@ class EpochOrders:
     """Makes the orders of one attempt.
 
     Args:
-        start: where the attempt starts.
-        progress: where the sources stand.
         pace: how much an epoch reads.
         checkpointer: what is committed; None when checkpointing is off.
     """

@@ -27,9 +27,6 @@ _IDLE_SHARE = 20  # where records are rare, epochs take a twentieth of the time,
 class Pace:
     """The pace of one attempt.
 
-    Args:
-        clock: where time comes from.
-
     Attributes:
         budget_ms: how long a source may read in an epoch.
         after_failure: the newest checkpoint failed; who can wait for the next one waits until it is due.

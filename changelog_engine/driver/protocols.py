@@ -45,9 +45,6 @@ class EpochRunner(Protocol):
 
         It may reach them at any time until the next epoch has ended, or not at all: they commit in the next epoch then. What
         they raise fails the next epoch.
-
-        Args:
-            stages: in which they are.
         """
 
     def prepare(self, plan: JobPlan, over: Callable[[], bool]) -> None:

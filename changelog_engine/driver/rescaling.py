@@ -59,7 +59,6 @@ class Request:
     Args:
         plan: the job as it is to be.
         why: see Rescaled.
-        answer: what the asker waits for.
         checkpoint: at which it changed; None before.
         paused_ms: since when nothing is processed, on the monotonic clock.
     """

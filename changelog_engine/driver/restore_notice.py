@@ -27,7 +27,6 @@ class RestoreNotice:
     """Speaks while the epoch runs in which the subtasks take their state.
 
     Args:
-        job: name of the job.
         point: what is restored; None, or one without a checkpoint, for nothing, of which nothing is said.
         monitor: is told how much there is to read. Where it is watched, that it goes on is shown there.
     """

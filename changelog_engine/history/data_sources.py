@@ -428,7 +428,6 @@ def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> WantedMutatio
 
     Args:
         newest: the checkpoint that says which operators and states there are; None for none.
-        options: those of the user.
     """
     operator, state = options.get("operator"), options.get("state")
     before = options.get("valuebefore", "false").strip().lower()

@@ -69,11 +69,7 @@ class _InProcess:
 
 
 class _Taken(BaseException):
-    """Ends the program whose job was taken; programs catch no such thing by accident.
-
-    Args:
-        failure: what the action raised.
-    """
+    """Ends the program whose job was taken; programs catch no such thing by accident."""
 
     def __init__(self, failure: Exception | None) -> None:
         self.failure = failure

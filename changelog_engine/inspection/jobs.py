@@ -46,7 +46,6 @@ class JobSummary:
             object store or another machine it may run, though it gave no sign of life of late), ended (killed or failed:
             nothing was noted; there, it may run as well), not run yet (a fork), empty (nothing ran in it yet), damaged,
             unreadable (no right to read it, or somebody else's table).
-        attempts, checkpoints: how many there were.
         newest: the newest checkpoint; None for none.
         bytes: of the files that its tables list.
         fault: what is wrong with a damaged or unreadable one.
@@ -98,7 +97,6 @@ class Upkeep:
     Args:
         snapshot: the newest snapshot on the lineage; None for none.
         snapshot_time_ms: when its checkpoint was.
-        snapshots: how many there are.
         log_rows: mutations since, which a restore reads.
         running: whether one materializes just now; None where that cannot be told.
         oldest, oldest_time_ms: the oldest checkpoint that is there.
@@ -136,7 +134,6 @@ class JobStatus:
         branches: attempts with checkpoints that are not on the newest one's lineage.
         sources, watermarks: at the newest checkpoint.
         upkeep: the materializer's work; None when there is no checkpoint.
-        log_files, log_bytes, snapshot_files, snapshot_bytes: what the tables list.
         faults: what could not be found out, and why.
         unreadable: notes of attempts that can't be read; the job does not need them.
         metrics: of the newest checkpoint; empty where there is none.

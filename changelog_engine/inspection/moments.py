@@ -71,7 +71,6 @@ class KeysAt:
     """A page of a state at a moment.
 
     Args:
-        keys: those of the page.
         total: how many keys the search found.
         ever: how many keys the state had at any time since ``begins``.
         begins: the checkpoint of the snapshot with which the mutations that were read begin; 0: they begin with the branch.

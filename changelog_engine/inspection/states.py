@@ -40,7 +40,6 @@ class StateSummary:
         state: name; ``(event time timers)`` or ``(processing time timers)`` of timers.
         kind: value, list, map, reducing, aggregating or timer.
         keys: how many it has (timers: how many there are); None when it is withheld.
-        key_type, value_type, map_key_type: names of declared types.
         window: the kind of its namespaces; None where it has none.
         ttl_ms: time to live.
         withheld: why its entries are not shown.
@@ -105,7 +104,6 @@ class Miss:
     Args:
         operator: uid.
         key_type: name of the declared type of its keys.
-        keys: how many it has.
         nearest: the few that are most like the one that was asked for.
     """
 
@@ -120,7 +118,6 @@ class EntriesAt(Displayed):
     """A page of the entries at a checkpoint.
 
     Args:
-        entries: those of the page.
         total: how many there are in all.
         withheld: (operator, state) to the reason why it is left out.
         missed: where a key was asked for and nothing has it: one for each operator. Nothing where keys are withheld.

@@ -11,7 +11,6 @@ def project_root(script: str, module: str) -> str | None:
     """The nearest folder above a script's own that has a module; None where there is none.
 
     Args:
-        script: path of the script.
         module: full name of a module that was not found.
     """
     parts = module.split(".")

@@ -190,7 +190,6 @@ def verify_parts(storage: Storage, parts: Sequence[Part]) -> list[AddFile]:
 
     Args:
         storage: the table's folder.
-        parts: what the subtasks reported.
 
     Raises:
         CorruptChangelogError: a file is missing, or its size or number of rows is another.

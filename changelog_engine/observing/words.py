@@ -20,7 +20,6 @@ class WorkersAtStart(NamedTuple):
     """How far the workers are in the first epoch of an attempt.
 
     Args:
-        up: how many have begun.
         all: how many there will be.
         rows: restored rows that they have read.
         bytes: of the files that these come from.
@@ -75,7 +74,6 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
 
     Args:
         before: the figures to take rates since.
-        wall_ms: what the wall clock shows.
         ago_ms: when these figures were taken. They come with epochs, so of a long one there are none yet.
     """
     seconds = (now.at_ms - before.at_ms) / 1000

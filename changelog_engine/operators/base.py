@@ -60,7 +60,6 @@ class Union:
 
     Args:
         receiver: what all of them push to.
-        count: how many there are.
     """
 
     def __init__(self, receiver: Receiver, count: int) -> None:

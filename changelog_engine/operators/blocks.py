@@ -226,7 +226,6 @@ def column_of(values: Sequence[Any], receivers: int = 1) -> Column:
 
     Args:
         values: elements, or their keys.
-        receivers: how many share them.
     """
     if type(values) is range:
         return np.arange(values.start, values.stop, values.step, dtype=np.int64)

@@ -38,7 +38,6 @@ class TaskContext:
     """RuntimeContext: facts about the task, and the keyed state of an operator.
 
     Args:
-        info: where the function runs.
         states: (StateSpec, scope) -> handle; None on a stream that is not keyed.
     """
 

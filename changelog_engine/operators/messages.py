@@ -63,7 +63,6 @@ class EpochOrder(NamedTuple):
         epoch: number of the epoch in the attempt, from 1.
         committed_epoch: newest epoch whose effects are in the restore point. A subtask that does not hold the state of
             ``epoch - 1`` may restore only if this is it; else the job must rewind.
-        restore: where the state is found.
         restored_operators: Checkpoint.operators there, to compare declared states with.
         operator_state: small non-keyed state of this subtask at the restore point; empty where it may not restore.
         shared_state: uid -> state at the restore point that all subtasks have alike (broadcast state); as operator_state.

@@ -123,7 +123,6 @@ class SourceHead:
 
     Args:
         uid, name: of the source's operator.
-        head: where the elements go.
         monotonic: the clock in seconds that ends epochs.
         one_first: the first step is of one element, as functions that nobody has seen run yet may take seconds for each.
     """

@@ -363,7 +363,6 @@ class SideOutputOperator(Operator):
 
     Args:
         producer: its name, for messages.
-        tag: id of the tag.
     """
 
     def __init__(self, producer: str, tag: str, output: TypeInformation | None) -> None:

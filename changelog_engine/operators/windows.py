@@ -60,11 +60,7 @@ _FIRING_CALLS = {Firing.APPLY: "apply", Firing.APPLY_ALL: "apply"}
 
 
 class WindowOperator(TimerOperator):
-    """Elements of a key in windows.
-
-    Args:
-        scope: of the windows' state.
-    """
+    """Elements of a key in windows."""
 
     net = False  # whether windows' timers, and which windows merged, are logged as net changes
     contents: Any = None

@@ -26,7 +26,6 @@ class CodeLine:
 
     Args:
         line: number, from 1.
-        function: in which it stands.
     """
 
     file: str
@@ -48,7 +47,6 @@ class SourceRecord:
 
     Args:
         source: uid of the source's operator.
-        split: id of the split.
         position: of the record in the split: reading from there gives it first.
         value: the record; None when the source doesn't give it any more.
         through: names of the operators without keyed state that it passed since.

@@ -16,10 +16,8 @@ class SourceRange:
 
     Args:
         source: uid of the source's operator.
-        split: id of the split.
         reader: of the split, the source's own.
         begin, end: positions before and after the elements.
-        count: how many there are.
     """
 
     def __init__(

@@ -12,7 +12,6 @@ class Touched:
     """Follows a record forwards.
 
     Args:
-        sources: uids of the source.
         split: None for any.
     """
 

@@ -76,7 +76,6 @@ class Difference:
         namespace: in state of windows, the window's text.
         checkpoint: with which the mutations were logged; None for the final state.
         recorded: the log's mutations of the key; of the final state, its live entries as puts and appends.
-        replayed: those of the replay.
     """
 
     operator: str
@@ -172,8 +171,6 @@ def differences(
     """Every key whose rows differ, by operator and state.
 
     Args:
-        recorded: rows of the log.
-        replayed: rows of the replay.
         checkpoint: of both; None for the rows of final states, where the order of a map's entries does not matter.
         left_out: states, or domains of timers, that are not compared.
     """

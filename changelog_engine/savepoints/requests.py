@@ -56,7 +56,6 @@ class SavepointRequests:
         """Take a savepoint; returns when it is complete.
 
         Args:
-            directory: where it shall lie.
             stop: stops the job; called once the directory was found good. The savepoint is then of its last checkpoint.
 
         Returns:

@@ -61,7 +61,6 @@ class Place(NamedTuple):
 
     Args:
         root: the savepoint's folder.
-        checkpoint, attempt: whose state it is.
         stage: goes into the names of parts; of this state alone.
         operator, state: goes into the rows.
     """
@@ -112,7 +111,6 @@ def _cuts(shape: StateShape, groups: npt.NDArray[np.int32]) -> list[tuple[int, i
     """Where parts begin and end: no key group is in two.
 
     Args:
-        shape: what the rows are.
         groups: of the rows, sorted.
     """
     if not len(groups):

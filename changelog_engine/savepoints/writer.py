@@ -96,7 +96,6 @@ def complete_savepoint(
         target: the savepoint's folder.
         changelog: its table of rows about the log.
         snapshots: its table of state.
-        attempt: whose checkpoint that is.
         parts: its state, durable.
     """
     own = replace(
@@ -135,7 +134,6 @@ class SnapshotWriter:
 
     Args:
         storage: the folder of the snapshots table.
-        checkpoint, attempt: whose parts they are.
         stage, subtask: go into their names; together unique.
         key_groups: the range they hold.
     """

@@ -59,7 +59,6 @@ class BackgroundTasks:
     Args:
         context: the SparkContext; it stays the caller's.
         name: what Spark's interface calls the tasks.
-        most: how many at once.
         niceness: added to that of the workers.
         files: the interpreter and variables of the workers.
         executors: run the tasks, as many at once as they can; None for any executor.

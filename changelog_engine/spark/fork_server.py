@@ -38,7 +38,6 @@ class WorkerRequest(NamedTuple):
     """What a daemon asks for.
 
     Args:
-        subtask: whose worker it is.
         broadcasts: variables that it knows, each as number and path.
         descriptors: the worker's link, standard output and standard error. They are the receiver's to close.
     """
@@ -55,7 +54,6 @@ class Asking(NamedTuple):
     Args:
         connection: on which `answer` answers.
         daemon: the process that asks, whose process group the worker joins.
-        request: what it asks for.
     """
 
     connection: socket.socket

@@ -54,7 +54,6 @@ class SpareRoom:
         """The runners that there are now, the best first; the same objects in each call. None where there is no room.
 
         Args:
-            plan: what the job runs.
             ahead: see ``side_by_side``.
         """
         elsewhere = self._placement is not None and OwnExecutors.may_come(self._context, self._wanted)

@@ -32,7 +32,6 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
     Args:
         settings: the job's.
         job: its name, for the names of local folders.
-        stage: whose state it keeps.
 
     Raises:
         ConfigurationError: a custom backend that is not one, or options that RocksDB does not take.

@@ -54,7 +54,6 @@ class OpenState(NamedTuple):
         operator: uid.
         spec: the state as the user declares it.
         stored: the state as it is kept.
-        cursor: tells the current key.
         log: of its mutations, or None.
         guard: remembers what came in the middle of a change; None for one that nobody asks.
     """

@@ -33,9 +33,7 @@ class SpreadMap:
     """A map that lies in RocksDB entry by entry, as a dict.
 
     Args:
-        table: whose entry it is.
         prefix: bytes of its key.
-        count: how many entries it has.
         number: of the next entry that is added.
     """
 

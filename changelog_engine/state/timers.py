@@ -100,7 +100,6 @@ class TimerQueue:
     """Pending timers.
 
     Args:
-        cursor: tells the current key.
         log: of the timers; None logs nothing.
         guard: remembers what came in the middle of a change; None for one that nobody asks.
     """

@@ -99,7 +99,6 @@ class TtlStates:
             operator: uid, for messages.
             inner: the handle of the stored state.
             table: the stored state's table.
-            cursor: tells the current key.
         """
         assert spec.ttl is not None
         sweep = Sweep(spec, inner, table, cursor, self._clock)

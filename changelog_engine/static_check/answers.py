@@ -35,7 +35,6 @@ class No:
     """It is not there.
 
     Args:
-        message: what the error says.
         nobodys: whether PyFlink does not have it either, as far as is known.
     """
 

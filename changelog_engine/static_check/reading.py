@@ -44,11 +44,7 @@ class NotReadableError(ChangelogEngineError):
 
 
 class Sources:
-    """The files of a program, each read once.
-
-    Args:
-        script: path of the script.
-    """
+    """The files of a program, each read once."""
 
     def __init__(self, script: str) -> None:
         self.path = ModulePath(os.path.dirname(os.path.realpath(script)))

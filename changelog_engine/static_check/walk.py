@@ -85,7 +85,6 @@ class Walk:
     """Reads statements in their order.
 
     Args:
-        scope: where names are bound.
         function: whose body it is; None of modules.
         workers: whether the code runs in workers.
     """

@@ -145,7 +145,6 @@ class FileSystems:
         """An error of a store for people: `masked`, and what to do where S3's answer tells that.
 
         Args:
-            text: what the error says.
             *uris: as for `masked`.
         """
         text = self.masked(text, *uris)

@@ -27,7 +27,6 @@ class Now:
         rate: elements read in a second, at the newest checkpoint.
         rates, durations: paths of small curves of the last checkpoints, oldest first.
         p50_ms, p99_ms, longest_ms: of those checkpoints' durations; None for none.
-        of: how many these are.
         lag: elements that are known to wait; None when not known.
         operators: in the plan's order.
         graph: how they are connected; None where that was not noted, or does not fit them.

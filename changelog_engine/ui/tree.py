@@ -41,7 +41,6 @@ class Tree:
     Args:
         ids: of the checkpoints, ascending.
         runs: in the order of their first places.
-        lanes: how many there are.
     """
 
     ids: Numbers

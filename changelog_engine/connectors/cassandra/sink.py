@@ -68,7 +68,6 @@ class CassandraSink(Sink):
 
     Args:
         query: CQL with a ``?`` for each field.
-        options: where the cluster is.
         most_requests: how many rows may be on their way.
         wait_s: how long a row waits for its turn while others are in flight; None for as long as it takes.
         ignores_none: None leaves a column as it is, in place of writing a null.

@@ -24,7 +24,6 @@ class Grammar(NamedTuple):
 
     Args:
         verbatim: pieces in which a ``?`` is only a ``?``.
-        placeholder: of the Python driver.
         escaped: ``??`` means an operator's ``?``, as in PostgreSQL's JDBC driver.
     """
 

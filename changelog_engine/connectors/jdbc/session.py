@@ -30,7 +30,6 @@ class Session:
     """A connection and its transactions.
 
     Args:
-        options: where the database is.
         max_retries: how often a transaction is tried again; waits grow by a second each time.
         clock: seconds, to measure with.
     """

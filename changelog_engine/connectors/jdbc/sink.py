@@ -29,7 +29,6 @@ class BatchingSink(CommittingSink):
 
     Args:
         sql: with a ``?`` for each field.
-        connection: where the database is.
 
     Raises:
         ConfigurationError, NotSupportedError: see `Statement` and `urls`.

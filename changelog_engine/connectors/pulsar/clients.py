@@ -130,7 +130,6 @@ class Client:
 
         Args:
             doing: for messages.
-            topic: which it is about.
 
         Raises:
             ConnectorError: it failed; an UnreachableError where another try may help.
@@ -145,7 +144,6 @@ class Client:
 
         Args:
             doing: what was to be done.
-            topic: which it is about.
             kind: the name of the client's error.
         """
         said = f"{self.named}: {doing} failed: {text.removeprefix('Pulsar error: ')}"

@@ -36,7 +36,6 @@ class Link:
     """An open connection and its channel.
 
     Args:
-        options: where the broker is.
         woken: called by the link's thread when the link has failed.
 
     Raises:

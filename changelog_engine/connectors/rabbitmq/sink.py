@@ -37,7 +37,6 @@ class QueueSink(Sink):
     """Writes elements to a queue, by the default exchange.
 
     Args:
-        options: where the broker is.
         queue: its name; a queue that is missing when the job starts is made, durable.
         schema: has ``serialize(element)``.
     """

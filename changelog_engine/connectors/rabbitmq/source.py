@@ -57,7 +57,6 @@ class QueueSource(Source):
     """Reads one queue in one subtask.
 
     Args:
-        options: where the broker is.
         queue: its name; a queue that is missing when the job starts is made, durable.
         by_correlation_id: drop messages whose correlation id was read before.
         schema: has ``deserialize(bytes)``, ``is_end_of_stream(element)`` and ``get_produced_type()``.
