@@ -187,7 +187,7 @@ def _begin(base: Storage, slug: str, job: str) -> JobFolder:
 
 
 def give_up_savepoint(storage: Storage, failure: BaseException) -> None:
-    """Take away what was made of a savepoint that failed, as far as that works; a table that somebody else made there stays."""
+    """Take away what was made of a savepoint that failed, as far as that works; a table that somebody else made stays."""
     with contextlib.suppress(ChangelogEngineError):
         if isinstance(failure, CommitConflictError):
             storage.delete(MARKER)
