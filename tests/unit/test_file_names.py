@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 from support.jobs import OneClock
-from support.part_files import Clock, bucket_of, context, counter_of, finished, hidden, sink_to
+from support.part_files import Clock, bucket_of, context, counter_of, finished, hidden, lines, sink_to
 from support.unprivileged import closed_folder
 
 from changelog_engine.connectors import CommittingSink
@@ -15,6 +17,7 @@ from changelog_engine.connectors.files import (
     FileNames,
     StringEncoder,
 )
+from changelog_engine.connectors.protocols import RestoredSink
 from changelog_engine.errors import ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import Types
@@ -42,6 +45,33 @@ class TestNames:
                 writer.write(["x"])
                 writer.commit(writer.prepare(True).committables)
         assert [path.name for path in finished(tmp_path)] == ["part-0-0", "part-0-1", "part-1-0", "part-1-1"]
+
+    @pytest.mark.parametrize("ends", ["commits", "restores"])
+    def test_by_subtask_of_two_jobs_take_nothing_from_each_other(self, tmp_path, caplog, ends):
+        """Each counts by itself what it makes, so that both come to the same names."""
+        names = FileNames(suffix=".txt", by_subtask=True)
+        rolling = ON_CHECKPOINT if ends == "commits" else None
+        writers = {
+            job: sink_to(tmp_path, rolling, names=names).committing_writer(context(job=job)) for job in "ab"
+        }
+        prepared = {}
+        for turn in range(3):
+            for job, writer in writers.items():
+                writer.write([f"{job}{turn}"])
+            for job, writer in writers.items():
+                prepared[job] = writer.prepare(False)
+                if ends == "commits":
+                    for _ in range(2):  # the second time after a crash
+                        writer.commit(prepared[job].committables)
+        if ends == "restores":
+            for job, kept in prepared.items():
+                kept.state["parts"][0][1] = "part-0-7.txt"
+                for attempt in (2, 3):
+                    again = context(attempt=attempt, restored=[RestoredSink(0, kept)], job=job)
+                    sink_to(tmp_path, names=names).committing_writer(again)
+        assert lines(tmp_path) == Counter(f"{job}{turn}" for job in "ab" for turn in range(3))
+        assert all(path.name.startswith("part-0-") and path.suffix == ".txt" for path in finished(tmp_path))
+        assert "was made by another job, which writes into the same folder" in caplog.text
 
     def test_no_folders(self):
         with pytest.raises(ConfigurationError, match="prefix of part files"):

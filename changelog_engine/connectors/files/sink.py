@@ -24,6 +24,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import hashlib
+import logging
 import math
 import os
 import re
@@ -53,6 +54,7 @@ from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.types import TypeInformation
 
 CHECK_INTERVAL_MS = 60_000
+log = logging.getLogger("changelog_engine")
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,8 @@ class FileWriter(CommittingWriter):
             for temporary, final, size in state["parts"]:
                 tag = Tag.of(temporary)
                 branch = tag is not None and tag.attempt in context.branches
-                self._store.finish_part_of(temporary, final, size, keep=others or branch)
+                place = self._place(temporary, final, size)
+                self._store.finish_part_of(temporary, place, size, keep=others or branch)
             self._held.restore(state.get("held", {}), state["lineage"], others)
             if not others:
                 self._lineages.add(state["lineage"])
@@ -376,7 +379,24 @@ class FileWriter(CommittingWriter):
             if sources:
                 self._held.publish(temporary, final, size, *sources)
             else:
-                self._store.finish(temporary, final)
+                self._store.finish(temporary, self._place(temporary, final))
+
+    def _place(self, temporary: str, final: str, size: int | None = None) -> str:
+        """Where a file is shown: under its name, or beside a file of that name which another job made that counts alike.
+
+        A function of the hidden file's name, so that it is shown once however often that is tried.
+        """
+        names = self._sink.names
+        if not names.by_subtask or not self._store.is_anothers(temporary, final, size):
+            return final
+        mark = hashlib.sha256(temporary.encode()).hexdigest()[:8]
+        place = f"{final.removesuffix(names.suffix)}-{mark}{names.suffix}"
+        log.warning(
+            "%s was made by another job, which writes into the same folder: the file of this one is %s. Give each job a "
+            "folder or a prefix of its own",
+            final, place,
+        )  # fmt: skip
+        return place
 
     def close(self) -> None:
         """Close all files, and remove those that no checkpoint can know."""

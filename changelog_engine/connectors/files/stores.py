@@ -124,6 +124,27 @@ class Store:
             target = self._masked(self._storage.join(final))
             log.warning("the file %s was finished by a checkpoint and is gone since", target)
 
+    def is_anothers(self, temporary: str, final: str, size: int | None = None) -> bool:
+        """Whether somebody else's file has the name that a hidden one is to get: it is no beginning of that one.
+
+        Args:
+            size: bytes of the hidden one that are to be shown; None for all, which no longer file may give way to.
+        """
+        storage = self._storage
+        there, mine = storage.size(final), storage.size(temporary)
+        if there is None or mine is None:
+            return False
+        if size is None and there > mine:
+            return True
+        left = min(there, mine if size is None else size)
+        with self.open(temporary) as own, self.open(final) as other, self.naming(final):
+            while left:
+                data = own.read(min(left, _COPY_BYTES))
+                if not data or data != other.read(len(data)):
+                    return True
+                left -= len(data)
+        return False
+
     def finish_part_of(self, temporary: str, final: str, size: int, keep: bool) -> None:
         """Show the first bytes of a file in progress, as a file of their own; keep or remove the one in progress."""
         storage = self._storage
