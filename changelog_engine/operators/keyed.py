@@ -53,7 +53,7 @@ class KeyedParts:
     keys: KeyCodec
 
 
-class KeyedBatch(NamedTuple):
+class KeyedElements(NamedTuple):
     """Elements with the identities of their keys, and where what the function gives of them goes.
 
     Args:
@@ -87,7 +87,7 @@ class KeyedOperator(FunctionOperator):
         out_times: list[int] | None = None if times is None else []
         rest = iter(values)
         try:
-            self.run(KeyedBatch(identities, rest, times, out, out_times))
+            self.run(KeyedElements(identities, rest, times, out, out_times))
         except BaseException as error:
             raise self.failure(error, self.call, element_at(values, rest)) from error
         finally:
@@ -109,7 +109,7 @@ class KeyedOperator(FunctionOperator):
         key = self.keys.key_of(self.cursor.key) if self.cursor.placed else NOTHING
         return user_failure(error, self.name, call, key, element)
 
-    def run(self, batch: KeyedBatch) -> None:
+    def run(self, batch: KeyedElements) -> None:
         """Call the user's function for each element and collect what it gives."""
         identities, values, times, out, out_times = batch
         cursor, apply = self.cursor, self.apply
@@ -285,7 +285,7 @@ class TimerFunctionOperator(TimerOperator):
 class KeyedProcessOperator(TimerFunctionOperator):
     """process() on a keyed stream."""
 
-    def run(self, batch: KeyedBatch) -> None:
+    def run(self, batch: KeyedElements) -> None:
         run_process(self.function.process_element, self.element_context, self.cursor, batch, self.own)
 
 
@@ -293,7 +293,7 @@ def run_process(
     process_element: Any,
     context: Any,
     cursor: Cursor,
-    batch: KeyedBatch,
+    batch: KeyedElements,
     own: Callable[[Any], Any] | None,
 ) -> None:
     """Call a process function for each element of a keyed stream and collect what it gives. ``own`` is the operator's."""

@@ -9,7 +9,7 @@ from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.operators.base import Operator, results_of
 from changelog_engine.operators.context import ElementContext, KeyedElementContext, KeyedTimerService
 from changelog_engine.operators.failures import element_at, user_failure
-from changelog_engine.operators.keyed import KeyedBatch, KeyedParts, TimerFunctionOperator, run_process
+from changelog_engine.operators.keyed import KeyedElements, KeyedParts, TimerFunctionOperator, run_process
 from changelog_engine.operators.stateless import FunctionOperator, run_elements
 
 Call = Callable[[Any, Any], Any]
@@ -138,7 +138,7 @@ class KeyedTwoInputs(TimerFunctionOperator):
         rest = iter(values)
         try:
             call = call_of(self.kind, self.function, port.call, self.name)
-            batch = KeyedBatch(identities, rest, times, out, out_times)
+            batch = KeyedElements(identities, rest, times, out, out_times)
             run_process(call, port.context, self.cursor, batch, self.own)
         except BaseException as error:
             raise self.failure(error, port.call, element_at(values, rest)) from error

@@ -22,7 +22,7 @@ from changelog_engine.graph.nodes import StateKind
 from changelog_engine.operators.base import call_hook, results_of
 from changelog_engine.operators.context import KeyedTimerService
 from changelog_engine.operators.failures import NOTHING, engine_call, user_call
-from changelog_engine.operators.keyed import KeyedBatch, KeyedParts, TimerOperator
+from changelog_engine.operators.keyed import KeyedElements, KeyedParts, TimerOperator
 from changelog_engine.operators.windows_context import (
     AssignerContext,
     FunctionContext,
@@ -104,7 +104,7 @@ class WindowOperator(TimerOperator):
         call_hook(self.spec.contents.function, "close", self.name)
         super().close()
 
-    def run(self, batch: KeyedBatch) -> None:
+    def run(self, batch: KeyedElements) -> None:
         identities, values, times, out, out_times = batch
         cursor, place = self.cursor, self.place
         add = self._add if self.merging is None else self._add_merging

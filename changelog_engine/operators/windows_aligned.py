@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
-from changelog_engine.operators.keyed import KeyedBatch
+from changelog_engine.operators.keyed import KeyedElements
 from changelog_engine.operators.windows import WindowOperator
 from changelog_engine.types.copies import IMMUTABLE, own
 from changelog_engine.windowing.spec import Firing, WindowSpec
@@ -56,7 +56,7 @@ class AlignedWindowOperator(WindowOperator):
         super().resume(watermark)
         self._restored = max(self._restored, watermark + 1)  # timers of windows that end by then have fired
 
-    def run(self, batch: KeyedBatch) -> None:
+    def run(self, batch: KeyedElements) -> None:
         times = batch.times
         if not self.event_time:
             self._run_processing_time(batch)
@@ -82,7 +82,7 @@ class AlignedWindowOperator(WindowOperator):
             if self._clear is not None:
                 self.clear_function(TimeWindow(start, end))
 
-    def _run_tumbling(self, batch: KeyedBatch, times: Sequence[int]) -> None:
+    def _run_tumbling(self, batch: KeyedElements, times: Sequence[int]) -> None:
         """Add elements to tumbling windows of event time."""
         identities, values, _, out, out_times = batch
         cursor, place = self.cursor, self.place
@@ -111,7 +111,7 @@ class AlignedWindowOperator(WindowOperator):
             if lateness and first:
                 register(end - 1 + lateness)
 
-    def _run_sliding(self, batch: KeyedBatch, times: Sequence[int]) -> None:
+    def _run_sliding(self, batch: KeyedElements, times: Sequence[int]) -> None:
         """Add elements to sliding windows of event time."""
         identities, values, _, out, out_times = batch
         cursor, place = self.cursor, self.place
@@ -147,7 +147,7 @@ class AlignedWindowOperator(WindowOperator):
             if not windows and time + lateness <= watermark:
                 self.late(value, time)
 
-    def _run_processing_time(self, batch: KeyedBatch) -> None:
+    def _run_processing_time(self, batch: KeyedElements) -> None:
         """Add elements to windows of processing time."""
         identities, values, times, _, _ = batch
         cursor, place, clock = self.cursor, self.place, self.timers.clock

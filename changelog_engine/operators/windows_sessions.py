@@ -22,7 +22,7 @@ from typing import Any
 
 from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.operators.keyed import KeyedBatch
+from changelog_engine.operators.keyed import KeyedElements
 from changelog_engine.operators.windows import EMIT_AT, WindowOperator
 from changelog_engine.operators.windows_context import merge_entries
 from changelog_engine.state.timers import TimeDomain, TimerQueue
@@ -99,7 +99,7 @@ class SessionWindowOperator(WindowOperator):
         self._settle(self.timers.watermark)
         super().end_epoch(now_ms)
 
-    def run(self, batch: KeyedBatch) -> None:
+    def run(self, batch: KeyedElements) -> None:
         identities, values, times, out, out_times = batch
         gap = self.assigner.session_gap
         longest = gap + self.lateness
