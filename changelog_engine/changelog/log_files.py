@@ -263,14 +263,14 @@ def row_file(
     """
     given = RowOfLog(checkpoint, attempt, operation, document, time_ms * 1000)._asdict()
     row = pa.Table.from_arrays(
-        [_of_one(given.get(field.name), field.type) for field in SCHEMA], schema=SCHEMA
+        [column_of_one(given.get(field.name), field.type) for field in SCHEMA], schema=SCHEMA
     )
     data = row_bytes(operation, row)
     middle = f"{attempt}" if operation == "attempt" else f"{checkpoint}-{attempt}"
     return f"{operation}-{middle}-{crc32(data):08x}.parquet", data
 
 
-def _of_one(value: str | int | None, type_: pa.DataType) -> pa.Array:
+def column_of_one(value: str | int | None, type_: pa.DataType) -> pa.Array:
     """A column with one value.
 
     ``pa.array()`` would import pandas to see whether the value is of it: a quarter of a second of CPU in a driver whose

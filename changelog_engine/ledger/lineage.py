@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.changelog.log_files import column_of_one
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
@@ -207,7 +208,8 @@ class Lineage:
         """The newest checkpoint and the newest attempt have rows as long as there is anything of them."""
         paths = self.files["path"]
         # The heads alone are a tenth of the work; names of others may begin so.
-        later = paths.filter(pc.greater(_checkpoints_in(paths, _HEAD), self.newest_checkpoint_id))
+        known = column_of_one(self.newest_checkpoint_id, pa.int64())[0]  # an int would import pandas
+        later = paths.filter(pc.greater(_checkpoints_in(paths, _HEAD), known))
         newest = pc.max(_checkpoints_in(later, _PART)).as_py()
         if newest is not None:
             path = next(p for p in later.to_pylist() if p.startswith((f"part-{newest}-", f"pack-{newest}-")))

@@ -16,7 +16,11 @@ from changelog_engine.changelog.rows import SCHEMA
 WITHOUT_PANDAS = """
 import sys
 from changelog_engine.changelog.log_files import row_file
+from changelog_engine.driver.journal import JobJournal
 row_file("attempt", 0, 1, "{}", 0)
+journal = JobJournal.open(sys.argv[1], "job")
+journal.start_point("auto")
+journal.close()
 print("pandas" in sys.modules)
 """
 
@@ -46,6 +50,7 @@ def test_a_row_file_holds_the_row_and_its_name_the_checksum(
     assert name.endswith(f"-{crc32(data):08x}.parquet")
 
 
-def test_making_a_row_file_imports_no_pandas():
-    done = subprocess.run([sys.executable, "-c", WITHOUT_PANDAS], capture_output=True, text=True, check=False)
+def test_making_a_row_file_and_opening_a_job_s_folder_import_no_pandas(tmp_path):
+    command = [sys.executable, "-c", WITHOUT_PANDAS, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.stderr) == ("False", "")
