@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.collection_values import as_java_takes_it
+from changelog_engine.connectors.collection_values import as_java_takes_it, has_map
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.types import TypeInformation
@@ -74,15 +74,19 @@ class CollectionReader(SplitReader):
 def _checked(elements: list[Any], output_type: TypeInformation | None) -> list[Any]:
     if output_type is None or _fits_at_a_glance(elements, output_type):
         return elements
-    return [_check(element, output_type, index) for index, element in enumerate(elements)]
+    maps = has_map(output_type)
+    return [_check(element, output_type, index, maps) for index, element in enumerate(elements)]
 
 
-def _check(element: Any, output_type: TypeInformation, index: int) -> Any:
+def _check(element: Any, output_type: TypeInformation, index: int, maps: bool) -> Any:
     what = f"element {index} of from_collection"
     try:
-        return output_type.check(element, what)
+        fitting = output_type.check(element, what)
     except TypeMismatchError:
+        fitting = None
+    if fitting is None or maps:
         return output_type.check(as_java_takes_it(element, output_type), what)
+    return fitting
 
 
 def _fits_at_a_glance(elements: Sequence[Any], output_type: TypeInformation) -> bool:

@@ -14,7 +14,7 @@ from changelog_engine.types import Row, TypeInformation, Types
 from changelog_engine.types.arrays import ElementsTypeInfo, MapTypeInfo
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
 from changelog_engine.types.foreign import attributes_of
-from changelog_engine.types.java_text import decimal_text, double_text
+from changelog_engine.types.java_text import decimal_text, double_text, unpickled_order
 from changelog_engine.types.row import field_names_of, make_row, values_of
 
 _STRING = Types.STRING()
@@ -58,13 +58,24 @@ def as_java_takes_it(value: Any, declared: TypeInformation) -> Any:
     return value
 
 
+def has_map(declared: TypeInformation) -> bool:
+    """Whether values of the type have maps in them, whose entries Java puts into another order."""
+    if isinstance(declared, ElementsTypeInfo):
+        return has_map(declared.elem_type)
+    if isinstance(declared, (RowTypeInfo, TupleTypeInfo)):
+        return any(map(has_map, declared.get_field_types()))
+    return isinstance(declared, MapTypeInfo)
+
+
 def _map(entries: dict[Any, Any], declared: MapTypeInfo) -> Any:
-    """The entries; as they are where two keys would become one."""
+    """The entries in the order in which Java has them; as they are where two keys would become one."""
     found = {
         as_java_takes_it(key, declared.key_type): as_java_takes_it(item, declared.value_type)
         for key, item in entries.items()
     }
-    return found if len(found) == len(entries) else entries
+    if len(found) != len(entries):
+        return entries
+    return {key: found[key] for key in unpickled_order(found, declared.key_type.kind)}
 
 
 def _attributes(value: Any) -> Any:

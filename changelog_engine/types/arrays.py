@@ -154,6 +154,8 @@ class PrimitiveArrayTypeInfo(ElementsTypeInfo):
 class MapTypeInfo(TypeInformation):
     """MAP: Python dicts; other mappings, and objects with ``items()``, become dicts.
 
+    What leaves a chain has the order of Java's HashMap, as in PyFlink, where Java reads it there.
+
     Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
 
     Args:
@@ -163,6 +165,7 @@ class MapTypeInfo(TypeInformation):
 
     kind = "MAP"
     immutable = False
+    in_java_order = True
 
     def __init__(self, key_type_info: TypeInformation, value_type_info: TypeInformation) -> None:
         self.key_type = key_type_info
@@ -194,6 +197,11 @@ class MapTypeInfo(TypeInformation):
                 raise Misfit(self, value, f"a {self.key_type.name} cannot be a key of a dict") from None
         if len(fitted) < len(value):
             raise Misfit(self, value, f"two of its keys are the same {self.key_type.name}")
+        if self.in_java_order and len(fitted) > 1:
+            keys = list(fitted)
+            ordered = hash_map_order(keys, self.key_type.kind)
+            if ordered != keys:
+                return {key: fitted[key] for key in ordered}
         return fitted if changed else value
 
     def _items_of(self, value: Any) -> Mapping[Any, Any]:

@@ -2,8 +2,8 @@
 
 PyFlink's process mode keeps the values of state as Python's objects for as long as it caches them, so a sum in a FLOAT is
 that of its 64 bits, and a sum of ints is shown as 3. Here a FLOAT has all its bits before and after a restore; an int is a
-float, 3.0, once it was read out of the log or out of RocksDB. What leaves a function as a FLOAT or DOUBLE is converted as
-ever; so are the keys of a map state, which have to be found again.
+float, 3.0, once it was read out of the log or out of RocksDB. A MAP keeps the order of its entries. What leaves a function
+as a FLOAT or DOUBLE is converted as ever; so are the keys of a map state, which have to be found again.
 """
 
 from __future__ import annotations
@@ -34,12 +34,18 @@ class _DoubleInState(DoubleTypeInfo):
         return value if type(value) is int else number
 
 
+class _MapInState(MapTypeInfo):
+    """MAP in state: its entries stay in the order in which they were put."""
+
+    in_java_order = False
+
+
 _FLOAT = _FloatInState()
 _DOUBLE = _DoubleInState()
 
 
 def in_state(type_info: TypeInformation) -> TypeInformation:
-    """The type of a state's values; the same object where there is no FLOAT or DOUBLE in it.
+    """The type of a state's values; the same object where there is no FLOAT, DOUBLE or MAP in it.
 
     Args:
         type_info: as declared.
@@ -52,8 +58,7 @@ def in_state(type_info: TypeInformation) -> TypeInformation:
         element = in_state(type_info.elem_type)
         return type_info if element is type_info.elem_type else type(type_info)(element)
     if isinstance(type_info, MapTypeInfo):
-        value = in_state(type_info.value_type)
-        return type_info if value is type_info.value_type else type(type_info)(type_info.key_type, value)
+        return _MapInState(type_info.key_type, in_state(type_info.value_type))
     if isinstance(type_info, (TupleTypeInfo, RowTypeInfo)):
         declared = type_info.get_field_types()
         fields = [in_state(each) for each in declared]

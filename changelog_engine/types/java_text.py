@@ -7,6 +7,8 @@ import math
 import struct
 from collections.abc import Callable, Collection
 from decimal import Decimal
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -102,19 +104,39 @@ def hash_map_order(keys: Collection[Any], kind: str) -> list[Any]:
         >>> hash_map_order(["alpha", "m", "zeta"], "STRING")
         ['zeta', 'm', 'alpha']
     """
-    hash_of = _HASHES.get(kind)
-    if hash_of is None or len(keys) < 2:
+    count = len(keys)
+    if count < 2 or kind not in _HASHES:
         return list(keys)
-    capacity = len(keys) + 1 if len(keys) == 2 else math.ceil(len(keys) / 0.75)
+    return _by_bucket(keys, kind, count + 1 if count == 2 else math.ceil(count / 0.75))
+
+
+def unpickled_order(keys: Collection[Any], kind: str) -> list[Any]:
+    """The keys of a dict in the order in which Flink's reader of pickles has them.
+
+    It takes the last entry first, fills a HashMap that grows with them, and another one from that.
+
+    Example:
+        >>> unpickled_order(["zeta", "mm"], "STRING")  # of one bucket
+        ['mm', 'zeta']
+    """
+    count = len(keys)
+    if count < 2 or kind not in _HASHES:
+        return list(keys)
+    grown = _by_bucket(list(keys)[::-1], kind, max(16, math.ceil(count / 0.75)))
+    return _by_bucket(grown, kind, int(count / 0.75 + 1))
+
+
+def _by_bucket(keys: Collection[Any], kind: str, capacity: int) -> list[Any]:
+    hash_of = _HASHES[kind]
     last_bucket = (1 << (capacity - 1).bit_length()) - 1
+    codes = [0 if key is None else hash_of(key) & 0xFFFFFFFF for key in keys]
+    buckets = [(code ^ code >> 16) & last_bucket for code in codes]
+    if buckets == sorted(buckets):
+        return list(keys)
+    return [key for _, key in sorted(zip(buckets, keys, strict=True), key=itemgetter(0))]
 
-    def bucket(key: Any) -> int:
-        code = 0 if key is None else hash_of(key) & 0xFFFFFFFF
-        return (code ^ code >> 16) & last_bucket
 
-    return sorted(keys, key=bucket)
-
-
+@lru_cache(maxsize=4096)
 def _hash_of_text(value: str) -> int:
     code = 0
     for (unit,) in struct.iter_unpack("<H", value.encode("utf-16-le", "surrogatepass")):

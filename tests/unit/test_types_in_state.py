@@ -128,3 +128,12 @@ def test_sums_go_on_with_all_their_bits(tmp_path: Path, backend: str) -> None:
 
 def _tenth(entry: FixedEntry) -> Any:
     return 0.1 if entry.state == "sum" else UNCHANGED
+
+
+def test_a_map_keeps_its_order_in_state_and_has_javas_elsewhere() -> None:
+    declared = Types.MAP(Types.STRING(), Types.INT())
+    given = {"zeta": 1, "mm": 2, "b": 3, "a": 4}
+    assert in_state(declared).check(given) is given
+    checked = declared.check(given)
+    assert list(checked) == ["zeta", "mm", "a", "b"]
+    assert declared.check(checked) is checked

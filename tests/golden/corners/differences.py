@@ -54,10 +54,6 @@ DIFFERENCES: dict[str, Difference] = {
         "`get_task_name()` gives the operator's name",
         gives=["'Map / Map (1/1)#0 / told / told (1/1)#0 / 1'"],
     ),
-    "declared_types.map_behind_an_exchange": Difference(
-        "A MAP keeps the order in which its entries were put",
-        gives=["'zz, b, a, k9'", "'4, 30'"],
-    ),
     "two_inputs.undeclared_broadcast_state": Difference(
         "A broadcast state that `broadcast()` was not given is an error",
         raises="JobExecutionError",
