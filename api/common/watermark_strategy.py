@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
-from changelog_engine.graph.hooks import hook_of, refuse_deferred
+from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
 from changelog_engine.graph.nodes import WatermarkSpec
 from changelog_engine.types.typeinfo import shown
 
@@ -106,7 +106,7 @@ class WatermarkStrategy(NamesOfPyFlink):
         ):  # `from_source` takes those, `_spec` does not
             if isinstance(timestamp_assigner, type) or not hook_of(timestamp_assigner, "extract_timestamp"):
                 raise ArgumentTypeError(f"{_NO_ASSIGNER}, got {timestamp_assigner!r}")
-            refuse_deferred(
+            refuse_async(
                 hook_of(timestamp_assigner, "extract_timestamp"),
                 f"extract_timestamp of {type(timestamp_assigner).__name__}",
                 "WatermarkStrategy.with_timestamp_assigner",
@@ -138,7 +138,7 @@ class WatermarkStrategy(NamesOfPyFlink):
         if extract is None or (function is None and not yields):
             return self
         if function is not None:
-            refuse_deferred(function, "the function", "WatermarkStrategy.with_timestamp_assigner")
+            refuse_async(function, "the function", "WatermarkStrategy.with_timestamp_assigner")
             _LOG.warning(
                 "PyFlink takes a function as a timestamp assigner in from_source only, and never calls it there: here it is "
                 "called. Write a class that inherits TimestampAssigner"
@@ -157,6 +157,14 @@ class WatermarkStrategy(NamesOfPyFlink):
     def _spec(self) -> WatermarkSpec:
         if isinstance(self._timestamp_assigner, types.FunctionType):
             raise ArgumentTypeError(f"{_NO_ASSIGNER}, got {self._timestamp_assigner!r}")
+        if (
+            self._timestamp_assigner is not None
+        ):  # one that yields works in `from_source`, which has wrapped it
+            refuse_deferred(
+                hook_of(self._timestamp_assigner, "extract_timestamp"),
+                f"extract_timestamp of {type(self._timestamp_assigner).__name__}",
+                "WatermarkStrategy.with_timestamp_assigner",
+            )
         return WatermarkSpec(self._timestamp_assigner, self._out_of_orderness_ms, self._idle_timeout_ms)
 
     def _does_nothing(self) -> bool:

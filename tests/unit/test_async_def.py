@@ -129,8 +129,10 @@ GENERATORS: dict[str, Callable[[], Any]] = {
     "DataStream.add_sink: the sink function": lambda: stream().add_sink(yields),
     "DataStream.add_sink: invoke of Own": lambda: stream().add_sink(SinkFunction(yielding(object, "invoke"))),
     "WatermarkStrategy.with_timestamp_assigner: extract_timestamp of Own": lambda: (
-        WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
-            yielding(TimestampAssigner, "extract_timestamp")
+        stream().assign_timestamps_and_watermarks(
+            WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(
+                yielding(TimestampAssigner, "extract_timestamp")
+            )
         )
     ),
 }
