@@ -27,6 +27,7 @@ FOLDERS = [
 ]
 sys.path[:0] = FOLDERS  # it is run as a program, by its path
 os.environ["PYTHONPATH"] = os.pathsep.join(FOLDERS)  # its workers find the programs
+os.environ["MORE_VALUES"] = "support.random_jobs"  # and their values
 
 # ruff: noqa: E402
 from driver_process import pinned_of, processes_of
