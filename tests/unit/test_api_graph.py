@@ -150,7 +150,9 @@ def test_importing_and_building_load_neither_spark_nor_delta():
         "print([m for m in ('pyspark', 'deltalake', 'delta', 'pandas') if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr.partition(":")[0]) == ("[]", "note"), "nothing runs before env.execute()"
+    assert (done.stdout.strip(), done.stderr.partition(":")[0]) == ("[]", "note"), (
+        "nothing runs before env.execute()"
+    )
 
 
 def test_a_job_loads_only_the_connectors_and_observers_that_it_uses():
