@@ -6,14 +6,15 @@ Exit status: 0 explained, 1 the replay differs from the log, 2 the question coul
 from __future__ import annotations
 
 import ast
+import contextlib
 import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -33,6 +34,12 @@ from changelog_engine.display import printable
 from changelog_engine.provenance.result import Explanation
 from changelog_engine.types import Row
 from changelog_engine.types.row import field_names_of
+
+_SLOW_S = 5.0
+_REPLAYS = (
+    "still at it: each record of the range is processed again, which takes longer than in the job; "
+    "--from and --at make the range shorter"
+)
 
 
 def _shared(command: Callable[..., None]) -> Callable[..., None]:
@@ -130,7 +137,8 @@ def explain(
 
     if answer is not None:
         _end_with_parent()
-    found = ask_script("explain", script, arguments, name, entries, ask)
+    with _told_if_slow(sys.stderr):
+        found = ask_script("explain", script, arguments, name, entries, ask)
     if answer is not None:  # the script may print what it likes
         Path(answer).write_text(json.dumps(found.to_json()))
         sys.exit(0 if found.equal else 1)
@@ -192,7 +200,9 @@ def impact(
             path=path,
         )
 
-    _show(ask_script("explain", script, arguments, name, entries, ask), as_json, limit)
+    with _told_if_slow(sys.stderr):
+        found = ask_script("explain", script, arguments, name, entries, ask)
+    _show(found, as_json, limit)
 
 
 def _end_with_parent() -> None:
@@ -232,6 +242,19 @@ def _condition(where: str | None) -> Callable[[Any], Any]:
             raise CannotAskError(f"--where fails for the element {value!r}: {error!r}") from None
 
     return test
+
+
+@contextlib.contextmanager
+def _told_if_slow(stream: TextIO) -> Iterator[None]:
+    """Within it, somebody who waits at a terminal is told what for."""
+    waits = threading.Timer(_SLOW_S, click.echo, (_REPLAYS, stream))
+    waits.daemon = True
+    if stream.isatty():
+        waits.start()
+    try:
+        yield
+    finally:
+        waits.cancel()
 
 
 def _show(found: Explanation, as_json: bool, limit: int) -> None:
