@@ -195,14 +195,10 @@ class ElementContext(_WithoutState):
         """The current watermark in ms."""
         return self.watermark
 
-    @property
-    def get_current_key(self) -> Any:
-        """Not there, so that ``hasattr`` says so; the error says why.
-
-        Raises:
-            NotKeyedError: always.
-        """
-        raise self._keyless("the current key")
+    def __getattr__(self, name: str) -> Any:
+        if name == "get_current_key":  # not there, so that hasattr says so; the error says why
+            raise self._keyless("the current key")
+        return super().__getattr__(name)
 
     def _keyless(self, asked: str) -> InvalidJobError:
         return _not_keyed(self.operator, asked)
