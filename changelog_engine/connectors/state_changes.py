@@ -39,6 +39,7 @@ from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, R
 from changelog_engine.ledger.reading import read_file
 from changelog_engine.ledger.suffix import Suffix
 from changelog_engine.types import TypeInformation, Types, type_from_spec, type_of
+from changelog_engine.types.in_state import in_state
 from changelog_engine.types.row import make_row
 
 CHECKPOINT_TIME, EVENT_TIME = "checkpoint", "event"
@@ -88,7 +89,7 @@ class _StateTypes(NamedTuple):
 
     def fields(self) -> list[TypeInformation]:
         """Of an element."""
-        value = type_from_spec(self.value["fields"][1] if self.ttl else self.value)
+        value = in_state(type_from_spec(self.value["fields"][1] if self.ttl else self.value))
         text, long = Types.STRING(), Types.LONG()
         key, map_key = (type_of(spec) or Types.PICKLED_BYTE_ARRAY() for spec in (self.key, self.map_key))
         return [key, text, map_key, text, value, long, long, long]

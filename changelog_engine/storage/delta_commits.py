@@ -179,6 +179,12 @@ class CommitLog:
                 f"commit {version} of the Delta table {self._storage.root} is gone: its log was cleaned up "
                 "(delta.logRetentionDuration) before it was read"
             )
+        behind, missing = commit_path(version + 1), commit_path(version)
+        if self._storage.exists(behind) and not self._storage.exists(missing):
+            raise ConnectorError(
+                f"commit {version} of the Delta table {self._storage.root} is missing: {self._storage.join(missing)} is not "
+                f"there, and {self._storage.join(behind)} is. Put the file back from a copy"
+            )
         if not follows or newest == version - 1 or self._storage.exists(commit_path(version - 1)):
             return
         names = (NUMBERED.match(entry.name) for entry in self._storage.list(LOG))

@@ -956,3 +956,16 @@ def test_a_damaged_commit_of_a_table_that_is_read_is_named(tmp_path: Path, left:
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(ConnectorError, match=f"commit 1 .* is damaged: {path} {said}"):
         log.files_of(1, follows=True)
+
+
+def test_a_commit_that_is_missing_between_others_is_not_waited_for(tmp_path: Path) -> None:
+    for _ in range(3):
+        deltalake.write_deltalake(str(tmp_path), pa.table({"id": [1]}), mode="append")
+    log = CommitLog(str(tmp_path), False, Layout(0, frozenset({("id",)}), frozenset(), "none"))
+    assert log.files_of(3, follows=True) is None  # which may come
+    path = tmp_path / "_delta_log" / f"{1:020d}.json"
+    path.unlink()
+    with pytest.raises(
+        ConnectorError, match=f"commit 1 of the Delta table .* is missing: {path} is not there"
+    ):
+        log.files_of(1, follows=True)

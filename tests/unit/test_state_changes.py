@@ -17,7 +17,8 @@ from support.script import Script
 from support.visits import UID, visited
 
 from api.common import Types, WatermarkStrategy
-from api.datastream import StreamExecutionEnvironment
+from api.datastream import KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors.state_changes import StateChangesSource
 from changelog_engine.errors import (
     ChangelogEngineError,
@@ -134,6 +135,23 @@ def test_a_job_reads_another_ones_state(tmp_path: Path) -> None:
     values = read(start="oldest")
     assert values
     assert max(values) == 10
+
+
+def test_a_float_of_state_keeps_its_bits_on_the_way_to_another_subtask(tmp_path: Path) -> None:
+    class Share(KeyedProcessFunction):
+        def open(self, runtime_context: RuntimeContext) -> None:
+            self.share = runtime_context.get_state(ValueStateDescriptor("share", Types.FLOAT()))
+
+        def process_element(self, value: tuple[int, int], ctx: KeyedProcessFunction.Context) -> None:
+            self.share.update(value[1] / 10)
+
+    TestJob(tmp_path, Script((4,))).run(keyed_job(rounds(2, 4), Share(), key_type=Types.LONG(), uid="share"))
+    changes = StateChangesSource(str(tmp_path / "job"), "share", "share", until="newest")
+    env = StreamExecutionEnvironment.get_execution_environment()
+    by_key = env.from_source(changes, WatermarkStrategy.no_watermarks(), "shares").key_by(lambda row: row.key)
+    with without_spark():
+        values = [row.value for row in by_key.reduce(lambda _, new: new).execute_and_collect("reader")]
+    assert sorted(values) == [0.0, 0.1, 0.2, 0.3]
 
 
 def test_a_folder_made_anew_is_never_taken_for_the_one_that_was_read(tmp_path: Path) -> None:
