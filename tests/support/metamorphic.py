@@ -453,17 +453,20 @@ class Run:
         return self.traps.pop() if self.traps else None
 
     def _begin_job(self) -> None:
-        number = len(self.jobs)
-        folder = f"{self.base}/log-{number}"
-        job = _Job(folder, self.way, self.model.traits)
-        if self.way.last:
-            graph = self.graph(0)
-            uid = plan_job(graph).uids[last_keyed(graph)]
-            job.wanted = {epoch: {uid: wanted} for epoch, wanted in self.way.rescales}
+        job = self.new_job(f"{self.base}/log-{len(self.jobs)}")
         if self.jobs:
             job.progress = self.jobs[-1].progress
             job.wanted = self.jobs[-1].wanted
         self.jobs.append(job)
+
+    def new_job(self, base: str) -> _Job:
+        """A job under another base path, to be run in the same way."""
+        job = _Job(base, self.way, self.model.traits)
+        if self.way.last:
+            graph = self.graph(0)
+            uid = plan_job(graph).uids[last_keyed(graph)]
+            job.wanted = {epoch: {uid: wanted} for epoch, wanted in self.way.rescales}
+        return job
 
     @property
     def job(self) -> _Job:
@@ -662,7 +665,7 @@ def rewind(run: Run, share: int, how: str, base: str) -> str:
     elif how == "savepoint":
         restore = create_savepoint(folder, row, f"{base}/savepoints").path
     if how in ("fork", "savepoint"):
-        job, newest = _Job(f"{base}/log", run.way, model.traits), None
+        job, newest = run.new_job(f"{base}/log"), None
     job.lost_output = False
     before, commits = len(job.output), len(job.commits)
     with _budgets(run.way):
