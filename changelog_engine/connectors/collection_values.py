@@ -63,7 +63,7 @@ def has_map(declared: TypeInformation) -> bool:
     if isinstance(declared, ElementsTypeInfo):
         return has_map(declared.elem_type)
     if isinstance(declared, (RowTypeInfo, TupleTypeInfo)):
-        return any(map(has_map, declared.get_field_types()))
+        return any(has_map(each) for each in declared.get_field_types())
     return isinstance(declared, MapTypeInfo)
 
 
