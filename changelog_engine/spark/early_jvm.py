@@ -188,7 +188,7 @@ def _java() -> str:
 
 
 def _is_java_itself() -> bool:
-    """Whether Spark can use this Java, and it is no program that starts one."""
+    """Whether Spark can use this Java, and it is Java itself, not a shim that starts one."""
     try:
         check_java(runs=False)
         return (

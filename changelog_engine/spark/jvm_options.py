@@ -78,7 +78,7 @@ def driver_options(
 def left_out(options: str) -> tuple[str, ...]:
     """Those of Spark's own options of Java that are left out for a local master, since Java would warn of them.
 
-    ``jdk.incubator.vector`` is used by nothing but MLlib's linear algebra, and a package that is no more cannot be opened.
+    ``jdk.incubator.vector`` is used by MLlib's linear algebra alone, and of a package that Java has removed it warns.
 
     Args:
         options: of the driver's JVM; where they name the module, nothing is left out.

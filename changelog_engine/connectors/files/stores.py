@@ -125,7 +125,7 @@ class Store:
             log.warning("the file %s was finished by a checkpoint and is gone since", target)
 
     def is_anothers(self, temporary: str, final: str, size: int | None = None) -> bool:
-        """Whether somebody else's file has the name that a hidden one is to get: it is no beginning of that one.
+        """Whether another's file has the name that a hidden one is to get: the hidden one does not begin with its bytes.
 
         Args:
             size: bytes of the hidden one that are to be shown; None for all, which no longer file may give way to.
