@@ -24,7 +24,8 @@ def test_sinks_commit_before_the_next_epoch_reads_and_what_fails_there_fails_tha
     assert "NO COMMIT CAME" not in driver.output
     assert "a commit between two epochs did" in driver.output
     assert "the first commit fails" in driver.output
-    assert "ended between two epochs, and another one has gone on from checkpoint" in driver.output
+    died = ("ended between two epochs, and another one has gone on from checkpoint", "Python worker exited")
+    assert any(said in driver.output for said in died), "before its next task came, or with that in its hands"
     prepared = [file.suffix for file in out.glob("prepared.*")]
     assert {name.split("-")[0] for name in prepared} >= {".1", ".2"}, "the first commit failed no attempt"
     assert len({name.split("-")[1] for name in prepared}) > 1, "no worker died"
