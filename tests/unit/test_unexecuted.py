@@ -24,6 +24,20 @@ PROGRAM = """
 NOTE = "note: the script ended and did not run {}: nothing runs before env.execute()\n"
 
 
+def ended(folder: Path, end: str) -> subprocess.CompletedProcess[str]:
+    """What became of the program with this end."""
+    script = folder / "program.py"
+    script.write_text(textwrap.dedent(PROGRAM).format(end))
+    return subprocess.run(
+        [sys.executable, script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"PYTHONPATH": str(ROOT)},
+        check=False,
+    )
+
+
 @pytest.mark.parametrize(
     ("end", "said"),
     [
@@ -36,30 +50,12 @@ NOTE = "note: the script ended and did not run {}: nothing runs before env.execu
     ],
 )
 def test_a_program_that_forgot_to_execute_is_told(tmp_path: Path, end: str, said: str) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(textwrap.dedent(PROGRAM).format(end))
-    done = subprocess.run(
-        [sys.executable, script],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    done = ended(tmp_path, end)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", said)
 
 
 def test_a_program_that_failed_is_told_its_error_alone(tmp_path: Path) -> None:
-    script = tmp_path / "program.py"
-    script.write_text(textwrap.dedent(PROGRAM).format("env = build(); 1 / 0"))
-    done = subprocess.run(
-        [sys.executable, script],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={"PYTHONPATH": str(ROOT)},
-        check=False,
-    )
+    done = ended(tmp_path, "env = build(); 1 / 0")
     assert done.returncode == 1
     assert done.stderr.endswith("ZeroDivisionError: division by zero\n")
     assert "note" not in done.stderr
