@@ -43,7 +43,6 @@ class Names:
     """What the two borrowed names mean in the driver, and so in its workers.
 
     Args:
-        short: of ``api``.
         pyflink: whether ``pyflink`` means the API.
     """
 
@@ -211,9 +210,6 @@ def refuse_other_names(module: str) -> None:
 
     Python's own finders do that where an editable install, or a wheel over which a package ``api`` was installed, leads
     them to our files, and nothing of the engine was imported before.
-
-    Args:
-        module: its ``__name__``.
 
     Raises:
         StrangersApiError: it is not the one that always works.

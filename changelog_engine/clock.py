@@ -85,7 +85,6 @@ class Deadline:
     """A moment on the monotonic clock at which waiting ends.
 
     Args:
-        after_s: how long from now.
         clock: seconds, to measure with.
     """
 

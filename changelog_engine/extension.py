@@ -16,11 +16,7 @@ NOT_BUILT = "it was not built"  # a wheel without it, or no compiler
 
 
 def why_not(module: ModuleType, source: Path) -> str | None:
-    """What keeps an extension from being used; None if it may be used.
-
-    Args:
-        source: the file in C that is there.
-    """
+    """What keeps an extension from being used; None if it may be used."""
     built = getattr(module, "SOURCE", None)
     try:
         there = f"{zlib.crc32(source.read_bytes()):08x}"

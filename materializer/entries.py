@@ -20,9 +20,6 @@ class StateEntries(Mapping[Any, Any]):
         entries: identity to value; of namespaced state, (identity, namespace) to value.
         namespaced: whether keys are pairs of a key and the text of its namespace.
 
-    Attributes:
-        codec: of the keys.
-
     Raises:
         NotSerializableError: a key is an object that cannot be made, or must not be made here.
 

@@ -41,8 +41,6 @@ class FoldTask(NamedTuple):
     """What to fold.
 
     Args:
-        point: the checkpoint, its lineage and its changelog.
-        attempt: that made the checkpoint.
         after: the checkpoint of the previous snapshot, None for none.
         operator: uid.
         stage: number of the operator in names of files.
@@ -67,9 +65,7 @@ class FoldResult(NamedTuple):
     """What came out.
 
     Args:
-        written: new pieces and their parts.
         kept: pieces of the previous snapshot that still hold.
-        rows: log rows read.
     """
 
     written: list[tuple[Piece, Part]]

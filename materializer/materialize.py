@@ -31,12 +31,8 @@ class Materialization(NamedTuple):
     """What a materialization did.
 
     Args:
-        checkpoint: of which there is a snapshot now.
         previous: the checkpoint of the snapshot it was built on, None for none.
-        log_rows: rows of the log that were folded.
         log_parts: files of the log that they lay in.
-        rows: of the new pieces.
-        bytes: of the new pieces.
         written, kept: new pieces, and those of the snapshot before that still hold.
     """
 
@@ -61,7 +57,6 @@ def materialize(
 
     Args:
         checkpoint_id: which; None for the one that the job would go on from.
-        run: runs the folds, here or elsewhere.
         piece_bytes: about how large a piece of a snapshot gets.
 
     Returns:

@@ -88,7 +88,6 @@ def needed(
     """Decide what stays.
 
     Args:
-        lineage: checkpoints and attempts there are.
         snapshots: complete ones.
         protected: checkpoints that somebody copies.
         protected_snapshots: checkpoints whose snapshots somebody copies.

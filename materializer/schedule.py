@@ -38,7 +38,6 @@ class Schedule:
     Args:
         interval_ms: from the beginning of one materialization to that of the next.
         retention: what truncation keeps; None never truncates.
-        max_failures: failures in a row that are tolerated.
         give_up: called with the failure after one more.
         runners: gives what may run the tasks of a materialization when it is due: the first that is ready does, the last is
             always. What it gave is stopped with the schedule.

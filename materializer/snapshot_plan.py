@@ -34,7 +34,6 @@ class SnapshotPlan(NamedTuple):
     Args:
         previous: the checkpoint of the snapshot it builds on, None for none.
         cells: operator -> into how many pieces the entries of a subtask are cut.
-        log_parts: files of the log that are read.
     """
 
     checkpoint: Checkpoint

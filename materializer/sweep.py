@@ -19,7 +19,6 @@ def sweep(tables: Sequence[DeltaLog], log: DeltaLog, grace_ms: int, clock: Calla
     """Note and delete files of tables' folders.
 
     Args:
-        log: the changelog of the same job.
         grace_ms: how long a file stays after it was noted.
         clock: seconds since 1970.
 

@@ -65,8 +65,6 @@ class Truncation(NamedTuple):
 
     Args:
         log_files: files that left the changelog, merged ones included.
-        merged: files that parts were merged into.
-        snapshot_files: files that left the snapshots.
         deleted: files that left the disk.
     """
 

@@ -25,9 +25,6 @@ class ChangedKeys:
 
     Args:
         most_bytes: it becomes incomplete when it would hold more.
-
-    Attributes:
-        complete: whether it has all that was added.
     """
 
     def __init__(self, most_bytes: int = MOST_BYTES) -> None:

@@ -226,7 +226,6 @@ def converted(
     Args:
         version: of the value; it converts.
         value: as it was decoded.
-        operator: for messages.
         where: what the value belongs to, in words and text; None where there is no such thing.
 
     Raises:

@@ -27,7 +27,6 @@ class FileMemo(Generic[T]):
         Any thread may ask; two that ask at once may both read.
 
         Args:
-            path: of the file, in full.
             read: reads it, when it is not remembered.
         """
         found = self._found.get(path)

@@ -256,7 +256,6 @@ def row_file(
     """Name and bytes of a one-row file about the log.
 
     Args:
-        operation: checkpoint, attempt or snapshot.
         checkpoint: its id; for an attempt, the checkpoint it starts from, or 0.
         document: the row's JSON value.
         time_ms: epoch milliseconds, goes into event_time.

@@ -102,18 +102,15 @@ class Checkpoint(Displayed):
     """The row that makes parts, positions and watermarks durable together.
 
     Args:
-        attempt: the attempt that made it.
         parent: the checkpoint before it on its lineage, or None.
         lineage: its ancestors and itself, oldest first.
         time_ms: when its barrier was reached, epoch milliseconds.
         duration_ms: barrier to the writing of this row, which the commit follows.
         parent_acknowledged_ms: barrier to the end of the commit of its parent, None if another attempt made that.
         restored_ms: the longest time in which a subtask of this attempt took its state from the restore point.
-        rows, bytes: of the parts it commits.
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
         sources: source uid -> split id -> [position, finished].
         operator_state: stage uid -> small state of its subtasks.
-        operators: those of the job, with their states.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
         figures: what the job did since its parent. Empty in rows of older engines.
@@ -232,8 +229,6 @@ class Attempt:
         id: one more than the newest attempt of the job.
         parent: the checkpoint it starts from, or None for empty.
         owner: unique to this driver process and run.
-        host, pid: where the driver runs, for messages.
-        engine: version of this engine.
     """
 
     id: int

@@ -38,7 +38,6 @@ class Pack(NamedTuple):
     Args:
         path: its file's name.
         data: its bytes.
-        parts: which are in it.
     """
 
     path: str

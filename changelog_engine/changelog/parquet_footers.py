@@ -38,7 +38,6 @@ def joined_footer(
 
     Args:
         footers: theirs, in the order in which they lie, without length and magic number.
-        begins: where each file begins.
         metadata: the key-value metadata of the whole.
 
     Returns:

@@ -50,7 +50,6 @@ class SealedPart(NamedTuple):
 
     Args:
         data: the bytes of its file.
-        first_sequence: sequence number of its first row.
         key_groups: the first and the last of its rows' key groups.
     """
 
@@ -97,9 +96,7 @@ class PartWriter:
 
     Args:
         folder: the table's folder or URI.
-        checkpoint_id: the checkpoint that will commit it.
         number: counts the subtask's parts in the attempt, from 1.
-        first_sequence: sequence number of its first row.
         key_groups: the range the subtask owns; stands for the part's range when no row has a key group.
         storage: where to write; None opens the folder.
 

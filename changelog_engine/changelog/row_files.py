@@ -83,7 +83,6 @@ class Rows(Mapping[int, ListedRow]):
 
     Args:
         storage: the table's folder.
-        operation: checkpoint or attempt.
         own: those in files of their own.
     """
 
@@ -280,7 +279,6 @@ def merged_rows_file(operation: str, rows: pa.Table) -> tuple[str, pa.Buffer]:
     """Name and bytes of a file of merged rows.
 
     Args:
-        operation: checkpoint or attempt.
         rows: as ``read_merged_rows`` gives them, at least one.
     """
     rows = rows.sort_by(_ID[operation])

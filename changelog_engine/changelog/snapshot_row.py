@@ -63,7 +63,6 @@ class SnapshotRow:
     """A snapshot's row.
 
     Args:
-        parts: how many files the snapshot has.
         pieces: its files, older snapshots' included: what the log has not touched since is referred to again. None for a
             snapshot that was not made from the log: its parts are those of its checkpoint and attempt.
         cells: operator to how many pieces its entries are cut into.
@@ -87,7 +86,6 @@ class SnapshotRow:
         """The row of a snapshot that is made now.
 
         Args:
-            parts: that were written for it.
             pieces, cells: of one that is made from the log.
         """
         shared = {piece.path for piece in pieces or ()} - {part.path for part in parts}

@@ -50,11 +50,7 @@ Tables = dict[str, dict[str, Any]]  # uid -> state -> table, as ``repair`` takes
 
 
 class GivenCorrections(NamedTuple):
-    """What a file says.
-
-    Args:
-        who, why: made them, and why.
-    """
+    """What a file says."""
 
     tables: Tables
     who: str
@@ -256,7 +252,6 @@ def key_of(text: str, key_type: TypeInformation | None, option: str) -> Any:
     Args:
         text: as for ``history --key``.
         key_type: declared; None for undeclared.
-        option: where it was given, for messages.
     """
     found = key_identities(text, key_type)
     if not found:
@@ -274,7 +269,6 @@ def values_of_text(text: str, value_type: TypeInformation, is_list: bool, where:
 
     Args:
         text: JSON; text may lack its quotes.
-        value_type: declared, of the value or element.
         is_list: whether it is the whole of a ListState.
         where: it was given, for messages.
     """

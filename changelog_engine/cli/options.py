@@ -19,7 +19,6 @@ def point_option(*names: str, what: str, left_out: str = "", required: bool = Fa
     """An option that takes a point of a job, in every form that ``ledger.points`` knows.
 
     Args:
-        names: of the option, and of the parameter.
         left_out: what holds when the option is not given, as a sentence.
         required: whether it must be given.
     """

@@ -11,10 +11,6 @@ def writable(text: str, what: str) -> str:
     Python's str may hold lone surrogates (halves of characters, such as ``"\ud800"``, or bytes of a file name that are not
     UTF-8). Nothing that is written can hold them, so they are refused where a name comes in, before anything is made of it.
 
-    Args:
-        text: a name or a path.
-        what: what it is, for the message.
-
     Raises:
         ConfigurationError: it has a lone surrogate.
     """

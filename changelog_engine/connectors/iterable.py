@@ -28,7 +28,6 @@ class IterableSource(Source):
 
     Args:
         function: takes nothing, returns an iterable; called in the worker.
-        output_type: declared type of the elements.
 
     Raises:
         ConfigurationError: function cannot be called.

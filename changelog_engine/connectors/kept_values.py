@@ -18,9 +18,6 @@ _ATOMS = frozenset((int, str, bool, type(None)))
 def kept_copy(value: Any, what: str) -> Any:
     """The value as a checkpoint gives it back: its own, with lists for tuples.
 
-    Args:
-        what: names it in the message.
-
     Raises:
         NotSerializableError: JSON does not have it, or gives back another one.
     """

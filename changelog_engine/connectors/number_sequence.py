@@ -18,7 +18,6 @@ class NumberSequenceSource(Source):
     The position is the next number. Elements come as ``range`` objects: no list is ever made.
 
     Args:
-        start: first number.
         end: last number; equal to start for one element.
 
     Raises:

@@ -113,7 +113,6 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
     """What a fix changes, state by state.
 
     Args:
-        folded: the state of the checkpoint.
         fix: see ``repair``.
         operator: only in the one with this uid; None for all.
         state: only in the state of this name; None for all.

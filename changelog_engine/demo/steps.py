@@ -40,7 +40,6 @@ class Extent(NamedTuple):
     """How much the demo does.
 
     Args:
-        accounts: among how many accounts.
         per_second: how many the job reads in a second.
     """
 
@@ -59,7 +58,6 @@ class Demo:
     Args:
         folder: made by ``demo_folder``.
         spark: whether Spark runs the job; else it runs in one process.
-        screen: what it is shown on.
         ask: runs a command of the console, such as ``["state", "jobs/payments"]``, and shows its answer.
     """
 
@@ -120,10 +118,6 @@ class Demo:
 
     def _watch(self, doing: str, stop: Callable[[JobSeen], bool] | None, per_second: int) -> bool:
         """Run the job's process, and show how far it is.
-
-        Args:
-            stop: whether it is to be killed.
-            per_second: payments that it reads.
 
         Returns:
             Whether it was killed.

@@ -50,7 +50,6 @@ def compare(expected: Mapping[str, AccountCount], found: Mapping[str, AccountCou
     """Compare what the job has with what it should have.
 
     Args:
-        expected: what a plain loop counts.
         found: the job's state.
 
     Example:

@@ -41,11 +41,7 @@ _CONFIRMED = (EpochKind.LAST_TO_CONFIRM, EpochKind.HAND_OVER_TO_CONFIRM)
 class AttemptRun:
     """One attempt: from a checkpoint (or nothing) until the end or a failure.
 
-    Args:
-        control: what others ask of it.
-
     Attributes:
-        id: of the attempt.
         rescale: the request for which it hands over to the next attempt, once it does.
         paused_ms: since when it then processes nothing, on the monotonic clock.
     """

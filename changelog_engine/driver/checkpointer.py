@@ -100,7 +100,6 @@ class Checkpointer:
         """Take what a subtask reports: parts, states, and whether anything changed.
 
         Args:
-            report: of an epoch that succeeded.
             ended: the sources came to their end with it.
         """
         read = bool(report.sources) and report.records_in > 0

@@ -215,7 +215,6 @@ def perhaps_renamed(checkpoint: Checkpoint, declared: Mapping[str, Collection[st
     Nothing is lost by that, but a state that was renamed begins empty.
 
     Args:
-        checkpoint: that the job went on from.
         declared: uid to the names of states that any of its subtasks has declared since.
     """
     for operator in keyed_operators(checkpoint.operators):

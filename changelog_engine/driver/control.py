@@ -26,8 +26,6 @@ class JobControl:
         prepare: see ``EpochRunner.prepare``.
 
     Attributes:
-        savepoints: requests for savepoints.
-        rescales: requests for another parallelism.
         draining: the input is to end before the last checkpoint, so that event time ends.
         keeps_result: stopped with a savepoint, which is not a cancellation.
     """

@@ -37,10 +37,8 @@ class Coordinator:
     """Runs one job to its end.
 
     Attributes:
-        control: what others ask of the job.
         status: CREATED, RUNNING, RESTARTING, FINISHED, FAILED or CANCELED.
         last: the newest checkpoint, as far as attempts that have ended know.
-        restarts: how often the job failed.
     """
 
     def __init__(self, job: Job) -> None:

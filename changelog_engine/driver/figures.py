@@ -111,7 +111,6 @@ class UpkeepFigures(NamedTuple):
     """The snapshots that are made beside a job in this run.
 
     Args:
-        done: how many were made.
         failed_in_a_row: of those, since the last one that was made.
         checkpoint: of the newest; None for none yet.
         seconds: how long the newest took.
@@ -149,7 +148,6 @@ class JobFigures:
         sizes: of state, by operator's uid and state, as at the last barrier.
         metrics: of the user's functions.
         rescaled: how the job was last rescaled in this run; None: it was not.
-        upkeep: the snapshots made beside it.
     """
 
     job: str
@@ -228,7 +226,6 @@ class JobMonitor:
 
         Args:
             status: see JobFigures.
-            facts: other fields of JobFigures.
         """
         now_ms = monotonic_ms()
         since_ms = self.latest.status_ms if status == self.latest.status else now_ms
@@ -262,7 +259,6 @@ class JobMonitor:
 
         Args:
             waited_ms: from its beginning until they came.
-            reports: of all subtasks.
         """
         if self._plan is None:
             return

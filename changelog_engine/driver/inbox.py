@@ -29,7 +29,6 @@ class RequestInbox:
 
     Args:
         me: this driver, as others see it.
-        rescales: where requests for another parallelism go.
     """
 
     def __init__(self, folder: JobFolder, me: DriverIdentity, rescales: RescaleRequests) -> None:

@@ -23,7 +23,6 @@ class Job:
         id: unique id of this run.
         journal: the durable side; None when checkpointing is off.
         observer: called after each epoch with its figures.
-        monitor: counts what it does.
     """
 
     id: str
@@ -55,7 +54,6 @@ class AttemptStart:
         checkpoint: it goes on from; None starts empty.
         prepared: whose prepared output the sinks commit first: the checkpoint, or, of an empty start, the last one of a run
             that ended before.
-        restarts: how often the run was restarted.
         lost_state: workers of an attempt before it no longer held what was newer than its last checkpoint.
     """
 

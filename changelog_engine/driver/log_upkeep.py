@@ -33,9 +33,6 @@ class LogUpkeep:
     def keep_short(self, delta: DeltaLog) -> None:
         """Call it after an acknowledgement.
 
-        Args:
-            delta: the log that it went to.
-
         Raises:
             StorageError, CorruptChangelogError: as ``DeltaLog.maintain``, also where a thread failed since.
         """

@@ -17,7 +17,6 @@ class EpochOrders:
     """Makes the orders of one attempt.
 
     Args:
-        pace: how much an epoch reads.
         checkpointer: what is committed; None when checkpointing is off.
     """
 

@@ -139,9 +139,6 @@ class Pace:
         """An epoch has ended.
 
         Args:
-            reads: its sources read.
-            duration_ms: how long it took.
-            records: how many they read.
             overlaps: see EpochSizer.
         """
         self._last_ms = duration_ms
@@ -175,7 +172,6 @@ class Pace:
         an idle worker.
 
         Args:
-            records: how many the last epoch read.
             next_timer_ms: when a timer is due, on the wall clock, which ends the wait; None for none.
         """
         last_ms = self._last_ms

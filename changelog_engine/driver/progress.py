@@ -22,7 +22,6 @@ class SourceProgress:
     """Positions of the job's sources.
 
     Args:
-        plan: the job, with its source functions.
         restored: Checkpoint.sources to go on from; sources it doesn't name are planned anew.
     """
 

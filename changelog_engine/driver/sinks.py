@@ -15,12 +15,7 @@ from changelog_engine.operators.failures import user_failure
 
 
 class CommittingSinks:
-    """The committing sinks of a job.
-
-    Attributes:
-        any: whether there is one.
-        stages: in which they are.
-    """
+    """The committing sinks of a job."""
 
     def __init__(self, plan: JobPlan) -> None:
         self._job = plan.graph.name
@@ -110,11 +105,7 @@ def prepared_sinks(checkpoint: Checkpoint) -> list[str]:
 def with_sinks(
     operator_state: dict[str, StageState], uids: set[str], stages: set[str]
 ) -> dict[str, StageState]:
-    """The state of some stages, and of the other stages what some sinks have prepared; other sinks' is left out.
-
-    Args:
-        uids: of the operators that remain.
-    """
+    """The state of some stages, and of the other stages what some sinks have prepared; other sinks' is left out."""
     kept: dict[str, StageState] = {}
     for stage, subtasks in operator_state.items():
         for subtask, state in subtasks.items():

@@ -23,12 +23,9 @@ class SourceSplits:
     """The splits of one source.
 
     Args:
-        name: of its operator, for messages.
-        parallelism: how many subtasks read it.
         restored: its splits in the checkpoint to go on from; None: they are planned anew.
 
     Attributes:
-        all: where each is.
         unsettled: a part began whose first splits no checkpoint has yet.
     """
 

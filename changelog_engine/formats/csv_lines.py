@@ -65,7 +65,6 @@ def line_reader(
     """What turns a line into a row; None for a comment.
 
     Args:
-        what: says in errors who asks for it.
         ignoring: a field that cannot be read, or that is missing at the line's end, is None.
 
     Raises:

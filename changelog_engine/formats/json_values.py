@@ -110,7 +110,6 @@ def reader(
     """What turns parsed JSON into a value; None stays None.
 
     Args:
-        what: says in errors who asks for it.
         fail_on_missing: whether a row's fields must all be there.
         ignoring: a part that cannot be read is None, whatever holds it is read.
 

@@ -38,8 +38,6 @@ def refuse_async(call: Any, name: str, what: str) -> None:
     """Refuse an ``async def`` where results are taken as they are: what it does would not be done.
 
     Args:
-        call: a function or method.
-        name: its name, for messages.
         what: class and method that it was given to, for messages.
     """
     if is_async(call):

@@ -147,7 +147,6 @@ class Node:
     """One operator of the user's graph.
 
     Args:
-        id: position in the graph.
         inputs: ids of the nodes it reads.
         function: the user's function, opened once in every subtask; see NodeKind.
         output_type: declared type of its elements; None for undeclared (pickled).
@@ -252,7 +251,6 @@ class JobSettings:
             epoch, so that timers fire between those that take long, as they do there.
         periodic_watermarks: they are emitted at the end of each epoch; False: only the last, at the end of the input.
         epoch_target_ms: None for adaptive.
-        parameters: job parameters for RuntimeContext.get_job_parameter.
         spark: spark.* keys, handed to Spark as they are.
         file_systems: s3.* keys, for the tables' file systems.
         files: what the workers need of modules, packages, archives and other files.
@@ -367,10 +365,8 @@ class StateSpec:
 
     Args:
         name: unique within its operator.
-        kind: which of the five.
         value_type: type of the value, the list's elements, the map's values, or the accumulator.
         map_key_type: type of a map's keys.
-        function: the reduce or aggregate function.
         namespace: None, or the kind of namespace of namespaced state.
         ttl: None, or how its entries expire.
         migration: None, or a callable (value of the type that a restored checkpoint has) -> value of this type, or None to

@@ -379,12 +379,7 @@ class _Planner:
 
 
 def unasked_partitioner(before: int, after: int) -> Partitioner:
-    """How elements go from a stage to the next where the program says nothing of it.
-
-    Args:
-        before: parallelism of the first.
-        after: parallelism of the second.
-    """
+    """How elements go from a stage to the next where the program says nothing of it."""
     return Partitioner.FORWARD if before == after else Partitioner.REBALANCE
 
 

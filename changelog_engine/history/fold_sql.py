@@ -43,7 +43,6 @@ def state_sql(
     """A query of the state that rows leave: one row a key (and window, and map key).
 
     Args:
-        rows: what ``rows_sql`` gave.
         time_ms: when that was; entries whose time to live had ended then are left out.
         where: a further condition on rows.
         fingerprint: with a column that differs where values do.
@@ -81,7 +80,6 @@ def difference_sql(columns: StateColumns, before: str, after: str) -> str:
 
     Args:
         before: what ``state_sql`` gave for the one point, with fingerprints.
-        after: the same for the other.
     """
     same = " AND ".join(f"b.{name} <=> a.{name}" for name in columns.identity_names())
     shown = []

@@ -39,7 +39,6 @@ def queries(
     Args:
         tables: the job's tables.
         checkpoint: the one that the views show; rows of its lineage are marked.
-        states: what the view ``states`` says.
     """
     named = ", ".join(f"{each.name} STRING" for each in fields(StateViews))
     return {

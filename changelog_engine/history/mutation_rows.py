@@ -326,7 +326,6 @@ def mutation_files(
 
     Args:
         table: the changelog's folder or URI.
-        files: those of it that are wanted.
         line: the lineage that it was chosen for.
         times: of its checkpoints, epoch milliseconds.
     """

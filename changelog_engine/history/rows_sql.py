@@ -31,7 +31,6 @@ class Times:
     """When checkpoints were, for SQL.
 
     Args:
-        first: the first id.
         times_ms: one a checkpoint from there on; None for those that are not on the lineage.
     """
 
@@ -77,9 +76,7 @@ def own_rows(rows: str, operator: str, states: str, where: str = "true") -> str:
     """A query of the rows of an operator.
 
     Args:
-        rows: what ``rows_sql`` gave.
         operator: its uid.
-        states: a condition on ``state``.
         where: a further condition.
     """
     return f"SELECT * FROM ({rows}) WHERE operator = {literal(operator)} AND {states} AND ({where})"
@@ -92,7 +89,6 @@ def newest_sql(rows: str, entry: str) -> str:
     other subtasks with the same number come through, too. With more than a million entries nothing is left out.
 
     Args:
-        rows: what ``own_rows`` gave.
         entry: SQL of what tells entries apart.
     """
     in_log = f"shiftleft(CAST(attempt AS BIGINT), {_SEQUENCE_BITS}) | sequence"

@@ -85,8 +85,6 @@ def timers_sql(columns: TimerColumns, rows: str, where: str = "true", many: bool
 
     Args:
         columns: the operator's.
-        rows: what ``rows_sql`` gave.
-        where: a further condition on rows.
         many: see ``state_sql``.
     """
     rows = own_rows(rows, columns.operator, _STATES, where)
@@ -107,9 +105,7 @@ def timer_changes_sql(
 
     Args:
         columns: the operator's.
-        rows: what ``rows_sql`` gave.
         times: of the lineage's checkpoints.
-        where: a further condition on rows.
         texts_only: with the columns of ``history_sql`` with texts only.
     """
     rows = own_rows(rows, columns.operator, _STATES, where)

@@ -25,8 +25,6 @@ class StateViews:
     Args:
         operator: uid.
         kind: value, list, map, reducing or aggregating.
-        view: name of the view of the state.
-        history_view: name of the view of its changes.
         key_type, value_type: SQL types.
     """
 
@@ -40,11 +38,7 @@ class StateViews:
 
     @staticmethod
     def of(columns: StateColumns, view: str) -> StateViews:
-        """Those of a state.
-
-        Args:
-            view: the name that ``view_names`` gave it.
-        """
+        """Those of a state."""
         types = columns.key.name, columns.value_name
         return StateViews(columns.operator, columns.name, columns.kind, view, view + HISTORY_SUFFIX, *types)
 
@@ -55,7 +49,6 @@ class TimerViews:
 
     Args:
         operator: uid.
-        view: name of the view of the timers.
         history_view: name of the view of what happened to them.
     """
 

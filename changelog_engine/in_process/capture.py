@@ -87,7 +87,6 @@ def capture_job(
     ends there.
 
     Args:
-        program: builds the job and executes it.
         action: takes the job and its settings.
         name: of the job; None for the first. Executions of other jobs before it do nothing and succeed.
         asked_by: the function that users called; errors begin with it.

@@ -88,7 +88,6 @@ class StateDifference:
     Args:
         operator, state, kind: which; ``timer`` of timers.
         added, removed, changed: how many entries; of a map state entries of its maps.
-        entries: the first of them.
         uncompared: why it was not compared; None where it was.
     """
 
@@ -167,7 +166,6 @@ def differences(
     Args:
         path: the job's folder.
         before: the one point, see ``ledger.points``; also ``OTHER@POINT`` of another job.
-        after: the other.
         operator: only of the one with this uid.
         state: only the one of this name.
         limit: the most entries that are given of each state.

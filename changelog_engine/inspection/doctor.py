@@ -40,7 +40,6 @@ class Check:
     """One thing that was looked at.
 
     Args:
-        what: in a word or two.
         level: ok, warning or wrong.
         remedy: how to mend it; None where nothing is to be mended.
     """

@@ -63,7 +63,6 @@ def range_of(lineage: Lineage, start: At = None, end: At = None) -> PointRange:
 
     Args:
         start: the first point, see ``ledger.points``; a time need not be that of a checkpoint.
-        end: the last one, likewise.
 
     Raises:
         RestoreError: there is no such checkpoint, and the error suggests the closest match; or it ends before it begins.

@@ -117,10 +117,8 @@ class Views:
 
     Args:
         ledger: the job's log.
-        checkpoint: which checkpoint the views of states show.
 
     Attributes:
-        names: of the views.
         of_changes: those of them that show the log's rows.
     """
 
@@ -159,7 +157,6 @@ class Views:
 
         Args:
             connection: to DuckDB.
-            name: one of ``names``.
         """
         if name in self._changes:
             self._changes[name](Changes(connection, self._ledger, self._checkpoint, f"{name}_"))

@@ -69,7 +69,6 @@ class AttemptRow:
             checkpoint after which the job went on.
         first, last: its checkpoints that are there; None for none.
         on_line: how many of them are on the newest checkpoint's lineage.
-        host, pid, engine: where, and of which version.
         failure: the error that ended it, of one of the newest 50; None for none.
         rescaled: such as ``2 -> 4``, of one that was rescaled; None for others.
     """
@@ -98,7 +97,6 @@ class CheckpointRow:
         id, attempt, parent: its number, whose it is, and the one before it; None where its lineage begins.
         time_ms: when its barrier was; None where its row can't be read.
         on_line: whether it is on the newest checkpoint's lineage.
-        materialized: whether there is a snapshot of it.
         marks: what happened at it: how its attempt began, if it is the first; how it ended, if it is the last.
         lost: its row can't be read.
         duration_ms, rows, bytes, parts: of it; None where they were not asked for.

@@ -30,7 +30,6 @@ class Withheld:
     """A value or key that only loading a pickle would give.
 
     Args:
-        text: what the log has for people.
         size: bytes of the pickle; 0 for a key, whose text names what would run.
     """
 

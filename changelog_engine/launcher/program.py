@@ -18,7 +18,6 @@ def run_program(script: str, arguments: Sequence[str] = ()) -> None:
     it, for threads that outlive it. What it defines is pickled by value, as from any main module.
 
     Args:
-        script: path of a Python file.
         arguments: the script's own.
 
     Raises:

@@ -54,12 +54,10 @@ class AttemptFailure:
     """The error that ended an attempt.
 
     Args:
-        error: the name of its class.
         message: what it says, without the traceback.
         traceback: the lines of code that it came through, the user's own where there are some.
         cancelled: somebody stopped the job at once; nothing had failed.
         operator: the operator's name, where a user's function raised.
-        call: which function of it.
         key: the key that it ran for, as messages show it.
         element: what it was called with, likewise.
     """

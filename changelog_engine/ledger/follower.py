@@ -205,7 +205,6 @@ class LogFollower:
         """How far a reader can be given more, at once.
 
         Args:
-            reached: how far it has come.
             most: how many checkpoints at most; None for all.
             last: no checkpoint above this one; None for all.
 
@@ -229,7 +228,6 @@ class LogFollower:
         """The mutations that lead from one point to a later one, complete.
 
         Args:
-            reached: how far the reader has come.
             end: what ``after`` gave for it, now or before a restart.
 
         Raises:

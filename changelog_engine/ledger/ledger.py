@@ -105,7 +105,6 @@ class Ledger:
         Of a damaged snapshot that something else takes the place of, a warning is logged.
 
         Args:
-            line: the lineage of the checkpoint.
             without: checkpoints whose snapshots are not to be used.
 
         Raises:

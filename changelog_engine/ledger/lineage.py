@@ -141,7 +141,6 @@ class Lineage:
         """Those of some checkpoints whose rows can be read, for who shows them.
 
         Args:
-            ids: checkpoints that there are.
             faults: takes the others, by id.
         """
         found = {}

@@ -57,7 +57,6 @@ def protect(
 
     Args:
         snapshot: see Protection.
-        purpose: for people who look at the file.
         clock: seconds since 1970.
     """
     path = f"{PROTECTED}/{checkpoint}-{uuid.uuid4().hex}.json"

@@ -154,7 +154,6 @@ def read_file(
     """The mutations of one file of a suffix, verified, in the file's order.
 
     Args:
-        line: the lineage that it was chosen for.
         dictionaries: see ``read_part``.
 
     Raises:

@@ -47,7 +47,6 @@ class DriverAnswer:
     """What a driver says to a request.
 
     Args:
-        done: whether it did what was asked.
         text: what was done, or why it was not.
     """
 
@@ -62,7 +61,6 @@ def make_request(
 
     Args:
         driver: who runs the job, as far as can be seen; if nothing is known of it, whichever driver looks first.
-        timeout_s: how long the requester waits.
     """
     identity = uuid.uuid4().hex
     folder.storage.make_dirs(REQUESTS)

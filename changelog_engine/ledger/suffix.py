@@ -79,7 +79,6 @@ def follow(
     """What follows a checkpoint.
 
     Args:
-        files: all of its files of mutations.
         snapshots: those that there are: their checkpoints' rows stay when mutations are truncated.
         line: the lineage, up to the checkpoint that is wanted.
         after: the checkpoint after which; None: from the beginning.

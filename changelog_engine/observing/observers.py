@@ -24,12 +24,6 @@ log = logging.getLogger("changelog_engine")
 class Observers:
     """Those of one run of a job.
 
-    Args:
-        settings: who is to look.
-
-    Attributes:
-        monitor: what they look at.
-
     Raises:
         ConfigurationError: the port for metrics cannot be had.
     """

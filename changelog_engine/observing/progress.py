@@ -203,7 +203,6 @@ def wanted(show: str, collects: bool, environment: Any) -> bool:
 
     Args:
         collects: the program takes the job's results itself.
-        environment: variables of the process.
     """
     if show == "auto":
         return not collects and "PYTEST_CURRENT_TEST" not in environment

@@ -78,9 +78,6 @@ class Reporter:
         host, port: where; one port serves all jobs of the process that name it. 0 takes any port that is free.
         monitor: the job's figures.
 
-    Attributes:
-        address: where it listens.
-
     Raises:
         ConfigurationError: the port cannot be had.
     """

@@ -20,7 +20,6 @@ class WorkersAtStart(NamedTuple):
     """How far the workers are in the first epoch of an attempt.
 
     Args:
-        all: how many there will be.
         rows: restored rows that they have read.
         bytes: of the files that these come from.
         reading_ms: since the first of them were seen.

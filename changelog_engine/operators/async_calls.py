@@ -51,7 +51,6 @@ class AsyncCalls:
 
     Args:
         name: the operator's.
-        spec: what to call and how.
     """
 
     def __init__(self, name: str, spec: AsyncSpec, loop: EventLoop) -> None:

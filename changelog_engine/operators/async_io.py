@@ -37,11 +37,7 @@ _WATCH_S = 1.0
 
 
 class AsyncOperator(FunctionOperator):
-    """See the module.
-
-    Args:
-        spec: the function, and how it is called.
-    """
+    """See the module."""
 
     def __init__(self, name: str, output: TypeInformation | None, spec: AsyncSpec, context: Any) -> None:
         super().__init__(name, output, spec.function, context)

@@ -113,11 +113,7 @@ _NULLABLE = frozenset(("STRING", "BIG_INT", "BIG_DEC", "SQL_DATE", "SQL_TIME", "
 
 
 class OutputType:
-    """Checks elements against an operator's declared output type, in bulk where the type allows.
-
-    Args:
-        what: they are, for messages.
-    """
+    """Checks elements against an operator's declared output type, in bulk where the type allows."""
 
     def __init__(self, what: str, declared: TypeInformation | None) -> None:
         self.what = what
@@ -188,12 +184,7 @@ UNCHECKED = OutputType("", None)  # of elements that have their type already
 class Operator:
     """Base of all operators: holds the receivers.
 
-    Args:
-        name: shown in messages.
-        output: declared type of its elements.
-
     Attributes:
-        ports: its inputs, of an operator with two.
         own: what each result of its function goes through when it is given, unless its class is immutable; None: nothing.
     """
 

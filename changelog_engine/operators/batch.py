@@ -87,12 +87,7 @@ def _position(head: Any) -> int:
 
 
 def _runs(first: list[int], second: list[int]) -> Iterator[tuple[int, int, int]]:
-    """Two sorted inputs as one: (which, from, to) for each run of elements of the same one.
-
-    Args:
-        first: times of the first input.
-        second: times of the second input.
-    """
+    """Two sorted inputs as one: (which, from, to) for each run of elements of the same one."""
     last = 1  # which had the last turn; of equal times the other one goes on
     times = (first, second)
     at = [0, 0]

@@ -195,11 +195,7 @@ def _decoded(different: list[str], kind: str, numbers: bytes) -> list[str]:
 
 
 def elements(column: Column, piece: slice = _WHOLE) -> list[Any]:
-    """The objects of a decoded column, or of a piece of it; those of numbers and of rows are new.
-
-    Args:
-        column: keys, times or values of a block.
-    """
+    """The objects of a decoded column, or of a piece of it; those of numbers and of rows are new."""
     if isinstance(column, np.ndarray):
         found: list[Any] = column[piece].tolist()
         return found

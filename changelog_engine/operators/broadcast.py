@@ -84,11 +84,7 @@ class ReadOnlyBroadcastMap:
 
 
 class BroadcastMap(ReadOnlyBroadcastMap):
-    """A broadcast state as the broadcast side writes it.
-
-    Args:
-        operator: name, for messages.
-    """
+    """A broadcast state as the broadcast side writes it."""
 
     def __init__(self, spec: StateSpec, entries: dict[Any, Any], operator: str) -> None:
         super().__init__(spec, entries)
@@ -142,7 +138,6 @@ class BroadcastStates:
     """The broadcast states of one operator in one subtask.
 
     Args:
-        operator: name, for messages.
         specs: the states that were given to broadcast().
     """
 

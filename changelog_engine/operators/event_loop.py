@@ -74,9 +74,6 @@ class EventLoop:
     def stop(self, patience_s: float = 3 * _STOP_S) -> bool:
         """End everything in the loop, and the loop.
 
-        Args:
-            patience_s: how long to wait for that.
-
         Returns:
             Whether its thread has ended.
         """

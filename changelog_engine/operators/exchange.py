@@ -35,10 +35,7 @@ class Exchange:
     """Collects an epoch's elements of one edge.
 
     Args:
-        parallelism: of the receiving stage.
-        max_parallelism: of the receiving stage.
         function: value -> key for a HASH edge; the PartitionSpec of one that a PARTITION node asked for.
-        senders: parallelism of the sending stage.
         way: from which operator to which, for messages, as " from 'a' to 'b'".
     """
 
@@ -241,11 +238,7 @@ class Exchange:
 
 
 def _dealt(targets: Any, parallelism: int) -> list[tuple[int, Any]]:
-    """The receivers that get any elements, each with the places of its own, in order.
-
-    Args:
-        parallelism: how many receivers there are.
-    """
+    """The receivers that get any elements, each with the places of its own, in order."""
     if parallelism <= _FEW:
         each = [(target, np.flatnonzero(targets == target)) for target in range(parallelism)]
         return [(target, places) for target, places in each if len(places)]

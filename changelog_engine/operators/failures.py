@@ -39,8 +39,6 @@ def user_failure(
     Args:
         operator: the operator's name.
         call: which function of it, such as ``process_element``.
-        key: the current key, for keyed operators.
-        element: what the function was called with.
 
     Returns:
         A UserFunctionError with the user's traceback.
@@ -121,7 +119,6 @@ def table_failure(backend: object, operator: str, state: str, error: BaseExcepti
 
     Args:
         operator: uid.
-        state: its name, or the domain of timers.
         error: what it raised; one of the engine's own says enough.
     """
     ours = [
@@ -154,8 +151,6 @@ def unfinished_change(operator: str, state: str, error: BaseException) -> UserFu
 
     Args:
         operator: uid.
-        state: its name, or the domain of timers.
-        error: what was raised there.
     """
     lines = user_traceback(error)
     failure = UserFunctionError(

@@ -126,7 +126,6 @@ class RecentChanges:
 
         Args:
             order: the epoch's.
-            sizes: of all tables.
         """
         mark = None if self._left_out else CheckpointMark(order.checkpoint_id, order.attempt)
         self._sealed.append(Sealed(order.epoch, mark, sizes, self._open))
@@ -174,7 +173,6 @@ class KeptState:
 
     Args:
         owner: whose state it is: equal to that of the store that takes it.
-        key_type: declared type of the keys.
         key_groups: that the subtask owns.
         max_parallelism: number of key groups.
         buffer: the mutations that were not written yet.

@@ -39,8 +39,6 @@ class KeyedParts:
     """What the head of a keyed stage is made of.
 
     Args:
-        name: of the operator, for messages.
-        output: declared type of its elements.
         function: this process's own copy of the user's; None where there is none.
         cursor: of the subtask's store.
     """

@@ -140,7 +140,6 @@ class EpochReport:
 
     Args:
         parts: parts made durable, in order.
-        records_in: elements read.
         mutations: rows of the changelog; 0 for a job without one.
         sources: source uid -> split id -> (position, finished).
         operator_state: small non-keyed state at a barrier.

@@ -39,11 +39,7 @@ def _own(given: Sequence[Any]) -> Sequence[Any]:
 
 
 class WritingOperator(Operator):
-    """Hands elements to a writer.
-
-    Attributes:
-        records: how many elements it was given.
-    """
+    """Hands elements to a writer."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name, None)

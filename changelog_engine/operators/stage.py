@@ -56,9 +56,7 @@ class StageRuntime:
         outputs: operators whose output goes to the driver, by node id.
         store: keyed state and its log; None for a stage that is not keyed.
         inputs: channels of the incoming edges.
-        keys: the keyed edges' key codec.
         clock: wall clock in ms.
-        exchange_context: the runtime context that key selectors get.
         batch: BATCH mode: a keyed stage processes key by key, at the end of the input.
         periodic: watermarks come before the end of the input too.
         copies: operators that read one edge have elements of their own.
@@ -118,7 +116,6 @@ class StageRuntime:
         """Open the functions and take the state of the order's restore point (or none, for an empty start).
 
         Args:
-            order: of the first epoch.
             tell: is told how many rows and bytes of the state have been read, as they are.
             kept: what the subtask's keyed state was in the attempt before, if this process has it.
         """
@@ -149,9 +146,6 @@ class StageRuntime:
 
     def run(self, order: EpochOrder, data: Iterable[bytes]) -> tuple[list[tuple[int, bytes]], EpochReport]:
         """Run one epoch.
-
-        Args:
-            data: blocks and reports from upstream.
 
         Returns:
             (partition, block) pairs to send on, and the report. Reports of upstream subtasks are passed on as blocks to the

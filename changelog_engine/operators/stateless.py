@@ -359,11 +359,7 @@ def merged_times(states: Sequence[int | KeptTimes | None]) -> int | KeptTimes | 
 
 
 class SideOutputOperator(Operator):
-    """Takes the elements of a tag from its producer and checks them against the tag's type.
-
-    Args:
-        producer: its name, for messages.
-    """
+    """Takes the elements of a tag from its producer and checks them against the tag's type."""
 
     def __init__(self, producer: str, tag: str, output: TypeInformation | None) -> None:
         super().__init__(producer, output)

@@ -172,7 +172,6 @@ def merge_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sou
     """Move entries of namespaced state into another one, in order.
 
     Args:
-        handle: of a list, reducing or aggregating state.
         cursor: of the handle's scope; stands at the target afterwards, whatever is raised.
         target: pair of key and namespace.
         sources: such pairs; the target among them is left alone.

@@ -34,7 +34,6 @@ class MergingWindows:
     """The windows of the current key.
 
     Args:
-        assigner: says which windows merge.
         context: the operator's runtime context.
         net: the map's log has net changes.
 

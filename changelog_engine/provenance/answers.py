@@ -26,8 +26,6 @@ class Answers:
     """Makes answers, each once.
 
     Args:
-        keys: operator to the codec of its keys.
-        start: the checkpoint that the replay began with.
         depth: how far mutations that were read are followed; 1 for not at all.
     """
 

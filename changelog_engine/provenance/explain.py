@@ -133,7 +133,6 @@ def impact(
 
     Args:
         source: uid or name of the source.
-        position: of the record in its split.
         split: id of the split; None for any.
         through_state: also what was changed or given by calls that had read a mutation in which it had a part.
         at: the last checkpoint that is looked at; None for the one with which the record was read.

@@ -96,7 +96,6 @@ class FiredTimer:
         operator: uid of the operator.
         domain: ``event time`` or ``processing time``.
         timestamp: for which it was set, in ms.
-        set_by: cause of the call that set it.
     """
 
     operator: str
@@ -210,7 +209,6 @@ class Explanation(Displayed):
     Args:
         job: the job's name.
         start: checkpoint whose state the replay began with; None for the empty state.
-        end: checkpoint up to which it went.
         mutations: in the order in which they happened.
         outputs: in the order in which they were given.
         difference: how the replay differs from the log, and the answer is withheld; None when it is equal.

@@ -34,7 +34,6 @@ class Step:
         operator: uid.
         key: identity of the key; in windows' timers a pair with the window.
         origin: of the element; of a timer the Step that set it, None where that was before the replay.
-        element: what the function got.
         timer: (domain, timestamp) of a timer.
         reads: the mutations and held entries that were read so far, in order.
     """
@@ -62,8 +61,6 @@ class Event:
 
     Attributes:
         number: from 1, in the order in which mutations happened.
-        checkpoint: with which it was logged.
-        operator, state: whose.
         key: as the log keeps it: an identity, or a pair with a namespace.
         step: what was under way; None for the engine's own, such as the end of a time to live.
         line: of the user's code that did it.
@@ -102,7 +99,6 @@ class Tracker:
 
     Args:
         keys: stage to the identity of the key whose mutations are kept; of stages that are not in it, all are.
-        reads: whether reads of state are kept too.
         wants_output: (sink, value) -> whether an output is kept; None keeps none.
         keeps_all: mutations of stages without a wanted key are kept even when reads are not.
     """

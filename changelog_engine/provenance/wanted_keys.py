@@ -44,7 +44,6 @@ class ComparedRows(NamedTuple):
     """The rows of the log that a replay must have alike.
 
     Args:
-        whole: operators all of whose rows are meant.
         narrow: wanted keys of other operators, by operator.
     """
 

@@ -43,8 +43,6 @@ class ReplayReport(Displayed):
     Args:
         job: the job's name.
         start: the checkpoint whose state it began with; None for the empty state.
-        end: the checkpoint up to which it went.
-        checkpoints: how many were replayed.
         mutations: keys whose mutations differ, checkpoint by checkpoint.
         state: keys whose final state differs.
         keys: how many keys have final state, recorded or replayed, each counted once for every operator that has it.

@@ -57,7 +57,6 @@ def mutations_of(
 
     Args:
         specs: (operator, state) to the state as it is stored.
-        key_type: declared type of the keys.
     """
     if not table.num_rows:
         return []

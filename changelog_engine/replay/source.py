@@ -34,7 +34,6 @@ class ReplaySource(Source):
 
     Args:
         source: the job's own.
-        name: of its operator, for messages.
     """
 
     def __init__(self, source: Source, name: str) -> None:
@@ -95,7 +94,6 @@ def replayed(source: Source, name: str) -> ReplaySource:
 
     Args:
         source: the job's own.
-        name: of its operator, for messages.
 
     Raises:
         RestoreError: what it gave may be gone.

@@ -59,7 +59,6 @@ class Savepoint(Displayed):
 
     Args:
         folder: its folder, as a job's folder; ``folder.name`` is the job's name.
-        parts: its files of state.
     """
 
     folder: JobFolder
@@ -118,7 +117,6 @@ def new_savepoint(directory: str, short_id: str, job: str) -> JobFolder:
 
     Args:
         directory: folder or URI below which it lies; made when it isn't there.
-        short_id: goes into its name.
         job: the job's name.
 
     Raises:
@@ -154,7 +152,6 @@ def free_place(
 
     Args:
         path: the folder or URI.
-        what: shall lie there, for messages.
         make_room: takes away what must not be in its way.
 
     Raises:

@@ -93,7 +93,6 @@ def fork_job(
     """Make a job out of a checkpoint of another, which may be running.
 
     Args:
-        parent: the folder of the other job.
         path: the fork's folder, ``<base>/<job>``; there is none yet.
         name: the fork's job name; by default the last part of the path.
         clock: seconds since 1970.

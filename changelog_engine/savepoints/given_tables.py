@@ -66,7 +66,6 @@ def batches(given: Any, where: str, wanted: Collection[str], optional: Collectio
     Args:
         given: a pyarrow Table, RecordBatch, RecordBatchReader or Dataset, a pandas DataFrame, columns by name, the path of a
             Parquet file or of a folder with such, or anything with ``__arrow_c_stream__`` (Polars, DuckDB).
-        where: names the table in messages.
         wanted: names of columns that it must have.
         optional: of those that it may have.
 

@@ -113,11 +113,7 @@ def import_savepoint(
 
 
 def pickled_states(checkpoint: Checkpoint) -> list[str]:
-    """States whose declared types allow any object, as ``operator.state``: a restore of them runs what is in them.
-
-    Args:
-        checkpoint: whose row says the types.
-    """
+    """States whose declared types allow any object, as ``operator.state``: a restore of them runs what is in them."""
     return [
         f"{operator['uid']}.{state['name']}"
         for operator, state in states_of(checkpoint.operators)

@@ -62,7 +62,6 @@ class Place(NamedTuple):
     Args:
         root: the savepoint's folder.
         stage: goes into the names of parts; of this state alone.
-        operator, state: goes into the rows.
     """
 
     root: str

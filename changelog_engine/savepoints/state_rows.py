@@ -56,7 +56,6 @@ class StateShape:
     """What the rows of one table are to become.
 
     Args:
-        where: names the table in messages.
         kind: of the state; None for timers.
         key_type: of the keys; None for undeclared.
         value_type: the user's type of values, elements or accumulators; None for timers.

@@ -39,9 +39,6 @@ _OWN = ("checkpoint_id", "attempt", "sequence", "operator", "state")
 def create_savepoint(job: JobFolder, checkpoint: Checkpoint, directory: str) -> Savepoint:
     """Make a savepoint of a checkpoint of a job that may be running.
 
-    Args:
-        directory: below which it shall lie.
-
     Raises:
         RestoreError: the checkpoint's snapshot was retired.
         CorruptChangelogError: a file of the job is damaged.
@@ -94,8 +91,6 @@ def complete_savepoint(
 
     Args:
         target: the savepoint's folder.
-        changelog: its table of rows about the log.
-        snapshots: its table of state.
         parts: its state, durable.
     """
     own = replace(

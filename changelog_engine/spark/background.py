@@ -59,8 +59,6 @@ class BackgroundTasks:
     Args:
         context: the SparkContext; it stays the caller's.
         name: what Spark's interface calls the tasks.
-        niceness: added to that of the workers.
-        files: the interpreter and variables of the workers.
         executors: run the tasks, as many at once as they can; None for any executor.
 
     Attributes:
@@ -293,7 +291,6 @@ class _Task:
     """What a worker does with the one element of its partition, a pickled task.
 
     Args:
-        function: to be called with the task.
         lock_path: what the worker locks while it runs a task; None on other masters than local ones.
     """
 

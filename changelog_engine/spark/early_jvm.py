@@ -84,8 +84,6 @@ class EarlyJvm:
     """A JVM that was started ahead.
 
     Args:
-        arguments: with which PySpark would start it.
-        environment: in which PySpark would.
         scratch: the folder in which it tells where it listens.
     """
 
@@ -128,7 +126,6 @@ def started_early(spark: Mapping[str, str], jars: bool, jvm: JvmSettings) -> Ite
     Args:
         spark: the job's options of Spark.
         jars: whether the job has jars of its own.
-        jvm: how the job wants it.
     """
     if not jars and _is_plain(spark, jvm):
         with contextlib.suppress(OSError), _lock:
@@ -152,7 +149,6 @@ def take(command: list[str], environment: dict[str, str]) -> EarlyJvm | None:
 
     Args:
         command: of PySpark: the script, and what it is given.
-        environment: in which PySpark would run it.
     """
     asked = {name: value for name, value in environment.items() if name != _TOLD}
     with _lock:

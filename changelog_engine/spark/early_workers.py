@@ -57,7 +57,6 @@ class EarlyWorkers:
         """Have executors come and the processes of further subtasks start there, and import what they need.
 
         Args:
-            plan: what will run, perhaps.
             over: see EpochRunner.prepare.
         """
         added = [

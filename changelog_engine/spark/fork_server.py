@@ -52,7 +52,6 @@ class Asking(NamedTuple):
     """A request that has come.
 
     Args:
-        connection: on which `answer` answers.
         daemon: the process that asks, whose process group the worker joins.
     """
 
@@ -62,11 +61,7 @@ class Asking(NamedTuple):
 
 
 def name_of_server(variables: Iterable[tuple[str, str]]) -> bytes | None:
-    """The name by which daemons that could fork each other's workers find each other; None where there are no such names.
-
-    Args:
-        variables: the environment that their workers have alike.
-    """
+    """The name by which daemons that could fork each other's workers find each other; None where there are no such names."""
     if sys.platform != "linux":
         return None
     try:

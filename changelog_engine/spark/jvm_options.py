@@ -45,7 +45,6 @@ def driver_options(
     """The options of the driver's JVM; None where those of the user's Spark configuration stay alone.
 
     Args:
-        spark: the options of the session.
         wanted: by the job. It counts for a local master, and where the user gives Java no options by Spark's or Java's own
             means: two sets of them need not fit each other.
         makes: see ``archive_options``.

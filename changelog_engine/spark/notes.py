@@ -24,7 +24,6 @@ class WorkerNotes:
 
     Args:
         folder: local, of this machine's.
-        run: unique id of the run.
     """
 
     def __init__(self, folder: str, run: str) -> None:

@@ -15,12 +15,7 @@ from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
 
 class _Converter:
-    """One of PySpark's converters, which is asked only to convert.
-
-    Args:
-        own: the converter that PySpark registers.
-        is_meant: whether it converts a value.
-    """
+    """One of PySpark's converters, which is asked only to convert."""
 
     def __init__(self, own: Any, is_meant: Callable[[Any], bool]) -> None:
         self._own = own

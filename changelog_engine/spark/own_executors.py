@@ -49,7 +49,6 @@ class OwnExecutors:
 
     Args:
         name: what Spark's interface says that they are for.
-        patience_s: how long one is waited for.
         clock: seconds; for tests.
     """
 

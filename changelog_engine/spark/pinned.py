@@ -71,7 +71,6 @@ class _Reached(NamedTuple):
 
     Args:
         spark: Scala's SparkEnv.
-        folders: where Spark keeps its files.
         daemons: by stage, what Spark finds its daemon by.
     """
 

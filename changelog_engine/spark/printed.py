@@ -42,7 +42,6 @@ class PrintedOutput:
     """The driver's end: a thread shows what comes, and ``show()`` does so at once.
 
     Args:
-        path: of the pipe to make.
         write: what shows text; the driver's standard output unless a test says otherwise.
     """
 

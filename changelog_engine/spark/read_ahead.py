@@ -85,7 +85,6 @@ class ReadAhead:
         """When stages have run an epoch, have them run the next one.
 
         Args:
-            now: what ``take`` gave.
             steps: stages that begin together, those with sources first.
             following: see ``Following.orders``.
         """

@@ -65,7 +65,6 @@ class Runtimes:
 
         Args:
             load_job: gives the job; called only when a runtime is built.
-            data: blocks and reports from upstream.
             notes: where it notes how a start goes; None for nowhere.
 
         Returns:

@@ -58,7 +58,6 @@ def session_options(
 
     Args:
         jvm: how its JVM is started.
-        known: what spark-submit was given.
         makes: see ``archive_options``.
     """
     chosen = {**(known or {}), **options}

@@ -27,7 +27,6 @@ class ShippedJob:
     """What a worker process gets once per run of a job.
 
     Args:
-        run: unique id of the run.
         plan: stages, without functions.
         functions: node id to the pickled function.
         folder: where parts go; None when checkpointing is off.

@@ -28,8 +28,6 @@ class SpareRoom:
     """Finds what may run tasks beside the epochs of a job.
 
     Args:
-        files: the interpreter and variables of the workers.
-        wanted: executors for such tasks alone.
         placement: of the job's subtasks, on masters with executors of their own.
     """
 

@@ -49,7 +49,6 @@ class StageRdds:
     Args:
         placement: of the subtasks, on masters with executors of their own.
         printed: the pipe for what functions print; see StageTask.
-        notes: where workers note how far they are.
     """
 
     def __init__(

@@ -40,7 +40,6 @@ class StageTask:
     that the second failure hid the first.
 
     Args:
-        job: broadcast variable of the ShippedJob.
         orders: what to do, one a partition, pickled each by itself: a subtask looks at its own only.
         first: the subtask of the first partition; the others follow.
         partitions: how many partitions the stage's output is shuffled to, as PySpark writes pairs of (partition, block);

@@ -39,9 +39,6 @@ def import_compiled(path: list[str]) -> None:
     Spark puts ``pyspark.zip`` ahead of all packages. A zip file keeps no compiled modules, so each worker compiled them.
     And PySpark has Python look for new files in each worker's first task: up to 3.11, that reads the list of files in each
     archive on the path anew. So this one, which holds nothing else, is taken off the path, and Spark's jar behind it.
-
-    Args:
-        path: where Python looks for modules.
     """
     sites = [_site_of(each) for each in path]
     site = next((found for found in sites if found in path), None)

@@ -42,7 +42,6 @@ class Admission:
 
     Args:
         operator: uid, for messages.
-        cursor: tells the key, for messages.
         guard: remembers what came in the middle of a change; None for one that nobody asks.
     """
 

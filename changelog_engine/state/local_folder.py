@@ -29,7 +29,6 @@ class LocalFolder:
 
     Args:
         root: local folder under which it lies; None for the machine's folder for temporary files.
-        name: of the folder, for people.
 
     Raises:
         ConfigurationError: the root cannot be used.
@@ -56,9 +55,6 @@ class LocalFolder:
 @contextlib.contextmanager
 def temporary_folder(name: str) -> Iterator[str]:
     """The path of a folder for as long as something is done; the next one takes away what a process that was killed left.
-
-    Args:
-        name: of the folder, for people.
 
     Raises:
         ConfigurationError, StorageError: as LocalFolder.

@@ -82,11 +82,7 @@ def module(name: str) -> Known | No:
 
 
 def name_of(owner: ModuleType, name: str, asked: str) -> Value | No:
-    """What ``from module import name`` gives, and ``module.name``.
-
-    Args:
-        asked: what the program calls the module.
-    """
+    """What ``from module import name`` gives, and ``module.name``."""
     try:
         return Known(getattr(owner, name))
     except NotSupportedError as error:
@@ -187,14 +183,7 @@ def _below(cls: type) -> list[type]:
 
 
 def bad_call(function: Any, given: int, keywords: list[str], takes_self: bool) -> str | None:
-    """What Python says of a call's arguments, by their number and names; None when they fit.
-
-    Args:
-        function: the function, or a class.
-        given: how many positional arguments.
-        keywords: names of the others.
-        takes_self: whether the first parameter is the object.
-    """
+    """What Python says of a call's arguments, by their number and names; None when they fit."""
     signature = signature_of(function)
     if signature is None:
         return None

@@ -70,11 +70,7 @@ class Arguments:
 
 
 class Calls:
-    """The calls of one body of code.
-
-    Args:
-        workers: whether the code runs in workers.
-    """
+    """The calls of one body of code."""
 
     def __init__(self, reading: Reading, say: Say, workers: bool) -> None:
         self._reading = reading

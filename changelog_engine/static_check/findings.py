@@ -24,10 +24,8 @@ class Finding:
     """One thing to know of one line.
 
     Args:
-        level: how bad it is.
         file: as the script was named, or relative to its folder.
         line: from 1.
-        message: what, why, and what to write instead.
     """
 
     level: Level

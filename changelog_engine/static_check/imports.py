@@ -23,7 +23,6 @@ class Imports:
     """Resolves the imports of one file.
 
     Args:
-        load: reads a module beside the script.
         later: whether the imports stand in a function.
     """
 

@@ -16,9 +16,6 @@ _MOST_READINGS = 6
 def check_program(script: str) -> Report:
     """What of a script, and of the modules beside it that it imports, will work here; none of it is run.
 
-    Args:
-        script: path of a Python file.
-
     Raises:
         NotReadableError: the script or a module beside it cannot be read, or is not Python.
     """

@@ -21,7 +21,6 @@ class SourceFile:
     Args:
         name: full name of the module; ``__main__`` of the script.
         path: as the report names it.
-        folder: of a package, where its modules lie.
     """
 
     name: str
@@ -36,11 +35,7 @@ class SourceFile:
 
 
 class NotReadableError(ChangelogEngineError):
-    """A file of the program that cannot be read, or is not Python.
-
-    Args:
-        message: file, line and reason.
-    """
+    """A file of the program that cannot be read, or is not Python."""
 
 
 class Sources:
@@ -84,11 +79,7 @@ def parsed(file: str, shown: str) -> ast.Module:
 
 @dataclass
 class Reading:
-    """What all walks of one reading share.
-
-    Args:
-        before: what the last reading learnt.
-    """
+    """What all walks of one reading share."""
 
     sources: Sources
     before: Knowledge

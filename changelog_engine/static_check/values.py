@@ -31,11 +31,7 @@ class Foreign:
 
 @dataclass(frozen=True)
 class Missing:
-    """Something that this version does not have; the line that asked for it has its finding.
-
-    Args:
-        name: what it is called in PyFlink.
-    """
+    """Something that this version does not have; the line that asked for it has its finding."""
 
     name: str
 
@@ -78,8 +74,6 @@ class Bound:
 
     Args:
         owner: the object's class, or the class through which it was found.
-        function: the function behind it.
-        takes_self: whether its first parameter is the object.
     """
 
     owner: type
@@ -91,13 +85,7 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class ProgramFunction:
-    """A function of the program, a lambda, or a method.
-
-    Args:
-        scope: in which it was defined.
-        owner: the class whose method it is.
-        takes_self: whether its first parameter is the object.
-    """
+    """A function of the program, a lambda, or a method."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     scope: Scope
@@ -113,12 +101,7 @@ class ProgramFunction:
 
 @dataclass(frozen=True, eq=False)
 class ProgramClass:
-    """A class of the program.
-
-    Args:
-        scope: the names of its body.
-        bases: what it derives from.
-    """
+    """A class of the program."""
 
     node: ast.ClassDef
     scope: Scope

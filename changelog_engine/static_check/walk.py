@@ -86,7 +86,6 @@ class Walk:
 
     Args:
         function: whose body it is; None of modules.
-        workers: whether the code runs in workers.
     """
 
     def __init__(

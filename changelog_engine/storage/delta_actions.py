@@ -51,11 +51,7 @@ class AddFile:
 def commit_document(
     adds: Sequence[AddFile], removes: Sequence[str], metadata: dict[str, Any] | None
 ) -> bytes:
-    """The bytes of a commit; no two are the same.
-
-    Args:
-        metadata: its ``userMetadata``.
-    """
+    """The bytes of a commit; no two are the same."""
     now_ms = wall_ms()
     actions: list[Action] = []
     for add in adds:
@@ -94,7 +90,6 @@ def _checksum_of(lines: Iterable[bytes], metadata: str) -> str:
 
     Args:
         lines: all but that of ``commitInfo``, in their order.
-        metadata: the ``userMetadata``.
     """
     found = zlib.crc32(metadata.encode())
     for line in lines:

@@ -131,7 +131,6 @@ class CommitLog:
     Args:
         root: the table's path or URI.
         changes: whether change data are wanted.
-        layout: what is read of the files.
     """
 
     def __init__(self, root: str, changes: bool, layout: Layout) -> None:

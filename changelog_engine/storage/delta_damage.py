@@ -93,7 +93,6 @@ def damaged(storage: Storage, path: str, what: str) -> CorruptChangelogError:
 
     Args:
         path: of the file, in full.
-        what: is wrong with it.
     """
     folder = storage.root.rpartition("/")[0]
     return CorruptChangelogError(

@@ -144,9 +144,6 @@ class UserTable:
     def files_at(self, version: int, layout: Layout) -> list[TableFile]:
         """All files of a version, in the order of their paths.
 
-        Args:
-            layout: what is read of them.
-
         Raises:
             ConnectorError: the version is gone, has rows that are marked as deleted, or other columns.
             ConfigurationError: column mapping.

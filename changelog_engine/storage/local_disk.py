@@ -96,7 +96,6 @@ class LocalDisk(Storage):
 
     Args:
         root: its absolute path.
-        retry: bound and clock of retries.
         follows_links: whether links below the root are the user's, and followed.
     """
 

@@ -26,11 +26,7 @@ _NOTE_BYTES = 4096
 
 
 class LockTakenError(StorageError):
-    """Another process, or another holder in this one, has the lock.
-
-    Attributes:
-        note: what the holder noted.
-    """
+    """Another process, or another holder in this one, has the lock."""
 
     def __init__(self, path: str, note: bytes) -> None:
         super().__init__(f"{path} is locked by another process", path)
@@ -53,12 +49,7 @@ class LockTakenError(StorageError):
 
 
 class Lock:
-    """A lock that is held until it is released; one without a descriptor locks nothing.
-
-    Args:
-        path: of its file, for messages.
-        descriptor: of the file, which is locked.
-    """
+    """A lock that is held until it is released; one without a descriptor locks nothing."""
 
     def __init__(self, path: str, descriptor: int | None) -> None:
         self._path = path
@@ -115,7 +106,6 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool 
 
     Args:
         flags: for opening it; by default it is made when it is not there.
-        mode: of a file that is made.
         wait: until nobody else holds it.
 
     Raises:

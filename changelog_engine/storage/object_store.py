@@ -40,7 +40,6 @@ class ObjectStore(Storage):
     """Durable objects under a URI.
 
     Args:
-        retry: bound and clock of retries.
         file_systems: knows how to reach the store; None for the options of the process.
 
     Raises:

@@ -25,7 +25,6 @@ def open_storage(
 
     Args:
         root: a local path, or a URI (``file:``, ``s3:``, ``gs:``, ``hdfs:`` ...).
-        retry: bound and clock of retries.
         file_systems: knows how to reach object stores; None for the options of the process.
         follows_links: see LocalDisk.
 

@@ -13,7 +13,6 @@ class Command(NamedTuple):
     """A command to copy.
 
     Args:
-        name: the word on its button.
         line: the command, quoted for a POSIX shell.
     """
 

@@ -119,11 +119,8 @@ def draw_timeline(
     """The timeline from one place to another, both inclusive.
 
     Args:
-        tree: of all checkpoints.
         rows: all checkpoints by place, without sizes.
         details: places to checkpoints with durations and sizes.
-        first: place at which the stretch begins.
-        last: place at which it ends.
         width: in pixels.
     """
     scale = Scale(first, last, width)
@@ -168,8 +165,6 @@ def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) 
 
     Args:
         at: the moment, a checkpoint's id.
-        first: place at which the stretch begins.
-        last: place at which it ends.
         width: in pixels.
     """
     tree, rows = job.tree, job.rows

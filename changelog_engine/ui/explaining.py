@@ -76,11 +76,7 @@ class CannotExplainError(ChangelogEngineError):
 
 
 class Explainer:
-    """Asks ``changelog-engine explain``.
-
-    Args:
-        program: that is run up to its job.
-    """
+    """Asks ``changelog-engine explain``."""
 
     def __init__(self, program: Program, timeout_s: float = _TIMEOUT_S) -> None:
         self.program = program
@@ -93,7 +89,6 @@ class Explainer:
         """The answer, as ``explain --json`` gives it; also one that says that the replay differs from the log.
 
         Args:
-            change: what is asked about.
             gone: returns when nobody waits for the answer any more.
 
         Raises:

@@ -16,12 +16,7 @@ _CHAIN = "chain"
 
 
 class OperatorBox(NamedTuple):
-    """An operator in its place.
-
-    Args:
-        x, y: of its upper left corner.
-        in_slowest: it runs in the slowest stage.
-    """
+    """An operator in its place."""
 
     operator: OperatorNow
     x: int

@@ -36,7 +36,6 @@ class PageServer:
 
     Args:
         path: the base path, or a job's folder.
-        host: an address of this machine, or localhost.
         port: 0 for any that is free.
         names: other names that it may be called by, when it is bound elsewhere than to the loopback.
         program: the script that explains changes; None: the page runs nothing.

@@ -42,7 +42,6 @@ class Repair:
     Args:
         aside: files and folders to set aside, relative to the job's folder.
         checkpoint: the newest checkpoint that can be restored then; None for none.
-        wrong: what is wrong now, for people.
     """
 
     aside: tuple[str, ...]
@@ -82,9 +81,6 @@ def plan_repair(folder: Storage) -> Repair | None:
 
 def repair(folder: Storage, plan: Repair) -> str:
     """Set aside what a plan names.
-
-    Args:
-        plan: of ``plan_repair``.
 
     Returns:
         The folder that holds it now.

@@ -66,7 +66,6 @@ class Verification:
     """What a verification found.
 
     Args:
-        attempts, checkpoints, snapshots: how many rows of each.
         files, rows, bytes: of the parts that were read, those of snapshots included.
         compared: how many snapshots were compared with the fold of the log.
         restorable: ids of the checkpoints that can be restored.

@@ -92,7 +92,6 @@ def splits_of(parallelism: int, version: int, begun: Mapping[str, Any] | None = 
     """Splits that share the files of each version.
 
     Args:
-        version: the first.
         begun: what positions keep of how the stream began.
     """
     start = {"version": version, "file": 0, "row": 0, **(begun or {})}

@@ -60,7 +60,6 @@ class DeltaSink(CommittingSink):
     Args:
         path: of the table, or its URI.
         partition_by: fields whose values part the table's files; only for a new table, else they must be the table's.
-        properties: of a new table.
 
     Raises:
         ConfigurationError: no row type, or fields that cannot part a table.

@@ -30,7 +30,6 @@ class TableVersions:
         whole: the version that is read as a whole, and is the first; None reads what commits did only.
         last: the last version; None for no end.
         changes: whether change data are read.
-        layout: the columns that are read.
         given: the program names the versions itself, so that each run of it begins with the same.
         table_id: the table's, where each run of the program found it.
     """

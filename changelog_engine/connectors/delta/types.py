@@ -139,7 +139,6 @@ def null_in(column: pa.Array, field: pa.Field) -> str | None:
 
     Args:
         column: the values, not a slice of an array.
-        field: what the table declares of them.
     """
     if not field.nullable and column.null_count:
         return repr(field.name)

@@ -37,7 +37,6 @@ class Refusal(NamedTuple):
     """What the cluster said of an action that it did not carry out.
 
     Args:
-        position: of the action in the request.
         status: HTTP's.
         reason: the cluster's words.
     """

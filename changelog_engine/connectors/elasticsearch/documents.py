@@ -96,7 +96,6 @@ class Emitter:
         """The action of an element.
 
         Args:
-            element: a mapping or a row.
             doc_type: see `type_for`.
 
         Raises:

@@ -38,9 +38,6 @@ _SHOWN_CHARS = 300
 class ElasticsearchSink(CommittingSink):
     """Writes elements as documents.
 
-    Args:
-        emitter: makes documents of elements.
-
     Raises:
         ConfigurationError: urllib3 is not installed.
     """

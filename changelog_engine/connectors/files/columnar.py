@@ -357,7 +357,6 @@ class ColumnarFiles(MergingFactory):
     """A bulk format of columns: Parquet or ORC.
 
     Args:
-        kind: ``parquet`` or ``orc``.
         schema: the columns; elements are rows or tuples in their order, or dicts by their names.
         rounded: see ``columns_of``.
         avro: a schema of Avro, as JSON, that dicts must fit.

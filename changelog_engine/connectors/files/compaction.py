@@ -267,7 +267,6 @@ class HeldFiles:
         """Show a compacted file in place of its sources; changes nothing if that is done.
 
         Args:
-            temporary: the file while it was hidden.
             size: its bytes.
             sources: as `take` gave them.
         """

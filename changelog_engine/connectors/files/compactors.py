@@ -20,7 +20,6 @@ class PendingFile(NamedTuple):
     """A part file that has ended and is hidden.
 
     Args:
-        final: where it is to appear.
         size: bytes.
     """
 

@@ -58,7 +58,6 @@ class MergingFactory(BulkFactory):
     """A bulk factory that can make one file of several that it wrote. The records stay as they are.
 
     Attributes:
-        described: what messages call its files.
         concatenates: whether the bytes of several files, one after the other, are a file of the format too.
     """
 
@@ -71,7 +70,6 @@ class MergingFactory(BulkFactory):
 
         Args:
             sources: of each file its name for messages, and a binary stream that can be read and sought in.
-            stream: a binary stream to write to.
 
         Raises:
             StorageError: a file that cannot be read, or was written with another schema.

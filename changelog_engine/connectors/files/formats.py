@@ -19,7 +19,6 @@ class FileFormat(ABC):
     """How the records of a file are read. Pickled and shipped; holds no open files.
 
     Attributes:
-        output_type: of the records.
         start: the position of a file's first record.
         bad_tag: id of the side output of records that cannot be decoded; None lets the job fail at them.
         skips_bad_records: whether it can go on after one.

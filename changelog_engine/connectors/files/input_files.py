@@ -49,7 +49,6 @@ class InputFile:
     """A file to read.
 
     Args:
-        root: the path under which it was found.
         name: its path or URI, as people see it.
         size: bytes when it was found; None reads it as it is.
         changed_us: when it was changed last, in µs since 1970.

@@ -23,7 +23,6 @@ def bad_record(file: str, position: Position, line: int, record: Any, error: Exc
         file: its path or URI.
         position: a position before the record.
         line: its number after that position, from 1.
-        record: the line, or its cells.
     """
     return Row(file=file, position=position, line=line, record=record, error=str(error))
 

@@ -49,7 +49,6 @@ def make(client: Any, properties: ClientProperties, settings: Mapping[str, Any],
         client: class of it, confluent_kafka's Consumer or Producer.
         properties: the user's.
         settings: which take the place of the user's.
-        troubles: gets its log and errors.
 
     Raises:
         ConfigurationError: a property that librdkafka does not know, or a value that it can't use; named.

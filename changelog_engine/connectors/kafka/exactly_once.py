@@ -56,7 +56,6 @@ class TransactionalKafkaSink(CommittingSink):
     """Writes to topics of Kafka exactly once: readers with ``isolation.level=read_committed`` see each record once.
 
     Args:
-        schema: how an element becomes a record.
         properties: of the producer. ``transaction.timeout.ms`` is 15 minutes if it isn't given: after that time without a
             checkpoint, or without a restart, the brokers abort a transaction.
         prefix: of the transactional ids; the jobs of a cluster have different ones, or different names.

@@ -54,11 +54,7 @@ class Offsets:
 
 
 class Cluster:
-    """What the driver asks the cluster: its partitions and their offsets.
-
-    Args:
-        timeout_s: for each answer.
-    """
+    """What the driver asks the cluster: its partitions and their offsets."""
 
     def __init__(self, properties: ClientProperties, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         self._properties = properties

@@ -119,7 +119,6 @@ class Fetcher:
         """The next records of a partition, some of those that are there, and the offset after them.
 
         Args:
-            offset: of the first one.
             most: how many at most.
             waits: a few milliseconds when none are there.
 
@@ -376,7 +375,6 @@ class PartitionReader(SplitReader):
     """Reads one partition.
 
     Args:
-        decode: turns records into elements.
         closed: called when the fetcher has no readers any more.
     """
 
@@ -438,7 +436,6 @@ class Decoder:
     Args:
         schema: has ``deserialize(bytes)``, or ``deserialize_record(KafkaRecord)``; None leaves a record out.
         bad_tag: side output for records that the schema fails at; None lets the job fail.
-        properties: for errors.
     """
 
     def __init__(self, schema: Any, bad_tag: str | None, properties: ClientProperties) -> None:

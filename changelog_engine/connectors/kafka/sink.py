@@ -22,10 +22,8 @@ class KafkaSink(Sink):
     """Writes to topics of Kafka. After a failure some records are written again.
 
     Args:
-        schema: how an element becomes a record.
         waits: whether an epoch ends only when the brokers have its records; without, a failure may lose some.
         only_log: write failed deliveries to the log instead of failing.
-        timed: whether records get the elements' timestamps.
         one_partition: each subtask writes to one partition, as Flink's older producer does.
     """
 

@@ -25,7 +25,6 @@ class Topics:
 
     Args:
         names: all partitions of these topics; they must exist.
-        pattern: all topics whose whole name matches.
     """
 
     names: tuple[str, ...] = ()

@@ -63,9 +63,6 @@ def _descriptions(folders: str | None) -> Any:
 class Client:
     """boto3's client of a region.
 
-    Args:
-        properties: of the source or sink.
-
     Raises:
         ConfigurationError: boto3 is not installed, or it cannot use a property.
     """

@@ -39,7 +39,6 @@ class SinkOptions:
     """In which portions records are written.
 
     Args:
-        batch_size: records in a request.
         batch_bytes: bytes in a request, keys included.
         record_bytes: of a record, its key included.
         time_in_buffer_ms: how long a record waits at most.

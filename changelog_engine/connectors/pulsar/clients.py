@@ -31,9 +31,6 @@ _HTTP_TIMEOUT_S = 30.0
 class Client:
     """A client and what it is asked.
 
-    Args:
-        properties: of the source or sink.
-
     Raises:
         ConfigurationError: the client cannot use an option.
         NotSupportedError: a way to log in that only Java's client has.
@@ -105,7 +102,6 @@ class Client:
 
         Args:
             inclusive: whether with that message or behind it.
-            name: what brokers call it.
             queue: how many messages it has in store.
         """
         return self.asked(
@@ -128,9 +124,6 @@ class Client:
     def asked(self, doing: str, topic: str, call: Callable[..., T], *arguments: Any, **named: Any) -> T:
         """Call a method of the client.
 
-        Args:
-            doing: for messages.
-
         Raises:
             ConnectorError: it failed; an UnreachableError where another try may help.
         """
@@ -143,7 +136,6 @@ class Client:
         """What to raise when Pulsar did not do something.
 
         Args:
-            doing: what was to be done.
             kind: the name of the client's error.
         """
         said = f"{self.named}: {doing} failed: {text.removeprefix('Pulsar error: ')}"

@@ -58,7 +58,6 @@ class PulsarSink(Sink):
         topics: where to; none of them with a custom router that names them itself.
         schema: has ``serialize(element)``, or ``serialize_message(element)``, which gives an OutgoingMessage.
         waits: whether an epoch ends only when the brokers have its messages; without, a failure may lose some.
-        routing: which partition a message goes to.
         router: with CUSTOM: (element, key, partitions) to a topic's name.
         delay_ms: how long brokers keep messages from consumers of shared subscriptions.
     """

@@ -148,7 +148,6 @@ class Link:
 
         Args:
             work: begins it; is given what to call with the answer.
-            doing: for messages.
 
         Raises:
             ConnectorError: the link has failed, or there was no answer in time.
@@ -243,7 +242,6 @@ def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorErro
     """What to raise when the broker did not do something.
 
     Args:
-        doing: what was to be done.
         error: pika's exception, or a str that says it.
     """
     exceptions = RABBITMQ.load().exceptions

@@ -130,7 +130,6 @@ def from_uri(uri: str, what: str) -> dict[str, Any]:
 
     Args:
         uri: ``amqp://user:password@host:port/virtual%20host?heartbeat=30``, or ``amqps://``.
-        what: begins errors.
 
     Raises:
         ConfigurationError: not such a URI, or a parameter that is not known.
