@@ -40,11 +40,7 @@ class Short(Enum):
 
 @dataclass(frozen=True)
 class Names:
-    """What the two borrowed names mean in the driver, and so in its workers.
-
-    Args:
-        pyflink: whether ``pyflink`` means the API.
-    """
+    """What the two borrowed names mean in the driver, and so in its workers."""
 
     short: Short = Short.BY_PATH
     pyflink: bool = False

@@ -125,8 +125,6 @@ def fold_at(
     """As ``state_at``, of a log that is open.
 
     Args:
-        ledger: the job's log.
-        allow_pickle: see ``state_at``.
         key_groups: only entries of these.
         operators: only those of operators with these uids; None for all.
         state: only the state of this name, and no timers; None for all.

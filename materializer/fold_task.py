@@ -45,7 +45,6 @@ class FoldTask(NamedTuple):
         operator: uid.
         stage: number of the operator in names of files.
         subtask: the first key group, in names of files.
-        groups: key groups.
         cells: into how many pieces entries are cut.
         base: pieces of the previous snapshot that may hold rows of these, with the files as the table lists them.
     """

@@ -42,7 +42,6 @@ class FoldProcesses:
     """Runs fold tasks in processes; they start with ``map`` and end with it, or with ``stop`` when they are kept.
 
     Args:
-        processes: how many at most.
         niceness: added to that of this process.
         keep: whether processes stay for the next call.
 

@@ -165,9 +165,7 @@ def beside_job(
     """The schedule that a job's settings ask for; None for none.
 
     Args:
-        give_up: see Schedule.
         background: gives what may run tasks in the job's Spark; nothing where that has no room for them.
-        monitor: see Schedule.
     """
     if not settings.changelog:
         return None

@@ -36,8 +36,6 @@ def expires(storage: Storage, grace_ms: int, clock: Callable[[], float]) -> bool
     """Whether a sweep would delete what an earlier one noted.
 
     Args:
-        storage: the table's folder.
-        grace_ms: see ``sweep``.
         clock: seconds since 1970.
     """
     return any(

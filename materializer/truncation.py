@@ -65,7 +65,6 @@ class Truncation(NamedTuple):
 
     Args:
         log_files: files that left the changelog, merged ones included.
-        deleted: files that left the disk.
     """
 
     log_files: int = 0

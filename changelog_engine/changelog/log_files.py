@@ -113,7 +113,6 @@ def read_unchanged(storage: Storage, path: str, crc: int | None, size: int | Non
     """The bytes of a file of the log, which are those that were written.
 
     Args:
-        storage: the table's folder.
         crc: their checksum; None where nothing knows it.
         size: how many there should be, where that is known: it saves a request.
 
@@ -154,7 +153,6 @@ def pack_name(parts: Sequence[PackedPart], crc: int) -> str:
 
     Args:
         parts: of one checkpoint, attempt and stage, in the order in which they lie.
-        crc: checksum of the whole file.
     """
     first = parts[0].name
     packed = "_".join(
@@ -257,7 +255,6 @@ def row_file(
 
     Args:
         checkpoint: its id; for an attempt, the checkpoint it starts from, or 0.
-        document: the row's JSON value.
         time_ms: epoch milliseconds, goes into event_time.
     """
     given = RowOfLog(checkpoint, attempt, operation, document, time_ms * 1000)._asdict()
@@ -306,7 +303,6 @@ def read_row(storage: Storage, path: str, size: int | None = None) -> str:
     """The JSON document of a one-row file.
 
     Args:
-        storage: the table's folder.
         size: see read_unchanged.
 
     Raises:

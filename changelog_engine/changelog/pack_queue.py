@@ -60,7 +60,6 @@ class PackQueue:
     Threads: one at a time; other threads and processes have queues of their own with the same root.
 
     Args:
-        storage: the table's folder.
         root: local folder for temporary files; None for the machine's.
     """
 

@@ -36,7 +36,6 @@ class Pack(NamedTuple):
     """A pack that is not written yet.
 
     Args:
-        path: its file's name.
         data: its bytes.
     """
 

@@ -51,8 +51,6 @@ def read_part(
     """Read one file of mutations and verify it.
 
     Args:
-        storage: the table's folder.
-        file: as the table lists it.
         dictionaries: columns that come as dictionaries, besides ``operator``, ``state`` and ``operation``. Each chunk
             has a dictionary of its own.
         columns: which columns, in the order of the changelog's; None for all.
@@ -97,11 +95,6 @@ def read_rows(
 
     All bytes are read, since the checksum is one of the whole file. Row groups that cannot hold a key group that is wanted
     are not decoded, and of the others few columns, if they have no such row.
-
-    Args:
-        storage: the table's folder.
-        file: as the table lists it.
-        first_sequence: see ``read_part``.
 
     Raises:
         CorruptChangelogError: it is missing, or its checksum, row count or first sequence number is wrong.
@@ -217,7 +210,6 @@ def check_bytes(storage: Storage, paths: Iterable[str]) -> None:
     is not read again.
 
     Args:
-        storage: the table's folder.
         paths: of the files; those that have no checksum in their names are passed over.
 
     Raises:

@@ -43,7 +43,6 @@ class Within:
     """Where a part lies in a pack.
 
     Args:
-        offset: its first byte.
         pack_size: bytes of the pack.
         pack_rows: rows of the pack; None when the table doesn't say.
     """

@@ -81,11 +81,7 @@ class SealedPart(NamedTuple):
         )
 
     def write(self, storage: Storage) -> Part:
-        """Write it durably, as a file of its own.
-
-        Args:
-            storage: the table's folder.
-        """
+        """Write it durably, as a file of its own."""
         path = part_name(self.name)
         storage.write_durable(path, self.data)
         return self.part(path)
@@ -95,7 +91,6 @@ class PartWriter:
     """Builds one part.
 
     Args:
-        folder: the table's folder or URI.
         number: counts the subtask's parts in the attempt, from 1.
         key_groups: the range the subtask owns; stands for the part's range when no row has a key group.
         storage: where to write; None opens the folder.

@@ -82,7 +82,6 @@ class Rows(Mapping[int, ListedRow]):
     """All rows of one kind by id. Asking for one opens at most the merged file that has it; walking opens all.
 
     Args:
-        storage: the table's folder.
         own: those in files of their own.
     """
 
@@ -232,10 +231,6 @@ class Rows(Mapping[int, ListedRow]):
 
 def rows_of(storage: Storage, listing: pa.Table) -> tuple[Rows, Rows]:
     """Checkpoints and attempts of a table.
-
-    Args:
-        storage: the table's folder.
-        listing: its files (``DeltaLog.files``).
 
     Raises:
         CorruptChangelogError: a file that may hold such rows under another name can't be read.

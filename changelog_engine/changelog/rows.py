@@ -36,7 +36,6 @@ class RowOfLog(NamedTuple):
 
     Args:
         checkpoint_id: its id; of an attempt, the checkpoint it starts from, or 0.
-        value: its JSON document.
         event_time: microseconds since 1970.
     """
 

@@ -32,7 +32,6 @@ def snapshot_columns(
     Args:
         tables: of the states, by (operator, state).
         timers: tables of timers, by (operator, domain).
-        max_parallelism: number of key groups.
         namespaces: codecs of those states and timer queues that are namespaced.
     """
     scratch = ChangelogBuffer(key_type, False, max_parallelism)

@@ -66,7 +66,6 @@ class SnapshotRow:
         pieces: its files, older snapshots' included: what the log has not touched since is referred to again. None for a
             snapshot that was not made from the log: its parts are those of its checkpoint and attempt.
         cells: operator to how many pieces its entries are cut into.
-        text: the row as JSON.
     """
 
     checkpoint: int
@@ -130,10 +129,6 @@ def _piece(path: str, operator: str | None, kind: object, first: int, last: int)
 
 def read_snapshot_row(storage: Storage, path: str) -> SnapshotRow:
     """Read a snapshot's row.
-
-    Args:
-        storage: the snapshots table's folder.
-        path: the row's file.
 
     Raises:
         CorruptChangelogError: it is missing, isn't what its name says, or isn't a snapshot's row.

@@ -250,7 +250,6 @@ def key_of(text: str, key_type: TypeInformation | None, option: str) -> Any:
     """The key that was given as text.
 
     Args:
-        text: as for ``history --key``.
         key_type: declared; None for undeclared.
     """
     found = key_identities(text, key_type)
@@ -270,7 +269,6 @@ def values_of_text(text: str, value_type: TypeInformation, is_list: bool, where:
     Args:
         text: JSON; text may lack its quotes.
         is_list: whether it is the whole of a ListState.
-        where: it was given, for messages.
     """
     try:
         parsed = _json(text)

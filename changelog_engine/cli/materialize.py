@@ -28,11 +28,7 @@ from materializer.upkeep import upkeep
 
 
 class _Duration(click.ParamType[int]):
-    """A length of time in milliseconds.
-
-    Args:
-        least_ms: the shortest that is taken.
-    """
+    """A length of time in milliseconds."""
 
     name = "duration"
 

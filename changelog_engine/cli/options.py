@@ -20,7 +20,6 @@ def point_option(*names: str, what: str, left_out: str = "", required: bool = Fa
 
     Args:
         left_out: what holds when the option is not given, as a sentence.
-        required: whether it must be given.
     """
     text = f"{what}: {FORMS}.{' ' if left_out else ''}{left_out}"
     return click.option(*names, metavar="POINT", help=text, required=required, shell_complete=complete_point)

@@ -42,7 +42,6 @@ def ask_script(
     Args:
         verb: for messages, such as ``replay``.
         name: of a job whose execute() gives none.
-        entries: options as ``-D`` gives them.
         ask: a program that executes the job to the answer.
 
     Raises:

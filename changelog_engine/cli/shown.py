@@ -75,8 +75,6 @@ class Answer(NamedTuple):
     Args:
         document: all of it, for JSON: dataclasses, dicts, lists.
         sheets: for people; CSV has the first.
-        head: lines before the tables.
-        notes: lines after them.
     """
 
     document: Any

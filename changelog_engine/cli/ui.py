@@ -95,7 +95,6 @@ def page_beside(
 
     Args:
         script: the jobs' program; None: the page runs nothing.
-        entries: options as -D gives them.
 
     Yields:
         Its address.

@@ -31,8 +31,6 @@ def int_texts(values: list[Any], empty: bool, low: int = INT64_LOW, high: int = 
     Args:
         values: ints and None only.
         empty: whether there are any None.
-        low: smallest value allowed.
-        high: largest value allowed.
 
     Returns:
         An array of string, or a dictionary array of string.

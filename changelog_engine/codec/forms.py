@@ -93,7 +93,6 @@ class IntegerForm(JsonForm):
 
     Args:
         low: smallest valid value, None for no bound.
-        high: largest one.
     """
 
     python = int
@@ -205,7 +204,6 @@ def is_plain(value: Any, depth: int, tuples: bool = False) -> bool:
     Numbers over 64 bits and surrogates are left to the JSON writer, which refuses them.
 
     Args:
-        value: any object.
         depth: how deep it is inside another.
         tuples: take tuples for lists.
     """

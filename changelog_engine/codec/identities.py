@@ -39,7 +39,6 @@ class KeyCodec(ABC):
         """The identities of keys, checked against the declared type.
 
         Args:
-            keys: any number of keys.
             what: names the keys in the message, e.g. ``key of 'by user'``.
 
         Returns:
@@ -64,11 +63,7 @@ class KeyCodec(ABC):
         return self._parse(identity.decode()) if type(identity) is bytes else identity
 
     def texts(self, identities: list[Any]) -> pa.Array:
-        """The JSON texts of identities.
-
-        Args:
-            identities: what identities or identity gave.
-        """
+        """The JSON texts of identities."""
         if identities and type(identities[0]) is int:
             try:
                 return columns.int_texts(identities, empty=False)

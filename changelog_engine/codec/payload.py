@@ -33,9 +33,6 @@ def dump_payload(value: Any) -> bytes:
 
     Classes of the user's main module are pickled by value: a worker's main module is another one.
 
-    Args:
-        value: any object.
-
     Raises:
         NotSerializableError: the value cannot be pickled.
     """

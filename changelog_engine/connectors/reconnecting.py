@@ -76,7 +76,6 @@ def connected(
 
     Args:
         connect: raises UnreachableError where another try may help.
-        patience_s: how long it is tried.
         clock: seconds, to measure with.
 
     Raises:

@@ -32,7 +32,6 @@ class SocketTextSource(Source):
     """Reads lines from one server, in one subtask.
 
     Args:
-        host: the server's name or address.
         port: 1 to 65535.
         delimiter: what ends a line, and is not part of it. Where it is a newline, a carriage return before it is not part of
             the line either.

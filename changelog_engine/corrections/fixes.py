@@ -95,8 +95,6 @@ class StateChanges:
     """What a fix changes in one state, as its rows will need it.
 
     Args:
-        operator: as the checkpoint describes it.
-        described: the state, likewise.
         map_identities: of their map keys; None for what is not a map.
         accessed: when each was last accessed, where the state has a time to live.
     """

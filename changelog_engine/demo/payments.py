@@ -21,7 +21,6 @@ class AccountCount:
     """What a plain loop knows of an account; the fields are the job's states.
 
     Args:
-        total: their sum, cents.
         blocked_by: number of the payment with which the total passed the limit; None: it did not.
     """
 

@@ -56,7 +56,6 @@ class Demo:
     """The demo in its folder.
 
     Args:
-        folder: made by ``demo_folder``.
         spark: whether Spark runs the job; else it runs in one process.
         ask: runs a command of the console, such as ``["state", "jobs/payments"]``, and shows its answer.
     """

@@ -49,9 +49,6 @@ def accounts_of(job: str) -> dict[str, AccountCount]:
 def compare(expected: Mapping[str, AccountCount], found: Mapping[str, AccountCount]) -> Verdict:
     """Compare what the job has with what it should have.
 
-    Args:
-        found: the job's state.
-
     Example:
         >>> compare({"A1": AccountCount(3, 900)}, {"A1": AccountCount(2, 600)}).lost
         1

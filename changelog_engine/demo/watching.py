@@ -18,7 +18,6 @@ class JobSeen(NamedTuple):
     Args:
         checkpoint: id of the newest; 0 before the first.
         mutations: changes of state that are in the log.
-        bytes: size of the log's parts.
         finished: whether the input has ended.
     """
 

@@ -137,7 +137,6 @@ class Judge:
     """Says when a job is to have another parallelism. Pure arithmetic on figures and an injected time.
 
     Args:
-        bounds: between what it moves.
         now_ms: of the monotonic clock.
     """
 
@@ -159,8 +158,6 @@ class Judge:
 
         Args:
             now_ms: of the monotonic clock.
-            figures: the job's.
-            parallelism: the job's.
             slots: tasks that the executors run at a time; None when that is not known.
             splits: more subtasks than these are not asked for; None for no such bound.
         """
@@ -238,8 +235,6 @@ class Autoscaler:
     """Rescales a job by itself, in a thread of its own.
 
     Args:
-        bounds: between what its parallelism moves.
-        monitor: has the newest figures.
         slots: gives how many tasks the executors run at a time; None when that is not known.
     """
 

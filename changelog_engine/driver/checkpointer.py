@@ -35,7 +35,6 @@ class Acknowledged(NamedTuple):
 
     Args:
         age_ms: from its barrier to the end of the commit.
-        at_ms: when the commit ended.
     """
 
     checkpoint: Checkpoint
@@ -57,7 +56,6 @@ class Checkpointer:
         output: collected output, which is told what each checkpoint covers.
 
     Attributes:
-        attempt: the attempt's id.
         last: the newest checkpoint that is acknowledged; None before the first.
         committed_epoch: the newest epoch whose effects are in it, or that had none; 0 for where the attempt began.
         point: where the state at ``last`` is found.

@@ -46,9 +46,6 @@ def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     """The checkpoint, with broadcast state at the stages that its operators are in now.
 
     A stage is known by its first operator, and that may be another one in a changed program.
-
-    Args:
-        checkpoint: to go on from.
     """
     stage_of = {plan.uids[node]: stage.uid for stage in plan.stages for node in stage.nodes}
     found: dict[str, StageState] = {}

@@ -22,7 +22,6 @@ class DeclaredStates:
     """The states of a job that an attempt knows.
 
     Args:
-        plan: the job's.
         start: the checkpoint that the attempt goes on from; None for empty state.
     """
 

@@ -57,7 +57,6 @@ class SourceFigures(NamedTuple):
     """A source.
 
     Args:
-        records: read in this run.
         behind: elements that are known to wait; None when not known.
         watermark: the smallest of its subtasks, in ms; None before the first.
     """
@@ -113,7 +112,6 @@ class UpkeepFigures(NamedTuple):
     Args:
         failed_in_a_row: of those, since the last one that was made.
         checkpoint: of the newest; None for none yet.
-        seconds: how long the newest took.
     """
 
     done: int = 0
@@ -142,11 +140,9 @@ class JobFigures:
         mutations: rows of the changelog, by operator and state; None for a job that has none.
         epoch_ms: how long the last epoch took.
         times_ms: the parts of all epochs' time; see PARTS.
-        acknowledgements, commits: histograms of checkpoints' two times.
         restored_ms: the longest time in which a subtask took its state, of the newest attempt.
         sources, stages: by uid.
         sizes: of state, by operator's uid and state, as at the last barrier.
-        metrics: of the user's functions.
         rescaled: how the job was last rescaled in this run; None: it was not.
     """
 
@@ -198,7 +194,6 @@ class JobMonitor:
         logs: whether it has a changelog; else its mutations are not known.
 
     Attributes:
-        latest: the newest snapshot.
         restoring: how much the restore reads that goes on; None when not known.
         empty_because: of a job that ran before and begins empty: why; else "".
         watched: somebody shows people what a start and a restore do.
@@ -222,11 +217,7 @@ class JobMonitor:
         self._row_ms = now_ms
 
     def status(self, status: str, **facts: Any) -> None:
-        """What the job does now.
-
-        Args:
-            status: see JobFigures.
-        """
+        """What the job does now."""
         now_ms = monotonic_ms()
         since_ms = self.latest.status_ms if status == self.latest.status else now_ms
         self.latest = replace(

@@ -10,7 +10,6 @@ class IntervalThread:
     """Calls a function at intervals, in a thread of its own, until it is stopped.
 
     Args:
-        name: the thread's.
         every_s: how long it waits before each call, the first one too.
         call: raises nothing: what it raised would end the thread.
     """

@@ -20,7 +20,6 @@ class Job:
     """One run of a job.
 
     Args:
-        id: unique id of this run.
         journal: the durable side; None when checkpointing is off.
         observer: called after each epoch with its figures.
     """

@@ -60,8 +60,6 @@ class JobJournal:
 
         Args:
             base_path: folder or URI under which the job's folder lies.
-            changelog: see above.
-            retained: see above.
 
         Raises:
             FencedError: another driver on this machine runs the job.

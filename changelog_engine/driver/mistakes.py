@@ -148,7 +148,6 @@ class Repetitions:
 
         Args:
             failure: what ended the attempt. The environment's failures change nothing.
-            last: the newest checkpoint.
         """
         if not is_mistake(failure):
             return False

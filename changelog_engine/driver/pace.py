@@ -116,7 +116,6 @@ class Pace:
         """A checkpoint is acknowledged.
 
         Args:
-            barrier_ms: when its barrier was.
             now_ms: when it was acknowledged.
         """
         self._barriers.completed(barrier_ms, now_ms)
@@ -136,11 +135,7 @@ class Pace:
         reports: Sequence[EpochReport],
         overlaps: bool = False,
     ) -> None:
-        """An epoch has ended.
-
-        Args:
-            overlaps: see EpochSizer.
-        """
+        """An epoch has ended."""
         self._last_ms = duration_ms
         share = max((report.records_in for report in reports if report.sources), default=0)
         if overlaps:

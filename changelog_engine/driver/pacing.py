@@ -94,7 +94,6 @@ class BarrierClock:
     Args:
         interval_ms: between the starts of two checkpoints; None for never.
         min_pause_ms: between the end of one and the start of the next.
-        now_ms: when the attempt began.
     """
 
     def __init__(self, interval_ms: int | None, min_pause_ms: int, now_ms: MonotonicMs) -> None:

@@ -66,9 +66,6 @@ class SourceProgress:
 
         The next part of a source begins where the part before has ended.
 
-        Args:
-            now_ms: on the monotonic clock.
-
         Returns:
             Whether there are any.
 
@@ -79,11 +76,7 @@ class SourceProgress:
         return any(found)
 
     def discovery_due(self, now_ms: MonotonicMs) -> bool:
-        """Whether ``discover`` would ask a source.
-
-        Args:
-            now_ms: on the monotonic clock.
-        """
+        """Whether ``discover`` would ask a source."""
         return any(each.discovery_due(now_ms) for each in self._sources.values())
 
     def begins_part(self, uid: str, splits: Iterable[str]) -> bool:

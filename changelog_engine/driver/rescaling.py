@@ -75,7 +75,6 @@ class RescaleRequests:
     """Requests for another parallelism of one job.
 
     Args:
-        plan: the job as it begins.
         makes_checkpoints: whether there will be anything that state could be taken from.
         prepare: see ``EpochRunner.prepare``.
     """

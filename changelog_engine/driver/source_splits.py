@@ -113,9 +113,6 @@ class SourceSplits:
     def discover(self, now_ms: MonotonicMs) -> bool:
         """Begin the next part where one has ended, and ask for new splits when the interval for that is over.
 
-        Args:
-            now_ms: on the monotonic clock.
-
         Returns:
             Whether there are new splits.
 

@@ -234,7 +234,6 @@ class JobSettings:
         checkpoint_interval_ms: None when checkpointing is off: nothing is logged and nothing restored.
         changelog: log every mutation (True) or write full snapshots at each checkpoint (False).
         base_path: folder or URI under which the job's folder lies.
-        state_backend: "hashmap", "rocksdb", or "custom".
         state_options: options of the state backend, by key.
         state_class: the class of a custom backend or of RocksDB's options factory, pickled by cloudpickle.
         max_state_bytes: bound of one state in a subtask's full snapshot; None for none.
@@ -364,9 +363,7 @@ class StateSpec:
     """A keyed state as its descriptor declares it.
 
     Args:
-        name: unique within its operator.
         value_type: type of the value, the list's elements, the map's values, or the accumulator.
-        map_key_type: type of a map's keys.
         namespace: None, or the kind of namespace of namespaced state.
         ttl: None, or how its entries expire.
         migration: None, or a callable (value of the type that a restored checkpoint has) -> value of this type, or None to

@@ -36,7 +36,6 @@ def rescaled(plan: JobPlan, wanted: Parallelism) -> JobPlan:
     """The plan with another parallelism.
 
     Args:
-        plan: the job as it runs.
         wanted: a number for all operators for which the program sets no parallelism of their own; or uid -> number, for
             the operators named and those chained to them.
 

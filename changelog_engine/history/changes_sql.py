@@ -21,7 +21,6 @@ def history_sql(
     """A query of the changes that rows make: one row a mutation.
 
     Args:
-        times: of the lineage's checkpoints.
         where: a further condition on rows.
         texts_only: JSON text alone, with columns that are the same for every state.
     """

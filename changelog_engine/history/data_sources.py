@@ -481,9 +481,6 @@ def _pieces(
     """What lies between two points, cut into tasks.
 
     Args:
-        path: the job's folder.
-        start: the point before.
-        end: the newest point.
         checkpoints: only of these; None: of all.
     """
     if checkpoints is not None:

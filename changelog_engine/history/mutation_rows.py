@@ -131,8 +131,6 @@ class MutationFile:
     """One file of mutations of a lineage. It can be shipped.
 
     Args:
-        table: the changelog's folder or URI.
-        file: as the table lists it.
         after: rows of checkpoints up to this one are not meant; None: all are.
         first: the sequence number of its first row, where that is known.
         times: when the checkpoints were, epoch milliseconds.
@@ -166,11 +164,8 @@ class MutationRange:
     """The mutations of a range of key groups of one state, each with the value before it. It can be shipped.
 
     Args:
-        path: the job's folder.
-        table: id of the changelog's table.
         groups: first key group, and the one after the last.
         after: the checkpoint after which; None for the beginning.
-        times: see ``MutationFile``.
         wanted: which rows; typed, with the values before.
     """
 
@@ -232,11 +227,7 @@ class _ValuesBefore:
                 self.before(row, value_of_row(row, self._columns))
 
     def before(self, row: dict[str, Any], own: RowValue) -> tuple[Any, str | None]:
-        """The value that a mutation's entry had before it, and its text.
-
-        Args:
-            row: with the log's columns.
-        """
+        """The value that a mutation's entry had before it, and its text."""
         place, operation = (row["key"], row["namespace"]), row["operation"]
         entry = own.value, own.value_json
         if self._columns.kind == "map":
@@ -325,7 +316,6 @@ def mutation_files(
     """Files of a suffix, each with the little that its rows need.
 
     Args:
-        table: the changelog's folder or URI.
         line: the lineage that it was chosen for.
         times: of its checkpoints, epoch milliseconds.
     """

@@ -52,7 +52,6 @@ def timer_values(rows: list[dict[str, Any]], columns: TimerColumns) -> Values:
     """What says which timers rows of the log are about.
 
     Args:
-        rows: with the log's columns.
         columns: the operator's timers.
     """
     found = identity_values(columns, rows)
@@ -128,11 +127,7 @@ _TypedRow = tuple[dict[str, Any], RowValue]  # a row of the log, and its value
 
 
 def value_of_row(row: dict[str, Any], columns: StateColumns) -> RowValue:
-    """The value of a row of the log.
-
-    Args:
-        row: with the log's columns.
-    """
+    """The value of a row of the log."""
     accessed, text, value, payload = None, row["value"], loaded(row["value"]), row["payload"]
     timed = columns.ttl_ms is not None and isinstance(value, list) and len(value) == 2
     if timed and isinstance(value[0], int):

@@ -35,7 +35,6 @@ class ViewColumn(NamedTuple):
     """A column of a view.
 
     Args:
-        type: as in Spark's DDL.
         arrow: the type without Spark: of times without a zone, which is UTC.
     """
 

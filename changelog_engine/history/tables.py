@@ -60,9 +60,6 @@ class Tables:
         StorageError: there is no changelog.
         ForeignPathError: it is a Delta table of somebody else, or does not lie in a job's folder.
         FormatVersionError: a newer engine wrote it.
-
-    Attributes:
-        table: id of the changelog's table.
     """
 
     def __init__(self, path: str) -> None:
@@ -161,7 +158,6 @@ class Tables:
         """The files of all mutations up to a checkpoint that are there; after truncation, the snapshot before them.
 
         Args:
-            checkpoint: the newest checkpoint.
             operator: uid; None for all.
             key_groups: of the keys that are asked for.
 

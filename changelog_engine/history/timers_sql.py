@@ -84,7 +84,6 @@ def timers_sql(columns: TimerColumns, rows: str, where: str = "true", many: bool
     """A query of the timers that rows leave: one row a timer.
 
     Args:
-        columns: the operator's.
         many: see ``state_sql``.
     """
     rows = own_rows(rows, columns.operator, _STATES, where)
@@ -104,8 +103,6 @@ def timer_changes_sql(
     """A query of what happened to timers: one row a mutation.
 
     Args:
-        columns: the operator's.
-        times: of the lineage's checkpoints.
         texts_only: with the columns of ``history_sql`` with texts only.
     """
     rows = own_rows(rows, columns.operator, _STATES, where)

@@ -69,7 +69,6 @@ def state_views(
     """The views of all states and timers of a checkpoint, and the query of each view.
 
     Args:
-        tables: the job's tables.
         rows_of: files -> a query of their rows.
 
     Raises:

@@ -67,7 +67,6 @@ class EntryDifference:
         operator, state: whose; timers have the state ``(event time timers)`` or ``(processing time timers)``.
         key, map_key: typed; the latter None where the state is not a map.
         namespace: text of the window; None where the state has none.
-        change: added, removed or changed.
         before, after: typed; None for nothing. Of a list the whole list, of a timer its time in epoch milliseconds.
     """
 
@@ -164,7 +163,6 @@ def differences(
     """Compare the states at two points.
 
     Args:
-        path: the job's folder.
         before: the one point, see ``ledger.points``; also ``OTHER@POINT`` of another job.
         operator: only of the one with this uid.
         state: only the one of this name.

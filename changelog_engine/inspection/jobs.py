@@ -40,7 +40,6 @@ class JobSummary:
     """One folder below a base path.
 
     Args:
-        name: the job's name.
         kind: job or savepoint.
         state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise; on an
             object store or another machine it may run, though it gave no sign of life of late), ended (killed or failed:
@@ -80,7 +79,6 @@ class OperatorWatermark:
     Args:
         operator: uid of the first of its stage.
         time_ms: None: there is none yet; the end of time when the input has ended.
-        ended: whether the input has ended.
         idle: how many of its inputs are idle.
     """
 
@@ -96,7 +94,6 @@ class Upkeep:
 
     Args:
         snapshot: the newest snapshot on the lineage; None for none.
-        snapshot_time_ms: when its checkpoint was.
         log_rows: mutations since, which a restore reads.
         running: whether one materializes just now; None where that cannot be told.
         oldest, oldest_time_ms: the oldest checkpoint that is there.
@@ -126,7 +123,6 @@ class JobStatus:
 
     Args:
         driver: who runs it, or ran it last.
-        attempts: all of them, oldest first.
         failures: those of the newest 50 attempts that an error ended, oldest first.
         edges: how the operators are connected, in the newest attempt; empty where nothing was noted of it.
         restarts: attempts that went on from a checkpoint; those of the newest 50 that were rescaled are left out.

@@ -159,7 +159,6 @@ def key_history(
     """All changes of a key.
 
     Args:
-        path: the job's folder.
         key: as text, see ``values.key_identities``.
         operator: only in the one with this uid.
         state: only in the state of this name.

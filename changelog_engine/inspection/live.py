@@ -46,7 +46,6 @@ def state_samples(ledger: Ledger, checkpoint: Checkpoint, limit: int) -> list[St
     """The states at a checkpoint, and the timers of operators that have some.
 
     Args:
-        ledger: the job's log.
         limit: the most entries of each.
 
     Raises:

@@ -91,7 +91,6 @@ class StateOverTime:
     Threads: one at a time makes it; any number ask.
 
     Args:
-        ledger: the job's log.
         tip: the checkpoint at the branch's end.
         operator: uid.
         state: name; ``(event time timers)`` or ``(processing time timers)`` for timers.

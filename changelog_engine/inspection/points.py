@@ -49,7 +49,6 @@ def open_point(path: str, at: At = None) -> Point:
     """A point of a job.
 
     Args:
-        path: see ``open_ledger``.
         at: see ``ledger.points``; None for the newest checkpoint.
 
     Raises:

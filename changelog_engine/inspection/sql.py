@@ -62,7 +62,6 @@ def query(path: str, text: str, at: At = None) -> QueryResult:
     """Run a query of DuckDB's SQL over a job's views.
 
     Args:
-        path: the job's folder.
         at: which checkpoint the views of states show, see ``ledger.points``.
 
     Raises:
@@ -114,9 +113,6 @@ def _explained(message: str, names: Sequence[str]) -> str:
 
 class Views:
     """A job's views at a checkpoint, each made when it is asked for.
-
-    Args:
-        ledger: the job's log.
 
     Attributes:
         of_changes: those of them that show the log's rows.

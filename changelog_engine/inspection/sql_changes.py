@@ -53,8 +53,6 @@ class Changes:
     """Makes the views of changes in a database.
 
     Args:
-        connection: to DuckDB.
-        ledger: the job's log.
         checkpoint: which checkpoint the views show: history ends there.
         prefix: of the names of what the views are made of.
     """

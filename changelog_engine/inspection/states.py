@@ -148,8 +148,6 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
     """Which states there are at a point.
 
     Args:
-        path: the job's folder.
-        at: the point, see ``ledger.points``.
         allow_pickle: count keys of states with pickled values, too, which loads them.
         counts: count keys, which folds the log; without, only the checkpoint's row is read.
 
@@ -197,8 +195,6 @@ def entries_at(
     """Entries of states at a point.
 
     Args:
-        path: the job's folder.
-        at: the point, see ``ledger.points``.
         operator: only of the one with this uid.
         state: only the one of this name.
         key: only this key, as text: see ``values.key_identities``. Only files that can hold its key group are read.
@@ -242,11 +238,7 @@ def _title(what: str, checkpoint: Checkpoint) -> str:
 
 
 def summary_of(operator: DescribedOperator, described: DescribedState) -> StateSummary:
-    """What a checkpoint says of a state; how many keys it has is not known from that.
-
-    Args:
-        operator: as in ``Checkpoint.operators``.
-    """
+    """What a checkpoint says of a state; how many keys it has is not known from that."""
     map_key = map_key_type_of(described)
     return StateSummary(
         operator["uid"],

@@ -119,15 +119,11 @@ class CheckpointRow:
 class Timeline(Displayed):
     """A job's attempts and checkpoints as they are now.
 
-    Args:
-        path: the job's folder.
-
     Raises:
         StorageError, ForeignPathError, FormatVersionError: as ``ledger.job_path.open_changelog``.
         CorruptChangelogError: the list of files or an attempt's row can't be read.
 
     Attributes:
-        attempts: oldest first.
         newest: the newest checkpoint's id; None for none.
         faults: checkpoints whose rows can't be read, and why; of a file of many rows the first one. What is said of the
             others is right, but for ends and beginnings that only such a row has.
@@ -208,9 +204,6 @@ class Timeline(Displayed):
 
     def between(self, start: At = None, end: At = None) -> tuple[int | None, int | None]:
         """The lowest and the highest id between two points; None where there is no bound.
-
-        Args:
-            start, end: see ``inspection.ranges.range_of``.
 
         Raises:
             RestoreError: as ``range_of``.

@@ -17,9 +17,6 @@ def run_program(script: str, arguments: Sequence[str] = ()) -> None:
     ``sys.argv``, ``sys.path[0]`` and ``__main__`` are what the script would see under plain Python; they stay so after
     it, for threads that outlive it. What it defines is pickled by value, as from any main module.
 
-    Args:
-        arguments: the script's own.
-
     Raises:
         BaseException: whatever the script raises, SystemExit included.
     """

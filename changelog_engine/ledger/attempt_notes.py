@@ -108,7 +108,6 @@ def write_note(changelog: Storage, note: AttemptNote) -> None:
     """Write an attempt's note, over the one that it may have.
 
     Args:
-        changelog: the changelog's folder.
         note: texts that are too long are cut.
     """
     failure = note.failure and {
@@ -138,7 +137,6 @@ def read_notes(
     """The notes of attempts, as far as there are any; one that can't be read says so in ``fault``.
 
     Args:
-        changelog: the changelog's folder.
         attempts: their numbers; the newest KEPT of them are looked at.
         known: final notes of this changelog that were read before and are not read again; those that are read now come to
             them.

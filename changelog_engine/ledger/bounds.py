@@ -48,7 +48,6 @@ def needed(
     """The files that may hold rows of some key groups and operators, in their order.
 
     Args:
-        storage: the table's folder.
         files: with their proven bounds; None where nothing is proven.
         operators: uids; None for all.
 

@@ -188,9 +188,6 @@ class CheckpointCommitter:
 def verify_parts(storage: Storage, parts: Sequence[Part]) -> list[AddFile]:
     """Look at every part and describe it for the Delta log.
 
-    Args:
-        storage: the table's folder.
-
     Raises:
         CorruptChangelogError: a file is missing, or its size or number of rows is another.
         StorageError: a pack has other parts than those that were reported: a subtask ended while it was written.

@@ -40,7 +40,6 @@ class Reached(NamedTuple):
     """How far a reader has come.
 
     Args:
-        table: id of the changelog's table.
         lineage: of the newest checkpoint that it was given; empty for none.
     """
 

@@ -45,11 +45,7 @@ _TABLE_PROPERTIES = {
 
 @dataclass(frozen=True)
 class JobFolder:
-    """A job's folder.
-
-    Args:
-        slug: the folder's name.
-    """
+    """A job's folder."""
 
     name: str
     slug: str

@@ -133,9 +133,7 @@ def protected_snapshots(
     """Ids of the checkpoints whose snapshots must stay.
 
     Args:
-        folder: the job's.
         there: gives the ids of all checkpoints that have a snapshot; asked where a protection is damaged.
-        clock: see ``protect``.
     """
     standing = protections(folder, clock)
     found = {each.snapshot for each in standing if each.snapshot is not None}

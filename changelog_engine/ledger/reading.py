@@ -93,10 +93,6 @@ def give_parts(
 
     Args:
         take: is given the rows, and again those of an older snapshot when a file of the first turns out to be corrupt.
-        key_groups: see ``read_parts``.
-        operators: see ``read_parts``.
-        tell: see ``read_parts``.
-        wanted: see ``read_parts``.
 
     Returns:
         What ``take`` made of them.
@@ -131,10 +127,6 @@ def read_suffix(
     Args:
         point: the checkpoint up to which.
         after: the checkpoint after which; None for the whole lineage.
-        key_groups: see ``read_parts``.
-        operators: see ``read_parts``.
-        dictionaries: see ``read_part``.
-        columns: see ``read_part``.
         threads: how many read files at once, for one who keeps all rows: with several, files are read ahead without bound.
 
     Raises:
@@ -152,9 +144,6 @@ def read_file(
     dictionaries: Sequence[str] = (),
 ) -> pa.Table:
     """The mutations of one file of a suffix, verified, in the file's order.
-
-    Args:
-        dictionaries: see ``read_part``.
 
     Raises:
         CorruptChangelogError: the file is missing or isn't what it was.
@@ -343,7 +332,6 @@ class StateShare(NamedTuple):
     Args:
         stage: number of the operators' shape, from 0.
         subtask: of those that the shape has.
-        groups: the subtask's key groups.
         operators: uids of all operators with this parallelism and max parallelism.
     """
 

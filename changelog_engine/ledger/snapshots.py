@@ -63,7 +63,6 @@ class Snapshots:
     """The snapshots table as it is now; there may be none.
 
     Args:
-        storage: the table's folder.
         log: the table, where it is open already; it moves to its newest version.
 
     Raises:

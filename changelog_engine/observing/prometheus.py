@@ -76,7 +76,6 @@ class Reporter:
 
     Args:
         host, port: where; one port serves all jobs of the process that name it. 0 takes any port that is free.
-        monitor: the job's figures.
 
     Raises:
         ConfigurationError: the port cannot be had.

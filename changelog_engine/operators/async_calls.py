@@ -47,11 +47,7 @@ class Waiter:
 
 
 class AsyncCalls:
-    """See the module.
-
-    Args:
-        name: the operator's.
-    """
+    """See the module."""
 
     def __init__(self, name: str, spec: AsyncSpec, loop: EventLoop) -> None:
         self.name = name

@@ -375,7 +375,6 @@ def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | 
     """Call a function's open() or close(), if it has it.
 
     Args:
-        function: a user's.
         call: how messages name the call; None for the hook.
     """
     method = hook_of(function, hook)

@@ -60,11 +60,8 @@ class StageBuilder:
     """Builds the runtime of one subtask.
 
     Args:
-        plan: the job's plan.
         functions: node id to this process's own copy of its function.
-        settings: the job's settings.
         folder: where parts go, or None.
-        restarts: for RuntimeContext.get_attempt_number().
         clock: wall clock in ms.
     """
 

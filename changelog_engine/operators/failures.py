@@ -37,7 +37,6 @@ def user_failure(
     """What to raise when a user's function raised.
 
     Args:
-        operator: the operator's name.
         call: which function of it, such as ``process_element``.
 
     Returns:

@@ -24,7 +24,6 @@ class EpochKind(Enum):
     """What an epoch is for.
 
     Attributes:
-        reads: sources read.
         barrier: a checkpoint barrier ends it: every mutation becomes durable.
         ends: the input ends with it, or the job is stopped; its checkpoint is the job's last.
         closes: the functions are closed after it.
@@ -111,9 +110,6 @@ class Durable(NamedTuple):
     """What subtasks are told between two epochs: the checkpoint that an epoch ended with is durable.
 
     Whoever does not hear of it learns it from its next order, by ``EpochOrder.committed_epoch``.
-
-    Args:
-        run, attempt, epoch: as in EpochOrder.
     """
 
     run: str
@@ -149,8 +145,6 @@ class EpochReport:
         barrier_ms: wall clock when the last element was processed.
         work_ms: how long it worked on elements, up to the barrier, waiting for the last answers of async functions left out.
         moved: a watermark or the idleness of an input changed, or a processing-time timer fired; that is state too.
-        metrics: figures of the functions' metrics.
-        records_out: elements given to sinks.
         logged: of the mutations: uid -> state -> how many.
         sizes: uid -> state -> (entries, bytes), when asked for; see state.sizes.
         read: source uid -> what was read of it.

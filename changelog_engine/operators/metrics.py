@@ -25,7 +25,6 @@ class MetricFigure(NamedTuple):
 
     Args:
         operator: name of the operator whose function keeps it.
-        kind: "counter", "gauge", "meter" or "distribution".
         names: of the groups round it, and its own.
         variables: the pairs of key-value groups round it.
         figure: plain numbers; None of a gauge that failed.

@@ -32,7 +32,6 @@ class RestoredStates:
         key_type: declared type of the subtask's keys.
 
     Attributes:
-        rows: of states and timers.
         tables: that the attempt before left.
         timers: likewise, in the order of their registration.
     """

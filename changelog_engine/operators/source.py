@@ -122,7 +122,6 @@ class SourceHead:
     """Reads the splits of one source that belong to this subtask and pushes them down the chain.
 
     Args:
-        uid, name: of the source's operator.
         monotonic: the clock in seconds that ends epochs.
         one_first: the first step is of one element, as functions that nobody has seen run yet may take seconds for each.
     """
@@ -180,7 +179,6 @@ class SourceHead:
         Args:
             positions: split id to position; only splits that have not ended.
             max_records: bound for all splits together.
-            budget_ms: stop after this time.
             durable: a barrier ends this epoch, or the job makes no checkpoints.
 
         Returns:

@@ -79,7 +79,6 @@ def restored_versions(
     Args:
         operator: uid, for messages.
         found: what the checkpoint says of the state, with the type of its keys.
-        spec: the user's state.
 
     Raises:
         RestoreError: they can't; names operator, state, both types and what to do.

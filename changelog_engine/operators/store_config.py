@@ -15,8 +15,6 @@ class StoreConfig:
         folder: the table's folder where parts go; None when nothing is logged (checkpointing is off).
         changelog: log mutations (True), or write full snapshots (False).
         key_groups: the range this subtask owns.
-        timed: the stream has timestamps.
-        max_parallelism: number of key groups.
         part_max_bytes: a part of the log that grows past it is closed ahead of the checkpoint; parts of full snapshots are
             eight times as large.
         operators: uids of the stage's operators; rows of others are not read.

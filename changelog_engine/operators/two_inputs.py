@@ -109,7 +109,6 @@ class KeyedTwoInputs(TimerFunctionOperator):
     """A function over two keyed streams that share their state; CO_PROCESS has timers.
 
     Args:
-        kind: as of `TwoInputs`.
         second_context: what the function gets with the second input's elements, where they have no key.
     """
 

@@ -20,10 +20,6 @@ class WindowStates:
     """Keyed state of one window, as a KeyedStateStore. Handles follow the scope's cursor.
 
     The state ``name`` of a window is the operator's state ``window:name``: the key may have one called ``name`` as well.
-
-    Args:
-        context: the operator's runtime context.
-        scope: of the operator's windows.
     """
 
     def __init__(self, context: TaskContext, scope: NamespaceScope) -> None:
@@ -135,7 +131,6 @@ class FunctionContext:
     """ProcessWindowFunction.Context and ProcessAllWindowFunction.Context of an operator.
 
     Args:
-        timers: of the operator's windows.
         runtime: the operator's runtime context: state of the key.
     """
 
@@ -173,7 +168,6 @@ def merge_entries(handle: Any, spec: StateSpec, cursor: Cursor, target: Any, sou
 
     Args:
         cursor: of the handle's scope; stands at the target afterwards, whatever is raised.
-        target: pair of key and namespace.
         sources: such pairs; the target among them is left alone.
     """
     try:

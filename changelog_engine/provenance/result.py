@@ -207,7 +207,6 @@ class Explanation(Displayed):
     """Answers about a replayed range of a job's history.
 
     Args:
-        job: the job's name.
         start: checkpoint whose state the replay began with; None for the empty state.
         mutations: in the order in which they happened.
         outputs: in the order in which they were given.

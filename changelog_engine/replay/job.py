@@ -41,7 +41,6 @@ class ReplayReport(Displayed):
     """What a replay found.
 
     Args:
-        job: the job's name.
         start: the checkpoint whose state it began with; None for the empty state.
         mutations: keys whose mutations differ, checkpoint by checkpoint.
         state: keys whose final state differs.
@@ -203,9 +202,6 @@ def replay_graph(
 
     Args:
         settings: its settings, which say where its folder lies.
-        start: see `replay_job`.
-        end: see `replay_job`.
-        leave_out: see `replay_job`.
     """
     folder = find_job_folder(settings.base_path, graph.name)
     if not DeltaLog.exists(folder.changelog):

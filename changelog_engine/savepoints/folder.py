@@ -117,7 +117,6 @@ def new_savepoint(directory: str, short_id: str, job: str) -> JobFolder:
 
     Args:
         directory: folder or URI below which it lies; made when it isn't there.
-        job: the job's name.
 
     Raises:
         ConfigurationError: the directory is the folder of a job.
@@ -132,9 +131,6 @@ def new_savepoint(directory: str, short_id: str, job: str) -> JobFolder:
 
 def new_savepoint_at(path: str) -> JobFolder:
     """An empty folder for a savepoint, named by its maker; its job has the folder's name.
-
-    Args:
-        path: the folder or URI.
 
     Raises:
         ConfigurationError: it would lie in the folder of a job.
@@ -151,7 +147,6 @@ def free_place(
     """The folder above a new savepoint or fork, and its name in it.
 
     Args:
-        path: the folder or URI.
         make_room: takes away what must not be in its way.
 
     Raises:

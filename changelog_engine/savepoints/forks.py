@@ -56,11 +56,7 @@ from changelog_engine.storage.protocol import Storage
 
 
 class Fork(NamedTuple):
-    """A fork that was made.
-
-    Args:
-        checkpoint: the checkpoint it starts from.
-    """
+    """A fork that was made."""
 
     folder: JobFolder
     checkpoint: Checkpoint

@@ -60,7 +60,6 @@ class Place(NamedTuple):
     """Where the rows of a state go.
 
     Args:
-        root: the savepoint's folder.
         stage: goes into the names of parts; of this state alone.
     """
 

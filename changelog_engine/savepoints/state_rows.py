@@ -59,8 +59,6 @@ class StateShape:
         kind: of the state; None for timers.
         key_type: of the keys; None for undeclared.
         value_type: the user's type of values, elements or accumulators; None for timers.
-        map_key_type: of a map's keys.
-        max_parallelism: number of key groups.
         accessed_ms: where the state has a time to live, when all entries were last accessed, epoch milliseconds.
     """
 

@@ -90,7 +90,6 @@ def complete_savepoint(
     """Steps 3 and 4.
 
     Args:
-        target: the savepoint's folder.
         parts: its state, durable.
     """
     own = replace(

@@ -363,7 +363,6 @@ def tasks_on(master: str, name: str) -> BackgroundTasks:
 
     Args:
         master: where, such as ``local[2]``.
-        name: see BackgroundTasks.
     """
     context = spark_context({"spark.master": master})
     return BackgroundTasks(context, name, max(1, context.defaultParallelism), niceness=0)

@@ -124,7 +124,6 @@ def started_early(spark: Mapping[str, str], jars: bool, jvm: JvmSettings) -> Ite
     """Within it, a JVM starts for a job; it ends with it where the job has not come to take it.
 
     Args:
-        spark: the job's options of Spark.
         jars: whether the job has jars of its own.
     """
     if not jars and _is_plain(spark, jvm):

@@ -54,11 +54,7 @@ class EarlyWorkers:
         self._started.wait()
 
     def start_more(self, before: JobPlan, plan: JobPlan, rdds: StageRdds, over: Callable[[], bool]) -> None:
-        """Have executors come and the processes of further subtasks start there, and import what they need.
-
-        Args:
-            over: see EpochRunner.prepare.
-        """
+        """Have executors come and the processes of further subtasks start there, and import what they need."""
         added = [
             (stage, range(old.parallelism, stage.parallelism))
             for old, stage in zip(before.stages, plan.stages, strict=True)

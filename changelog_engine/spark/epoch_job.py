@@ -99,7 +99,6 @@ class SparkEpochRunner:
         Args:
             orders: (stage, subtask) to what it is asked to do.
             timeout_s: the epoch is cancelled after this time.
-            following: see EpochRunner.
 
         Returns:
             One report a subtask, by stage and subtask.

@@ -62,9 +62,6 @@ def without_warnings(master: str, options: str) -> Iterator[None]:
     """Within it, PySpark starts the JVM of a local master without those of Spark's own options of which Java warns.
 
     No option of Java takes another one back, so Spark's scripts find a Java that leaves these out.
-
-    Args:
-        options: see ``left_out``.
     """
     java = _HOME / "bin" / "java"
     start = java_gateway.Popen

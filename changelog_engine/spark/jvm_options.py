@@ -47,7 +47,6 @@ def driver_options(
     Args:
         wanted: by the job. It counts for a local master, and where the user gives Java no options by Spark's or Java's own
             means: two sets of them need not fit each other.
-        makes: see ``archive_options``.
     """
     if EXTRA in spark or in_defaults(EXTRA) is not None:
         return None

@@ -139,7 +139,6 @@ class PinnedFunctions:
 
         Args:
             source: Scala RDD with an element in each partition, where its subtask is to run.
-            subtask: as for ``rdd``.
         """
         return self._rdd(source, task, self._blocks, stage, subtask)
 

@@ -188,7 +188,6 @@ class Placement:
         Where executors do not come with tasks, those that are there are all.
 
         Args:
-            subtasks: of the job's widest stage.
             over: says whether they are not needed any more.
         """
         found, needed = self._staying(), self._needed_executors(subtasks)

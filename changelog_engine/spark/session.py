@@ -37,7 +37,6 @@ def spark_context(
     """The active SparkContext, else a new one.
 
     Args:
-        jvm: how its JVM is started.
         background: whether a new one with a local master has a slot more than asked for, for tasks beside the epochs.
 
     Raises:

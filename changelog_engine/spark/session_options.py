@@ -54,12 +54,7 @@ _OF_THE_INSTALLATION = (
 def session_options(
     options: Mapping[str, str], jvm: JvmSettings, known: Mapping[str, str] | None = None, makes: bool = True
 ) -> dict[str, str]:
-    """The job's options over those of spark-submit and of the installation, and these over the engine's.
-
-    Args:
-        jvm: how its JVM is started.
-        makes: see ``archive_options``.
-    """
+    """The job's options over those of spark-submit and of the installation, and these over the engine's."""
     chosen = {**(known or {}), **options}
     # PySpark reads them when the JVM starts, too late to say what is missing.
     for key in _OF_THE_INSTALLATION:

@@ -49,11 +49,7 @@ class SpareRoom:
         self._told_no_room = False
 
     def runners(self, plan: JobPlan, ahead: Collection[int]) -> list[BackgroundTasks]:
-        """The runners that there are now, the best first; the same objects in each call. None where there is no room.
-
-        Args:
-            ahead: see ``side_by_side``.
-        """
+        """The runners that there are now, the best first; the same objects in each call. None where there is no room."""
         elsewhere = self._placement is not None and OwnExecutors.may_come(self._context, self._wanted)
         waits = self._placement is not None and not self._placement.executors
         if elsewhere and waits:
@@ -109,9 +105,6 @@ def room_beside(context: SparkContext, plan: JobPlan, ahead: Collection[int] = (
     """Whether a local master has a slot that no epoch of a job takes.
 
     The session was started with one more, or has more than any stages that run at the same time have subtasks.
-
-    Args:
-        ahead: see ``side_by_side``.
     """
     slots = local_slots(context)
     if slots is None:

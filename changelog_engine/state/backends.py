@@ -30,7 +30,6 @@ def open_backend(settings: JobSettings, job: str, stage: int, subtask: int) -> S
     """A backend, empty.
 
     Args:
-        settings: the job's.
         job: its name, for the names of local folders.
 
     Raises:

@@ -36,7 +36,6 @@ class MutationLog:
     """The waiting mutations of one state.
 
     Args:
-        timed: the stream has timestamps.
         net: the log is one of net changes, for what the engine keeps account of by itself (windows' timers, and which
             windows of a key have merged): what comes and goes again before the log is written leaves no mutation in it.
 

@@ -68,9 +68,6 @@ _PREDEFINED: dict[str, dict[str, Any]] = {
 def chosen(options: Mapping[str, str]) -> dict[str, Any]:
     """Every setting that is not left to RocksDB, by Flink's key.
 
-    Args:
-        options: the job's options as texts.
-
     Raises:
         ConfigurationError: a str that does not fit.
     """
@@ -86,7 +83,6 @@ def rocksdb_options(options: Mapping[str, str], factory: Any = None) -> Options:
     """RocksDB's settings for a job's options.
 
     Args:
-        options: the job's options as texts.
         factory: the options factory's class, or None.
 
     Raises:

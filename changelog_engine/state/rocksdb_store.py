@@ -32,7 +32,6 @@ class RocksStore:
 
     Args:
         folder: where it lies; removed with everything at the end.
-        options: RocksDB's settings.
     """
 
     def __init__(self, folder: LocalFolder, options: Options) -> None:

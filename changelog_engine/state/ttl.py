@@ -29,11 +29,7 @@ _FOLDED = (StateKind.REDUCING, StateKind.AGGREGATING)
 
 
 class TimedType(TupleTypeInfo):
-    """``TUPLE(LONG, value type)`` that takes every tuple as it is: the handles here make them, of values they checked.
-
-    Args:
-        value_type: the user's type.
-    """
+    """``TUPLE(LONG, value type)`` that takes every tuple as it is: the handles here make them, of values they checked."""
 
     exact = sure = tuple
     of_admitted = True
@@ -98,7 +94,6 @@ class TtlStates:
         Args:
             operator: uid, for messages.
             inner: the handle of the stored state.
-            table: the stored state's table.
         """
         assert spec.ttl is not None
         sweep = Sweep(spec, inner, table, cursor, self._clock)
@@ -142,7 +137,6 @@ class TtlHandle(Handle):
     Args:
         inner: the handle of the stored state.
         sweep: the clean-up of the state's table.
-        admission: checks of the user's values.
         clock: wall clock in ms.
     """
 

@@ -40,7 +40,6 @@ class Sweep:
     Args:
         spec: the user's state, with its time to live.
         inner: the handle of the stored state.
-        table: the stored state's table.
         cursor: tells the inner handle which key it works on.
         clock: wall clock in ms.
 

@@ -12,11 +12,7 @@ from changelog_engine.api_names import FINDER, SHORT
 
 
 class ModulePath:
-    """The import path of a script.
-
-    Args:
-        folder: in which the script lies.
-    """
+    """The import path of a script."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder

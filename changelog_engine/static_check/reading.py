@@ -20,7 +20,6 @@ class SourceFile:
 
     Args:
         name: full name of the module; ``__main__`` of the script.
-        path: as the report names it.
     """
 
     name: str

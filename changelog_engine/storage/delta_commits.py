@@ -33,7 +33,6 @@ class Layout(NamedTuple):
     """The columns of a version of a table. A file that has others would be read as rows of None, without an error.
 
     Args:
-        version: the table's.
         fields: paths of its columns and of the fields in them.
         partitions: the columns whose values are not in the files.
         mapping: how columns are called in the files: ``none`` for as in the table.
@@ -114,7 +113,6 @@ class NewFile(NamedTuple):
     Args:
         path: relative to the table.
         size: bytes.
-        time_ms: when it was made.
         partition: partition column to its text.
     """
 
@@ -126,12 +124,7 @@ class NewFile(NamedTuple):
 
 
 class CommitLog:
-    """A table's commits one by one, without its history.
-
-    Args:
-        root: the table's path or URI.
-        changes: whether change data are wanted.
-    """
+    """A table's commits one by one, without its history."""
 
     def __init__(self, root: str, changes: bool, layout: Layout) -> None:
         self._storage = open_storage(root)

@@ -36,9 +36,6 @@ _CHECKSUM_NAME = re.compile(rf"^{_CHECKSUM}(\d{{20}})-([0-9a-f]{{8}})$")
 def refuse_damaged(storage: Storage, entries: Iterable[Entry]) -> None:
     """Refuse what delta-rs would take: an emptied commit, a Delta checkpoint of other bytes than were written.
 
-    Args:
-        entries: the log's files.
-
     Raises:
         CorruptChangelogError: names the file.
     """
@@ -89,11 +86,7 @@ def unreadable(storage: Storage, error: Exception) -> StorageError:
 
 
 def damaged(storage: Storage, path: str, what: str) -> CorruptChangelogError:
-    """The error of a file of a log.
-
-    Args:
-        path: of the file, in full.
-    """
+    """The error of a file of a log."""
     folder = storage.root.rpartition("/")[0]
     return CorruptChangelogError(
         f"{what}, so the list of files of {storage.root} cannot be read. Nothing was changed. Put the file "

@@ -58,9 +58,6 @@ class DeltaLog:
     """One Delta table, at one version.
 
     Threads: one at a time.
-
-    Args:
-        storage: the table's folder.
     """
 
     def __init__(self, storage: Storage) -> None:

@@ -50,9 +50,6 @@ _TYPES = frozenset(
 class UserTable:
     """A Delta table of a user's.
 
-    Args:
-        root: its path or URI.
-
     Raises:
         ConfigurationError: there is no Delta table.
         ConnectorError: its log cannot be read.

@@ -80,9 +80,6 @@ class FileSystems:
     def open(self, path: str) -> OpenedPath:
         """The file system of a path, ready to use.
 
-        Args:
-            path: plain, or a URI.
-
         Raises:
             ConfigurationError: no file system answers to it, or its options cannot be used.
         """
@@ -142,11 +139,7 @@ class FileSystems:
         return bool(key) and "AWS_REGION" in options
 
     def told(self, text: str, *uris: str) -> str:
-        """An error of a store for people: `masked`, and what to do where S3's answer tells that.
-
-        Args:
-            *uris: as for `masked`.
-        """
+        """An error of a store for people: `masked`, and what to do where S3's answer tells that."""
         text = self.masked(text, *uris)
         if any(refusal in text.upper() for refusal in _S3_REFUSALS):
             return (

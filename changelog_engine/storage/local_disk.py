@@ -95,7 +95,6 @@ class LocalDisk(Storage):
     """Durable files under a folder.
 
     Args:
-        root: its absolute path.
         follows_links: whether links below the root are the user's, and followed.
     """
 

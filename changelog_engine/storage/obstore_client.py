@@ -65,7 +65,6 @@ class ObstoreClient:
         """The bytes of an object from one place up to another, and how many it has in all.
 
         Args:
-            begin: the first byte.
             end: behind the last byte; behind ``begin``.
 
         Raises:

@@ -62,7 +62,6 @@ class Retry:
 
         Args:
             operation: what to run; it must be safe to run again from its start.
-            what: for the message, e.g. "write".
             remote: errors without an errno count as transient (object stores report no errno).
             may_be_missing: a missing file is for the caller to judge.
 

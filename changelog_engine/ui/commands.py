@@ -22,11 +22,7 @@ class Command(NamedTuple):
 
 
 def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:
-    """What can be done from a checkpoint.
-
-    Args:
-        root: the job's folder.
-    """
+    """What can be done from a checkpoint."""
     base = root.rpartition("/")[0]
     fork = f"{base}/{job}-fork-{checkpoint}"
     return [

@@ -164,7 +164,6 @@ def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) 
     """What the template of the timeline shows.
 
     Args:
-        at: the moment, a checkpoint's id.
         width: in pixels.
     """
     tree, rows = job.tree, job.rows

@@ -51,7 +51,6 @@ class AskedChange:
     """A change that is asked about.
 
     Args:
-        job: the job's name.
         operator, state, key, checkpoint: whose change, and with which checkpoint it became durable.
     """
 

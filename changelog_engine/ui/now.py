@@ -32,7 +32,6 @@ class Now:
         graph: how they are connected; None where that was not noted, or does not fit them.
         slowest: name of the slowest; None where the storage is slower.
         storage: the share of the time that it took, where that is more than all operators' work; else None.
-        attempts: newest first.
         times: where the time of the last checkpoint's epochs went: (part, ms, share).
     """
 

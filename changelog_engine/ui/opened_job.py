@@ -45,11 +45,7 @@ class Detail(NamedTuple):
 
 
 class OpenedJob:
-    """A job as its log was when it was looked at last.
-
-    Args:
-        path: the job's folder.
-    """
+    """A job as its log was when it was looked at last."""
 
     def __init__(self, path: str) -> None:
         folder = open_job(path)

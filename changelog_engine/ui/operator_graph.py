@@ -29,7 +29,6 @@ class DrawnEdge(NamedTuple):
 
     Args:
         exchange: how receiving subtasks are chosen; "" within a stage.
-        x, y: where that is written.
     """
 
     path: str

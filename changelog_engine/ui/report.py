@@ -45,7 +45,6 @@ class JobReport:
     """A report, made.
 
     Args:
-        job: the job's name.
         checkpoint: id of the checkpoint whose state it shows.
     """
 
@@ -65,7 +64,6 @@ def make_report(
     """The report of a job.
 
     Args:
-        path: its folder, or a savepoint's.
         at: whose state is shown, see ``ledger.points``; None for the newest checkpoint.
         compare: two points whose differences are shown; also of other jobs.
         entries: the most entries of each state; with 0 the report has no keys and values at all, and of errors no words.

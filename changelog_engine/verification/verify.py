@@ -69,7 +69,6 @@ class Verification:
         files, rows, bytes: of the parts that were read, those of snapshots included.
         compared: how many snapshots were compared with the fold of the log.
         restorable: ids of the checkpoints that can be restored.
-        lost: ids of those that can't.
         lost_end: what to say where the changelog lacks attempts or checkpoints that there are snapshots of.
     """
 

@@ -45,7 +45,6 @@ class ConnectionOptions:
 
     Args:
         hosts: nodes to begin with; the driver finds the others.
-        port: of all nodes.
         user, password: None for a cluster that lets everybody in.
         consistency: how many replicas must have a row, by the name of the level; None for the driver's, LOCAL_ONE.
     """

@@ -79,7 +79,6 @@ class Columns(NamedTuple):
 
     Args:
         row_type: of the rows that are given; with change data, those of the table and `CHANGE_FIELDS`.
-        schema: of the table's columns.
         partitions: columns whose values are not in the files.
     """
 

@@ -26,7 +26,6 @@ class TableVersions:
     """The versions of a table.
 
     Args:
-        root: its path or URI.
         whole: the version that is read as a whole, and is the first; None reads what commits did only.
         last: the last version; None for no end.
         changes: whether change data are read.

@@ -113,7 +113,6 @@ def plain_type(
     """A table's type without what does not matter: names of elements, which may be null, large offsets.
 
     Args:
-        given: a column's type.
         other: what becomes of the types in it that are neither nested, text nor bytes; by default they stay.
     """
     if pa.types.is_list(given) or pa.types.is_large_list(given):

@@ -49,7 +49,6 @@ class Action(NamedTuple):
 
     Args:
         id: of the document, None where the cluster chooses one.
-        lines: what is sent: two lines.
     """
 
     index_name: str

@@ -114,7 +114,6 @@ class HeldFiles:
         """Take over what a checkpoint holds and nobody has shown since.
 
         Args:
-            state: as `state` gave it.
             lineage: of the writer that held them.
             others: whether they are another job's.
 

@@ -57,11 +57,7 @@ class Compactor(ABC):
 
 
 class ConcatCompactor(Compactor):
-    """The bytes of the files, one file after the other.
-
-    Args:
-        delimiter: goes between two files.
-    """
+    """The bytes of the files, one file after the other."""
 
     def __init__(self, delimiter: bytes = b"") -> None:
         self.delimiter = delimiter

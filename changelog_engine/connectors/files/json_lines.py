@@ -20,8 +20,6 @@ def bad_record(file: str, position: Position, line: int, record: Any, error: Exc
     """What goes to the side output of records that cannot be decoded.
 
     Args:
-        file: its path or URI.
-        position: a position before the record.
         line: its number after that position, from 1.
     """
     return Row(file=file, position=position, line=line, record=record, error=str(error))

@@ -24,7 +24,6 @@ class LineChunks:
     Bytes that are not UTF-8 come as lone surrogates, which no UTF-8 gives, and set ``damaged``.
 
     Args:
-        stream: stands at that byte.
         size: bytes that it has from there; None: nobody knows.
         comments: whether lines that begin with ``#`` are left out.
         chunk_bytes: how many bytes are read at a time.

@@ -94,12 +94,10 @@ class FileSink(CommittingSink):
     """Writes elements to files, exactly once.
 
     Args:
-        base_path: folder or URI.
         encoder: elements one by one (RowEncoder) or in bulk (BulkFactory).
         buckets: default: by the hour of the wall clock.
         rolling: default: by size and time for row formats, every checkpoint for bulk formats, which know nothing else.
         check_interval_ms: how often the time of files is looked at.
-        file_systems: opens the base path.
         clock: the wall clock chooses buckets; the ages of files are measured on the monotonic one.
         compaction: makes one file of several before they are shown; files end at every checkpoint then.
 

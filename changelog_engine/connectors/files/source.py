@@ -128,9 +128,6 @@ class MonitoringFileSource(FileSource, DiscoveringSource):
 
     Files that came between two looks are read in the order of their times. A path need not exist at first; a warning says
     that it does not.
-
-    Args:
-        interval_ms: time between two looks.
     """
 
     bounded = False

@@ -53,9 +53,6 @@ SQLITE = Grammar((_QUOTED, _QUOTED_NAME, _BACKTICKS, r"\[[^\]]*\]", r"--[^\n]*",
 def translated(sql: str, grammar: Grammar) -> tuple[str, int]:
     """SQL for the Python driver, and how many placeholders it has.
 
-    Args:
-        sql: with ``?`` for each value.
-
     Raises:
         ConfigurationError: a quote or comment has no end.
 

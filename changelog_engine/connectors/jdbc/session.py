@@ -55,7 +55,6 @@ class Session:
 
         Args:
             work: is given the connection; it may be called more than once.
-            what: for messages, such as "writing".
 
         Raises:
             ConnectorError: it failed for good, or too often.

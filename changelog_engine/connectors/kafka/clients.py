@@ -148,7 +148,6 @@ def failure(
 
     Args:
         doing: what was to be done, such as ``listing topics``.
-        error: librdkafka's exception or error.
         troubles: of the client; its last trouble tells more than a timeout does.
     """
     text = _text_of(error)

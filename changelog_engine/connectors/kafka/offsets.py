@@ -41,7 +41,6 @@ class Offsets:
     """A choice of offsets, one for each partition.
 
     Args:
-        kind: what they are counted from.
         timestamp_ms: for TIMESTAMP: the first record that is not older; the end where there is none.
         given: for GIVEN: by partition. Partitions without have the group's committed offset, or the reset's.
         reset: for COMMITTED and GIVEN.

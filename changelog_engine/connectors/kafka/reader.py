@@ -119,7 +119,6 @@ class Fetcher:
         """The next records of a partition, some of those that are there, and the offset after them.
 
         Args:
-            most: how many at most.
             waits: a few milliseconds when none are there.
 
         Raises:

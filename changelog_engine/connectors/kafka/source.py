@@ -126,11 +126,7 @@ class KafkaSource(Source):
 
 
 class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
-    """Also reads partitions that come while the job runs, from their beginnings.
-
-    Args:
-        arguments: see KafkaSource.
-    """
+    """Also reads partitions that come while the job runs, from their beginnings."""
 
     def __init__(self, *arguments: Any, discovery_interval_ms: int, **more: Any) -> None:
         super().__init__(*arguments, **more)

@@ -65,7 +65,6 @@ class ClientProperties(Properties):
     """Properties of a source or a sink, checked.
 
     Args:
-        given: by Flink's names.
         what: the class that they are of, for messages.
         source: whether those of sources are known.
 

@@ -90,9 +90,7 @@ class ShardReader(SplitReader):
     """Reads one shard.
 
     Args:
-        closed: called when it is closed.
         data_loss_fails: whether the job fails when records may have been deleted before it read them.
-        schema: see `KinesisSource`.
     """
 
     def __init__(

@@ -215,7 +215,6 @@ def topics_of_namespace(properties: ClientProperties, namespace: str) -> list[st
     """The persistent topics of a namespace, and the partitions of those that have some, by Pulsar's HTTP service.
 
     Args:
-        properties: with the admin URL.
         namespace: ``tenant/namespace``.
 
     Raises:

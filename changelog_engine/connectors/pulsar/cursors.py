@@ -69,7 +69,6 @@ class Stop:
 
     Args:
         at: NEVER, LATEST, MESSAGE_ID, EVENT_TIME or PUBLISH_TIME.
-        message_id: as Pulsar's client serializes it.
         time_ms: the event time or publish time.
         inclusive: whether messages with this very id or time are read.
     """

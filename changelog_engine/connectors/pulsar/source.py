@@ -252,11 +252,7 @@ class PulsarSource(Source):
 
 
 class DiscoveringPulsarSource(PulsarSource, DiscoveringSource):
-    """Also reads partitions that come while the job runs, from their beginnings.
-
-    Args:
-        arguments: see PulsarSource.
-    """
+    """Also reads partitions that come while the job runs, from their beginnings."""
 
     def __init__(self, *arguments: Any, discovery_interval_ms: int, **more: Any) -> None:
         super().__init__(*arguments, **more)

@@ -63,7 +63,6 @@ class ConnectionOptions:
 
     Args:
         tls: None for a plain connection.
-        network_recovery_interval_ms: between two tries to connect.
         automatic_recovery: False: a broker that does not answer is not asked again, the attempt of the job fails.
         topology_recovery: kept, without effect: a new connection has a new consumer.
         connection_timeout_ms: how long a try to connect may take; None for pika's default, 0 for ever.
