@@ -29,12 +29,12 @@ import pyarrow as pa
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.locks import is_stopped
-from materializer import fold_worker
 from materializer.runner import R, T
 
 log = logging.getLogger("changelog_engine")
 
 NICENESS = 10
+_PROGRAM = os.path.join(os.path.dirname(__file__), "fold_worker.py")
 _LOOK_S = 10.0
 
 
@@ -189,7 +189,7 @@ def _answer_of(worker: subprocess.Popen[bytes]) -> Any:
 def _start(niceness: int) -> subprocess.Popen[bytes]:
     paths = os.pathsep.join(path for path in sys.path if path)
     worker = subprocess.Popen(
-        [sys.executable, "-P", fold_worker.__file__, str(niceness)],
+        [sys.executable, "-P", _PROGRAM, str(niceness)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths},

@@ -11,13 +11,13 @@ from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
 from changelog_engine.windowing.assigner import milliseconds
 from changelog_engine.windowing.reserved import ReservedState
-from changelog_engine.windowing.trigger import Trigger, TriggerResult
+from changelog_engine.windowing.trigger import QuietTrigger, Trigger, TriggerResult
 from changelog_engine.windowing.windows import Window
 
 _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
-class CountTrigger(Trigger[Any, Any]):
+class CountTrigger(QuietTrigger):
     """Fires each time a window has got a number of elements more, and keeps them.
 
     Args:
@@ -48,12 +48,6 @@ class CountTrigger(Trigger[Any, Any]):
         count.add(1)
         return _CONTINUE
 
-    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
-
-    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
-
     def can_merge(self) -> bool:
         return True
 
@@ -64,22 +58,11 @@ class CountTrigger(Trigger[Any, Any]):
         ctx.get_partitioned_state(self._count).clear()
 
 
-class NeverTrigger(Trigger[Any, Any]):
+class NeverTrigger(QuietTrigger):
     """Never fires.
 
     Source: pyflink.datastream.window.NeverTrigger
     """
-
-    def on_element(
-        self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
-    ) -> TriggerResult:
-        return _CONTINUE
-
-    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
-
-    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
         return None

@@ -10,13 +10,13 @@ from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
 from changelog_engine.windowing.assigner import milliseconds
 from changelog_engine.windowing.reserved import ReservedState
-from changelog_engine.windowing.trigger import Trigger, TriggerResult
+from changelog_engine.windowing.trigger import QuietTrigger, Trigger, TriggerResult
 from changelog_engine.windowing.windows import Window
 
 _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
-class EventTimeTrigger(Trigger[Any, Any]):
+class EventTimeTrigger(QuietTrigger):
     """Fires when the watermark passes the end of the window, and then for every late element.
 
     Source: pyflink.datastream.window.EventTimeTrigger
@@ -36,9 +36,6 @@ class EventTimeTrigger(Trigger[Any, Any]):
         ctx.register_event_time_timer(end)
         return _CONTINUE
 
-    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
-
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _FIRE if time == window.max_timestamp() else _CONTINUE
 
@@ -54,7 +51,7 @@ class EventTimeTrigger(Trigger[Any, Any]):
         ctx.delete_event_time_timer(window.max_timestamp())
 
 
-class ProcessingTimeTrigger(Trigger[Any, Any]):
+class ProcessingTimeTrigger(QuietTrigger):
     """Fires when the machine's clock passes the end of the window.
 
     Source: pyflink.datastream.window.ProcessingTimeTrigger
@@ -74,9 +71,6 @@ class ProcessingTimeTrigger(Trigger[Any, Any]):
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _FIRE
 
-    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
-
     def can_merge(self) -> bool:
         return True
 
@@ -89,7 +83,7 @@ class ProcessingTimeTrigger(Trigger[Any, Any]):
         ctx.delete_processing_time_timer(window.max_timestamp())
 
 
-class _Continuous(Trigger[Any, Any]):
+class _Continuous(QuietTrigger):
     """What both continuous triggers share: the time of the next firing is state of the window."""
 
     def __init__(self, interval: int) -> None:
@@ -177,9 +171,6 @@ class ContinuousEventTimeTrigger(_Continuous):
         self._begin(timestamp, window, ctx)
         return _CONTINUE
 
-    def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
-
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         if time == window.max_timestamp() or self._fires(time, window, ctx):
             return _FIRE
@@ -216,9 +207,6 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _FIRE if self._fires(time, window, ctx) else _CONTINUE
-
-    def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
-        return _CONTINUE
 
     def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
         ctx.register_processing_time_timer(time)

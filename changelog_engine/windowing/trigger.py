@@ -164,3 +164,18 @@ class Trigger(ABC, Generic[T, W]):
         Args:
             ctx: clocks, timers and state of the window.
         """
+
+
+class QuietTrigger(Trigger[Any, Any]):
+    """A trigger that does not fire: what triggers of the API say otherwise, they say themselves."""
+
+    def on_element(
+        self, element: Any, timestamp: int, window: Any, ctx: Trigger.TriggerContext
+    ) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_processing_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time: int, window: Any, ctx: Trigger.TriggerContext) -> TriggerResult:
+        return TriggerResult.CONTINUE

@@ -3,30 +3,75 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 
 from changelog_engine.connectors import pulsar as engine
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
 from ... import _arguments
+from ..._arguments import checked
 from ...common.config_options import ConfigOption
 
 LONGEST_MS = 2**63 - 1
 
 
-SERVICE_URL, ADMIN_URL = "pulsar.client.serviceUrl", "pulsar.admin.adminUrl"
+@checked
+class PulsarBuilder:
+    """What the builders of sources and sinks share."""
 
+    def __init__(self) -> None:
+        self._options: dict[str, Any] = {}
+        self._authentication: engine.Authentication | None = None
 
-def authentication_of(plugin: str, params: Any, what: str) -> engine.Authentication:
-    """Who asks, out of what ``set_authentication`` is given."""
-    name = _arguments.text(plugin, f"{what}: auth_plugin_class_name")
-    if isinstance(params, Mapping):
-        return engine.Authentication(name, {str(key): str(value) for key, value in params.items()})
-    if not isinstance(params, str):
-        raise ArgumentTypeError(
-            f"{what}: auth_params_string must be a str or a dict, got a {type(params).__name__}"
-        )
-    return engine.Authentication(name, params)
+    def set_service_url(self, service_url: str) -> Self:
+        """Where the brokers are.
+
+        Args:
+            service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
+        """
+        self._options["pulsar.client.serviceUrl"] = service_url
+        return self
+
+    def set_authentication(
+        self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
+    ) -> Self:
+        """Who asks.
+
+        Args:
+            auth_plugin_class_name: Java's AuthenticationToken, AuthenticationTls, AuthenticationBasic, AuthenticationOAuth2
+                or AuthenticationAthenz, with or without its package.
+            auth_params_string: as Java's class takes them, ``key:value,...`` or JSON; or a dict.
+        """
+        params: Any = auth_params_string
+        if isinstance(params, Mapping):
+            params = {str(key): str(value) for key, value in params.items()}
+        elif not isinstance(params, str):
+            raise ArgumentTypeError(
+                f"{type(self).__name__}.set_authentication: auth_params_string must be a str or a dict, got a "
+                f"{type(params).__name__}"
+            )
+        self._authentication = engine.Authentication(auth_plugin_class_name, params)
+        return self
+
+    def set_config(self, key: str | ConfigOption[Any], value: Any) -> Self:
+        """An option of the source or sink, or of Pulsar's client, by Flink's names.
+
+        Args:
+            key: such as ``pulsar.source.partitionDiscoveryIntervalMs`` or ``pulsar.producer.compressionType``.
+            value: a str, a number or a bool.
+        """
+        put_option(self._options, key, value, f"{type(self).__name__}.set_config")
+        return self
+
+    def set_properties(self, config: Mapping[str, Any]) -> Self:
+        """Several options.
+
+        Args:
+            config: see `set_config`.
+        """
+        for key, value in config.items():
+            put_option(self._options, key, value, f"{type(self).__name__}.set_properties")
+        return self
 
 
 def topics_of(topics: str | list[str], what: str) -> tuple[str, ...]:

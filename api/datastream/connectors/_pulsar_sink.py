@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Annotated, Any, Self
 
@@ -15,10 +15,9 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSu
 from ..._arguments import Whole, checked, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
-from ...common.config_options import ConfigOption
 from ...common.serialization import SerializationSchema
 from ...common.time import Duration
-from ._pulsar_options import LONGEST_MS, SERVICE_URL, authentication_of, put_option, topics_of
+from ._pulsar_options import LONGEST_MS, PulsarBuilder, topics_of
 from .base import DeliveryGuarantee, Sink
 
 
@@ -115,7 +114,7 @@ class PulsarSink(Sink):
 
 @checked
 @needs(packages.PULSAR)
-class PulsarSinkBuilder:
+class PulsarSinkBuilder(PulsarBuilder):
     """Builds a `PulsarSink`. Each method but `build` returns this object.
 
     Needed are the service URL, topics and a schema.
@@ -135,8 +134,7 @@ class PulsarSinkBuilder:
     """
 
     def __init__(self) -> None:
-        self._options: dict[str, Any] = {}
-        self._authentication: engine.Authentication | None = None
+        super().__init__()
         self._topics: tuple[str, ...] = ()
         self._schema: Any = None
         self._guarantee: DeliveryGuarantee | None = None
@@ -151,15 +149,6 @@ class PulsarSinkBuilder:
         Args:
             admin_url: such as ``http://localhost:8080``.
         """
-        return self
-
-    def set_service_url(self, service_url: str) -> Self:
-        """Where the brokers are.
-
-        Args:
-            service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
-        """
-        self._options[SERVICE_URL] = service_url
         return self
 
     def set_producer_name(self, producer_name: str) -> Self:
@@ -227,42 +216,9 @@ class PulsarSinkBuilder:
         self._schema = serialization_schema
         return self
 
-    def set_authentication(
-        self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
-    ) -> Self:
-        """Who asks.
-
-        Args:
-            auth_plugin_class_name: see `PulsarSourceBuilder.set_authentication`.
-            auth_params_string: as there.
-        """
-        what = "PulsarSinkBuilder.set_authentication"
-        self._authentication = authentication_of(auth_plugin_class_name, auth_params_string, what)
-        return self
-
     def delay_sending_message(self, message_delayer: MessageDelayer) -> Self:
         """How long brokers keep messages from consumers of shared subscriptions."""
         self._delay_ms = message_delayer._delay_ms
-        return self
-
-    def set_config(self, key: str | ConfigOption[Any], value: Any) -> Self:
-        """An option of the sink or of Pulsar's client, by Flink's names.
-
-        Args:
-            key: such as ``pulsar.producer.compressionType``.
-            value: a str, a number or a bool.
-        """
-        put_option(self._options, key, value, "PulsarSinkBuilder.set_config")
-        return self
-
-    def set_properties(self, config: Mapping[str, Any]) -> Self:
-        """Several options.
-
-        Args:
-            config: see `set_config`.
-        """
-        for key, value in config.items():
-            put_option(self._options, key, value, "PulsarSinkBuilder.set_properties")
         return self
 
     def build(self) -> PulsarSink:

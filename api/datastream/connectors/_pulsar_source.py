@@ -17,10 +17,9 @@ from changelog_engine.types import TypeInformation
 from ..._arguments import SuchAs, checked
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink
-from ...common.config_options import ConfigOption
 from ...common.serialization import DeserializationSchema
 from ._pulsar_cursors import StartCursor, StopCursor
-from ._pulsar_options import ADMIN_URL, LONGEST_MS, SERVICE_URL, authentication_of, put_option, topics_of
+from ._pulsar_options import LONGEST_MS, PulsarBuilder, put_option, topics_of
 from .base import Source
 
 _DISCOVERY_INTERVAL_MS = 5 * 60_000
@@ -120,7 +119,7 @@ class PulsarSource(Source):
 
 @checked
 @needs(packages.PULSAR)
-class PulsarSourceBuilder:
+class PulsarSourceBuilder(PulsarBuilder):
     """Builds a `PulsarSource`. Each method but `build` returns this object.
 
     Needed are the service URL, a subscription name, topics or a pattern, and a schema.
@@ -141,8 +140,7 @@ class PulsarSourceBuilder:
     """
 
     def __init__(self) -> None:
-        self._options: dict[str, Any] = {}
-        self._authentication: engine.Authentication | None = None
+        super().__init__()
         self._topics: engine.Topics | None = None
         self._schema: Any = None
         self._start = StartPosition()
@@ -155,16 +153,7 @@ class PulsarSourceBuilder:
         Args:
             admin_url: such as ``http://localhost:8080``.
         """
-        self._options[ADMIN_URL] = admin_url
-        return self
-
-    def set_service_url(self, service_url: str) -> Self:
-        """Where the brokers are.
-
-        Args:
-            service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
-        """
-        self._options[SERVICE_URL] = service_url
+        self._options["pulsar.admin.adminUrl"] = admin_url
         return self
 
     def set_subscription_name(self, subscription_name: str) -> Self:
@@ -241,30 +230,6 @@ class PulsarSourceBuilder:
         self._schema = deserialization_schema
         return self
 
-    def set_authentication(
-        self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
-    ) -> Self:
-        """Who asks.
-
-        Args:
-            auth_plugin_class_name: Java's AuthenticationToken, AuthenticationTls, AuthenticationBasic, AuthenticationOAuth2
-                or AuthenticationAthenz, with or without its package.
-            auth_params_string: as Java's class takes them, ``key:value,...`` or JSON; or a dict.
-        """
-        what = "PulsarSourceBuilder.set_authentication"
-        self._authentication = authentication_of(auth_plugin_class_name, auth_params_string, what)
-        return self
-
-    def set_config(self, key: str | ConfigOption[Any], value: Any) -> Self:
-        """An option of the source or of Pulsar's client, by Flink's names.
-
-        Args:
-            key: such as ``pulsar.source.partitionDiscoveryIntervalMs``.
-            value: a str, a number or a bool.
-        """
-        put_option(self._options, key, value, "PulsarSourceBuilder.set_config")
-        return self
-
     def set_config_with_dict(self, config: Mapping[str, Any]) -> Self:
         """As `set_properties`, which PyFlink prefers."""
         warnings.warn(
@@ -273,16 +238,6 @@ class PulsarSourceBuilder:
             stacklevel=2,
         )
         return self.set_properties(config)
-
-    def set_properties(self, config: Mapping[str, Any]) -> Self:
-        """Several options.
-
-        Args:
-            config: see `set_config`.
-        """
-        for key, value in config.items():
-            put_option(self._options, key, value, "PulsarSourceBuilder.set_properties")
-        return self
 
     def build(self) -> PulsarSource:
         """The source.
