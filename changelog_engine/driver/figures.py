@@ -95,13 +95,12 @@ class CheckpointFigures(NamedTuple):
 
     Args:
         time_ms: when its barrier was, wall clock.
-        acknowledged_ms: from the barrier to the end of the commit, which is ``commit_ms`` of it.
+        acknowledged_ms: from the barrier to the end of the commit.
     """
 
     id: int
     time_ms: int
     acknowledged_ms: float
-    commit_ms: float
     rows: int
     bytes: int
 
@@ -326,12 +325,7 @@ class JobMonitor:
             before,
             uncovered=0,
             checkpoint=CheckpointFigures(
-                checkpoint.id,
-                checkpoint.time_ms,
-                acknowledged_ms,
-                commit_ms,
-                checkpoint.rows,
-                checkpoint.bytes,
+                checkpoint.id, checkpoint.time_ms, acknowledged_ms, checkpoint.rows, checkpoint.bytes
             ),
             checkpoints=before.checkpoints + 1,
             acknowledgements=before.acknowledgements.observed(acknowledged_ms),

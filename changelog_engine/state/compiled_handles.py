@@ -171,20 +171,23 @@ def _aggregating(handle: AggregatingHandle) -> _Calls:
     return _Calls(parts, calls, cell._admission)
 
 
-def _list(handle: ListHandle) -> _Calls:
-    parts: _Parts = {
+def _collection(handle: ListHandle | MapHandle) -> _Parts:
+    """What the handles of lists and maps have alike."""
+    copies = {"copy": handle._copy, "copy_out": handle._copy_out} if handle._mutable else {}
+    return {
         "cursor": handle._cursor,
         "table": handle._table,
         "guard": handle._admission.guard,
         "get_entry": handle._table.get,
         "fits": handle._fits,
-        "present": handle._admission.present,
         "quick_copy": handle._admission.quick_copy,
-        "CLEARED": CLEARED,
+        **copies,
         **parts_of_log(handle._log),
     }
-    if handle._mutable:
-        parts |= {"copy": handle._copy, "copy_out": handle._copy_out}
+
+
+def _list(handle: ListHandle) -> _Calls:
+    parts = _collection(handle) | {"present": handle._admission.present, "CLEARED": CLEARED}
     calls: dict[str, tuple[str, _Parts]] = {"get": ("list_get", {}), "clear": ("clear_entry", _logs(CLEAR))}
     if handle._freeze is None:
         calls |= {"add": ("list_add", _logs(APPEND)), "begins": ("list_begins", _logs(APPEND))}
@@ -198,18 +201,7 @@ def _logs(first: str, others: str | None = None) -> _Parts:
 
 
 def _map(handle: MapHandle) -> _Calls:
-    parts: _Parts = {
-        "cursor": handle._cursor,
-        "table": handle._table,
-        "guard": handle._admission.guard,
-        "get_entry": handle._table.get,
-        "exact_key": handle._exact_key,
-        "fits": handle._fits,
-        "quick_copy": handle._admission.quick_copy,
-        **parts_of_log(handle._log),
-    }
-    if handle._mutable:
-        parts |= {"copy": handle._copy, "copy_out": handle._copy_out}
+    parts = _collection(handle) | {"exact_key": handle._exact_key}
     calls: dict[str, tuple[str, _Parts]] = {
         **dict.fromkeys(("get", "__getitem__"), ("map_get", {})),
         **dict.fromkeys(("contains", "__contains__"), ("map_contains", {})),

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from changelog_engine.codec.namespaces import NamespaceCodec
@@ -147,45 +148,41 @@ class HandleFactory:
 
     def _table(self, operator: str, spec: StateSpec) -> StateTable:
         what = f"a table for {state_words(spec.name)} of operator {operator!r}"
-        try:
-            table = self.backend.table(operator, spec.name, spec.kind)
-        except ChangelogEngineError:
-            raise
-        except Exception as error:
-            raise self._refused(f"failed to make {what}: {error!r}") from error
+        table = self._made(what, lambda: self.backend.table(operator, spec.name, spec.kind))
         if not isinstance(table, StateTable):
             raise self._refused(
                 f"gave {table!r} as {what}, which has not all of get, pop, __setitem__ and items"
             )
-        if any(table is other for other in self._given):
-            raise self._refused(f"gave the table of another state as {what}")
-        if next(iter(table.items()), None) is not None:
-            raise self._refused(
-                f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
-            )
-        self._given.append(table)
+        self._take(table, "the table of another state", what, table.items)
         if type(table) is dict or isinstance(table, BufferedTable):
             return table
         return GuardedTable(table, self._guard(operator, spec.name))
 
     def _timer_table(self, operator: str, domain: str) -> TimerTable:
         what = f"a table for the timers {domain!r} of operator {operator!r}"
+        table = self._made(what, lambda: self.backend.timer_table(operator, domain))
+        if not isinstance(table, TimerTable):
+            raise self._refused(f"gave {table!r} as {what}, which does not derive from TimerTable")
+        self._take(table, "another table of timers", what, table.__iter__)
+        return table if type(table) is HeapTimers else GuardedTimers(table, self._guard(operator, domain))
+
+    def _made(self, what: str, make: Callable[[], Any]) -> Any:
         try:
-            table = self.backend.timer_table(operator, domain)
+            return make()
         except ChangelogEngineError:
             raise
         except Exception as error:
             raise self._refused(f"failed to make {what}: {error!r}") from error
-        if not isinstance(table, TimerTable):
-            raise self._refused(f"gave {table!r} as {what}, which does not derive from TimerTable")
-        if any(table is other for other in self._given):
-            raise self._refused(f"gave another table of timers as {what}")
-        if next(iter(table), None) is not None:
+
+    def _take(self, table: Any, other: str, what: str, entries: Callable[[], Iterable[Any]]) -> None:
+        """Refuse a table that is in use, or not empty."""
+        if any(table is each for each in self._given):
+            raise self._refused(f"gave {other} as {what}")
+        if next(iter(entries()), None) is not None:
             raise self._refused(
                 f"gave {what} that is not empty; the engine fills it itself, from the checkpoint"
             )
         self._given.append(table)
-        return table if type(table) is HeapTimers else GuardedTimers(table, self._guard(operator, domain))
 
     def failed(self) -> tuple[str, str, BaseException] | None:
         """Operator and state whose table has raised, and what; None for none. A function may have caught it."""

@@ -82,7 +82,6 @@ class TimelinePicture:
 
     width: int
     height: float
-    graph_height: float
     first: int
     last: int
     lines: tuple[tuple[str, str], ...]  # path, class
@@ -147,7 +146,6 @@ def draw_timeline(
     return TimelinePicture(
         width,
         height,
-        graph_height,
         first,
         last,
         tuple(lines),

@@ -26,7 +26,7 @@ class Now:
     Args:
         rate: elements read in a second, at the newest checkpoint.
         rates, durations: paths of small curves of the last checkpoints, oldest first.
-        p50_ms, p99_ms, longest_ms: of those checkpoints' durations; None for none.
+        p50_ms, p99_ms: of those checkpoints' durations; None for none.
         lag: elements that are known to wait; None when not known.
         operators: in the plan's order.
         graph: how they are connected; None where that was not noted, or does not fit them.
@@ -40,7 +40,6 @@ class Now:
     durations: str
     p50_ms: float | None
     p99_ms: float | None
-    longest_ms: float | None
     of: int
     lag: int | None
     operators: tuple[OperatorNow, ...]
@@ -78,7 +77,6 @@ def now_of(job: OpenedJob, status: JobStatus) -> Now:
         _curve([float(each) for each in durations]),
         p50,
         p99,
-        max(durations, default=None),
         len(durations),
         sum(each or 0 for each in behind) if behind and None not in behind else None,
         tuple(operators),

@@ -67,7 +67,7 @@ class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
     """
 
     def __init__(self, schema: AvroSchema) -> None:
-        self._avro_schema = schema_text(schema, "GenericRecordAvroTypeInfo")
+        schema_text(schema, "GenericRecordAvroTypeInfo")
 
 
 @needs(packages.AVRO)

@@ -83,7 +83,6 @@ class ParquetColumnarRowInputFormat(BulkFormat):
                 flag(is_case_sensitive, f"{what}: is_case_sensitive"),
             )
         )
-        self._hadoop_config = hadoop_config
 
 
 class ParquetBulkWriters:
