@@ -1,6 +1,6 @@
 """``changelog-engine class-archive``: make the archive of Spark's classes from which drivers start sooner.
 
-1. **A1** Take the lock of the cache folder; a process that does not get it leaves the work to the one that has it.
+1. **A1** Take the lock of the cache folder. Who does not get it waits; in the background it leaves the work to the other.
 2. **A2** A small job runs in a process of its own; its JVM writes a temporary file when it ends.
 3. **A3** The file is made durable and takes its name; archives that nobody used for a month go.
 
@@ -82,11 +82,15 @@ def class_archive(waits: bool) -> None:
             f"no archive of Spark's classes is kept in {stem.parent}: others than you can write to it",
             f"Take that right away from them (chmod go-w), or set {CACHE_VARIABLE} to a folder of your own",
         )
+    lock_path = str(stem.parent / "class-archive.lock")
     try:
-        lock = lock_file(str(stem.parent / "class-archive.lock"), mode=0o600)
+        lock = lock_file(lock_path, mode=0o600)
     except LockTakenError:
-        click.echo("another process is making it")
-        return
+        if waits:
+            return
+        # An image must not be finished without the archive: the other process would end with its build.
+        click.echo("another process is making it: waiting for that one", err=True)
+        lock = lock_file(lock_path, mode=0o600, wait=True)
     try:
         click.echo(f"{find_archive(stem) or _make(stem)} is ready")
     finally:

@@ -108,7 +108,7 @@ def _running(job: JobFolder) -> Driver:
     if driver.running is False:
         raise JobExecutionError(
             f"no driver runs the job in {job.storage.root}, so there is nothing to rescale: run it with the parallelism "
-            "that it is to have; its state is taken along"
+            "that it is to have"
         )
     if driver.stopped:
         raise JobExecutionError(_stopped(job, driver))

@@ -27,6 +27,7 @@ from changelog_engine.in_process.capture import capture_job
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
+from changelog_engine.readable import counted
 from changelog_engine.replay.compare import Difference, StateTypes, differences, states_named, types_of
 from changelog_engine.replay.recorded import RecordedPiece, RecordedRange
 from changelog_engine.replay.run import ReplayRun
@@ -92,7 +93,8 @@ class ReplayReport(Displayed):
         whole_number(limit, "limit", 0)
         begin = "the start" if self.start is None else f"checkpoint {self.start}"
         what = f"replay of {self.job!r} from {begin} to checkpoint {self.end}"
-        size = f"{self.checkpoints} checkpoints, {self.recorded:,} mutations recorded, {self.replayed:,} replayed"
+        recorded = counted(self.recorded, "mutation")
+        size = f"{counted(self.checkpoints, 'checkpoint')}, {recorded} recorded, {self.replayed:,} replayed"
         if self.left_out:
             size += f", without {', '.join(self.left_out)}"
         if self.equal:
@@ -102,7 +104,7 @@ class ReplayReport(Displayed):
             lines += ["the code failed, and did not when it was recorded:", self.failure]
         for (operator, state), (mutations, final) in self.counts().items():
             lines.append(
-                f"{state!r} of {operator!r}: mutations of {mutations} keys differ, final state of {final}"
+                f"{state!r} of {operator!r}: mutations of {counted(mutations, 'key')} differ, final state of {final}"
             )
         if not self.failure:
             lines.append(f"final state of {self.equal_keys:,} of {self.keys:,} keys is equal")

@@ -172,7 +172,7 @@ def test_a_change_is_found_at_its_first_mutation(tmp_path: Path) -> None:
     assert [mutation.value for mutation in final.replayed] == [3 * sum(numbers)]
     assert report.counts() == {("process", "total"): (1, 1)}
     text = report.text(limit=1)
-    assert "'total' of 'process': mutations of 1 keys differ, final state of 1" in text
+    assert "'total' of 'process': mutations of 1 key differ, final state of 1" in text
     assert "checkpoint 1: 'total' of 'process', key 1: mutation 1 of 2 recorded and 2 replayed\n" in text
     assert "  recorded: put 1\n  replayed: put 3\n" in text
     assert f"  recorded: {sum(numbers)}\n  replayed: {3 * sum(numbers)}\n" in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from changelog_engine.config.program_options import JVM_CLASS_ARCHIVE, JVM_OPTIO
 from changelog_engine.spark import class_archive
 from changelog_engine.spark.gateway import fast_gateway, without_warnings
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options
+from changelog_engine.storage.locks import lock_file
 
 WANTED = JvmSettings("-XX:TieredStopAtLevel=1", class_archive=True)
 
@@ -260,3 +262,18 @@ def test_the_program_and_the_file_choose_java_s_options() -> None:
     chosen = canonical({JVM_OPTIONS.key: "", JVM_CLASS_ARCHIVE.key: "false"}, "the test")
     layers = ConfigLayers(file=chosen)
     assert (layers.get(JVM_OPTIONS), layers.get(JVM_CLASS_ARCHIVE)) == ("", False)
+
+
+def test_who_asks_for_an_archive_waits_for_the_process_that_makes_it(home: Path) -> None:
+    lock = lock_file(str(home.parent / "cache" / "class-archive.lock"))
+
+    def made_by_another() -> None:
+        put_archive()
+        lock.release()
+
+    maker = threading.Timer(0.2, made_by_another)
+    maker.start()
+    done = CliRunner().invoke(main, ["class-archive"])
+    maker.join()
+    assert done.exit_code == 0
+    assert done.output.splitlines()[-1].endswith(".jsa is ready")

@@ -170,7 +170,7 @@ def test_the_fixture_passes_and_fails_tests(recorded: Path, tmp_path: Path) -> N
         cwd=recorded, env=environment(), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert re.search(r"1 failed, 1 passed", done.stdout), done.stdout + done.stderr
-    assert "'count' of 'visits': mutations of 1 keys differ, final state of 1" in done.stdout
+    assert "'count' of 'visits': mutations of 1 key differ, final state of 1" in done.stdout
 
 
 def ask(recorded: Path, monkeypatch: pytest.MonkeyPatch, command: str, *arguments: str) -> Result:
