@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ def test_sums_go_on_with_all_their_bits(tmp_path: Path, backend: str) -> None:
     job = TestJob(tmp_path, script, **backend_settings(backend, tmp_path / "local"))
     job.run(keyed_job(numbers, Adds(), key=lambda _: "k", name="added"))
     assert job.drivers == 2
-    sums = [sum(numbers[: count + 1]) for count in range(4)]
+    sums = list(itertools.accumulate(numbers))  # sum() adds more exactly from Python 3.12 on
     assert job.output == [(sums[2], numbers[:3]), (sums[3], numbers)]
     assert list(state_at(job.table("added"), 1).states["process", "sum"].values()) == [sums[1]]
     folder = str(Path(job.table("added")).parent)
