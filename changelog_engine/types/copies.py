@@ -16,6 +16,7 @@ from __future__ import annotations
 import copy
 import datetime
 import enum
+import sys
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -193,8 +194,9 @@ _COPIERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-# The caller's variable, that of the function it calls, the argument of getrefcount: no frame of ours holds more.
-_MOST_FRAMES = 3
+# The caller's variable, that of the function it calls, the argument of getrefcount: no frame of ours holds more. From Python
+# 3.14 on a call only borrows what its caller's variable holds, so one of them counts.
+_MOST_FRAMES = 3 if sys.version_info < (3, 14) else 1
 
 
 def _count_of_one_holder() -> int:

@@ -221,10 +221,8 @@ def test_a_failure_in_the_background_is_the_commands(launched: Callable[..., Res
         time.sleep(0.1)
     """
     result = launched(program, "--without-spark", "-q")
-    assert (result.exit_code, result.stderr.splitlines()[-1]) == (
-        1,
-        "ZeroDivisionError: integer division or modulo by zero",
-    )
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("ZeroDivisionError: ")
     assert result.stderr.startswith("Error: job 'background' failed: map of operator 'Map', element 0 raised")
 
 

@@ -51,7 +51,9 @@ def wait_and_stop(control: JobControl, waits: str, instruction: int) -> None:
             left -= 1
         return traced
 
-    sys._getframe().f_trace_opcodes = True  # Python 3.12 looks at that when the tracing begins, and then no more
+    sys._getframe().f_trace_opcodes = (
+        True  # Python 3.12 looks at that when the tracing begins, and then no more
+    )
     sys.settrace(traced)
     try:
         getattr(control, waits)(5)
