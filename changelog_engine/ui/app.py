@@ -38,8 +38,7 @@ from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Expl
 from changelog_engine.ui.now import now_of
 from changelog_engine.ui.opened_job import OpenedJob, States
 from changelog_engine.ui.overview import by_urgency, count_by_state
-from changelog_engine.ui.rendering import HERE, templates
-from changelog_engine.ui.values import shown
+from changelog_engine.ui.rendering import HERE, shown, templates
 
 _PAGE = 25  # keys of the state table
 _DIFFERENCES = 200

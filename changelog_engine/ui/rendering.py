@@ -6,14 +6,15 @@ Invariant: everything out of a log goes through Jinja's escaping; no template ma
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import jinja2
 
 from changelog_engine.readable import amount, duration, iso, per_second, size_text
 from changelog_engine.types.typeinfo import cut
-from changelog_engine.ui.values import shown, type_name
 
 HERE = Path(__file__).parent
+_MOST_LETTERS = 2_000
 
 
 def templates() -> jinja2.Environment:
@@ -36,3 +37,14 @@ def templates() -> jinja2.Environment:
         cut=cut,
     )
     return found
+
+
+def shown(value: Any, most: int = _MOST_LETTERS) -> str:
+    """A key or value as Python writes it, cut where it is long; nothing in it can steer what shows it."""
+    text = "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in repr(value))
+    return text if len(text) <= most else f"{text[:most]}… ({len(text):,} letters)"
+
+
+def type_name(value: Any) -> str:
+    """The class of a value."""
+    return type(value).__name__
