@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.small_state import INPUTS, LOG, SINKS, SmallState, small_name
 from changelog_engine.clock import WallClock, monotonic_ms
 from changelog_engine.codec.keys import KeyCodec
@@ -371,20 +370,9 @@ class StageRuntime:
                 head.idleness(self._idle)
 
     def _finish(self, order: EpochOrder, report: EpochReport, times: dict[str, float]) -> None:
-        parts: list[Part] = []
+        """All that the report says beside what sources read."""
         if self.store is not None:
-            parts = self.store.end_epoch(order)
-            encode_ms, write_ms = self.store.parts.take_times()
-            times["encode"] += encode_ms
-            times["write"] += write_ms
-            report.logged = self.store.parts.take_counts()
-            self._logged.update(report.logged)
-            report.mutations = sum(sum(states.values()) for states in report.logged.values())
-            if order.kind.barrier or not order.checkpoint_id:
-                report.sizes = self.store.sizes()
-            due = [t for t in (keyed.next_processing_timer() for keyed in self._keyed) if t is not None]
-            report.next_timer_ms = min(due, default=None)
-        report.parts = parts
+            self._end_log(self.store, order, report, times)
         report.moved, self.inputs.moved = self.inputs.moved, False
         if self.inputs.watermarks:
             report.watermark = self.inputs.current
@@ -400,17 +388,37 @@ class StageRuntime:
             if context.metrics is not None:
                 report.metrics += context.metrics.figures(self.uids[node])
         if order.kind.barrier:
-            report.operator_state = self._snapshot()
-            began_ms = monotonic_ms()
-            self._prepare_sinks(order, report)
-            times["write"] += monotonic_ms() - began_ms
-            if self.subtask == 0:
-                report.shared_state = self._snapshot_shared()
-            report.states = {
-                self.uids[node]: [describe(spec) for spec in context.declared]
-                for node, context in self.contexts.items()
-                if context.declared or self.uids[node] in self._logged or self.operators[node].has_timers()
-            }
+            self._at_barrier(order, report, times)
+
+    def _end_log(
+        self, store: KeyedStore, order: EpochOrder, report: EpochReport, times: dict[str, float]
+    ) -> None:
+        """The epoch's mutations are written, and counted."""
+        report.parts = store.end_epoch(order)
+        encode_ms, write_ms = store.parts.take_times()
+        times["encode"] += encode_ms
+        times["write"] += write_ms
+        report.logged = store.parts.take_counts()
+        self._logged.update(report.logged)
+        report.mutations = sum(sum(states.values()) for states in report.logged.values())
+        if order.kind.barrier or not order.checkpoint_id:
+            report.sizes = store.sizes()
+        due = [t for t in (keyed.next_processing_timer() for keyed in self._keyed) if t is not None]
+        report.next_timer_ms = min(due, default=None)
+
+    def _at_barrier(self, order: EpochOrder, report: EpochReport, times: dict[str, float]) -> None:
+        """What the checkpoint's row has of this subtask beside its log."""
+        report.operator_state = self._snapshot()
+        began_ms = monotonic_ms()
+        self._prepare_sinks(order, report)
+        times["write"] += monotonic_ms() - began_ms
+        if self.subtask == 0:
+            report.shared_state = self._snapshot_shared()
+        report.states = {
+            self.uids[node]: [describe(spec) for spec in context.declared]
+            for node, context in self.contexts.items()
+            if context.declared or self.uids[node] in self._logged or self.operators[node].has_timers()
+        }
 
     def _prepare_sinks(self, order: EpochOrder, report: EpochReport) -> None:
         kept = {uid: sink.prepare(order.epoch, order.kind.ends) for uid, sink in self._sinks.items()}
