@@ -312,6 +312,12 @@ KEPT = (
         "says which inputs a task waits for before it is scheduled",
         "a stage begins when its inputs are there",
     ),
+    Kept(
+        "WatermarkStrategy",
+        ("with_watermark_alignment",),
+        "holds back sources whose event time is ahead",
+        "each epoch reads from every source, and what waits for the watermark of a slower one is kept in state",
+    ),
 )
 _ROWS = {setter: row for row in KEPT for setter in row.setters()}
 

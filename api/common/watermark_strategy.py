@@ -16,7 +16,8 @@ from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
 from changelog_engine.graph.nodes import WatermarkSpec
 from changelog_engine.types.typeinfo import shown
 
-from .._arguments import instance, whole_number
+from .._arguments import instance, text, whole_number
+from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink, module_getattr
 from .time import Duration
 
@@ -56,8 +57,6 @@ class WatermarkStrategy(NamesOfPyFlink):
 
     _not_here: Mapping[str, str] = {
         "for_generator": "takes a generator of Java's: use for_bounded_out_of_orderness() or for_monotonous_timestamps()",
-        "with_watermark_alignment": "holds back sources whose event time is ahead, and here each epoch reads from every "
-        "source: leave it out; what waits for the watermark of a slower source is kept in state, which RocksDB has room for",
     }
 
     def __init__(self, out_of_orderness_ms: int | None) -> None:
@@ -128,6 +127,27 @@ class WatermarkStrategy(NamesOfPyFlink):
             idle_timeout, "WatermarkStrategy.with_idleness: idle_timeout", 1
         )
         return changed
+
+    @kept
+    def with_watermark_alignment(
+        self,
+        watermark_group: str,
+        max_allowed_watermark_drift: Duration,
+        update_interval: Duration | None = None,
+    ) -> WatermarkStrategy:
+        """Hold back sources whose event time is ahead. Kept without effect: results do not depend on it.
+
+        Args:
+            watermark_group: of the sources that wait for each other.
+            max_allowed_watermark_drift: how far a source may be ahead.
+            update_interval: of the group's watermark.
+        """
+        what = "WatermarkStrategy.with_watermark_alignment"
+        text(watermark_group, f"{what}: watermark_group")
+        _duration_ms(max_allowed_watermark_drift, f"{what}: max_allowed_watermark_drift", 1)
+        if update_interval is not None:
+            _duration_ms(update_interval, f"{what}: update_interval", 1)
+        return copy.copy(self)
 
     def _in_from_source(self) -> WatermarkStrategy:
         """The strategy as `from_source` uses it: there PyFlink calls no assigner, so functions and what yields pass."""

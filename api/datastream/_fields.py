@@ -16,6 +16,7 @@ from changelog_engine.types import BasicTypeInfo, Row, RowTypeInfo, TupleTypeInf
 from changelog_engine.types.row import field_names_of, make_row
 
 from .. import _arguments
+from ._wrappers import WithLifeCycle
 
 Position = Any  # an int or a str; rows have names too
 
@@ -162,6 +163,35 @@ class Projection:
         """The fields chosen."""
         fields = self._fields(value)
         return (fields,) if self._single else fields
+
+
+class KeyAndElement:
+    """A map function that makes a row of an element's key and the element.
+
+    Args:
+        key: the key's function; one that has ``open`` and ``close`` gives its own.
+
+    Example:
+        >>> KeyAndElement(len).map("ab")
+        Row(f0=2, f1='ab')
+    """
+
+    def __init__(self, key: Callable[[Any], Any]) -> None:
+        self._key = key
+
+    def open(self, runtime_context: Any) -> None:
+        """Open the key's function."""
+        if isinstance(self._key, WithLifeCycle):
+            self._key.open(runtime_context)
+
+    def close(self) -> None:
+        """Close it."""
+        if isinstance(self._key, WithLifeCycle):
+            self._key.close()
+
+    def map(self, value: Any) -> Row:
+        """The row."""
+        return Row(f0=self._key(value), f1=value)
 
 
 def projected_type(type_info: TypeInformation, field_indexes: tuple[Any, ...]) -> TypeInformation:

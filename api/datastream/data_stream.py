@@ -50,7 +50,7 @@ from ..common.execution_config import ExecutionConfig
 from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from . import _wrappers
 from ._connectors import as_sink, as_sink_function
-from ._fields import Projection, aggregation, projected_type
+from ._fields import KeyAndElement, Projection, aggregation, projected_type
 from ._graph import Chaining, GraphBuilder, Transformation
 from ._java_environment import JavaDataStream
 from .connectors.base import Sink
@@ -650,7 +650,7 @@ class DataStream(NamesOfPyFlink):
         if limit is not None:
             _arguments.whole_number(limit, "DataStream.execute_and_collect: limit", 1)
         results = CloseableIterator(
-            *self._environment._start_and_collect(self._unkeyed()._transformation, job_execution_name)
+            *self._environment._start_and_collect(self._to_collect(), job_execution_name)
         )
         if limit is None:
             return results
@@ -676,6 +676,10 @@ class DataStream(NamesOfPyFlink):
     def _unkeyed(self) -> DataStream:
         """The stream itself, of a keyed stream the one before ``key_by``."""
         return self
+
+    def _to_collect(self) -> Transformation:
+        """What makes the elements that `execute_and_collect` gives."""
+        return self._transformation
 
     def _operator(self, method: str) -> Transformation:
         """The operator that a method means.
@@ -720,6 +724,13 @@ class KeyedStream(DataStream):
 
     def _unkeyed(self) -> DataStream:
         return self._origin_stream
+
+    def _to_collect(self) -> Transformation:
+        origin, keyed = self._origin_stream._transformation, self._transformation
+        row = Types.ROW([keyed.key_type or Types.PICKLED_BYTE_ARRAY(), self.get_type()])
+        return self._graph.prepare(
+            NodeKind.MAP, "KeyAndElement", (origin,), KeyAndElement(keyed.function), row
+        )
 
     def process(  # type: ignore[override]
         self, func: KeyedProcessFunction, output_type: TypeInformation | list[TypeInformation] | None = None

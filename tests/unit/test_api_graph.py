@@ -503,7 +503,7 @@ class TestExecution:
     def test_collected_elements_come_in_order_and_end(self, env, launch):
         numbers = env.from_collection([1])
         numbers.print("beside")
-        with numbers.key_by(lambda v: v).execute_and_collect("c") as results:
+        with numbers.execute_and_collect("c") as results:
             assert next(results) == 1
             assert results.next() == 2
             assert list(results) == [3]

@@ -248,10 +248,17 @@ def test_what_cannot_work_says_why_and_what_to_use() -> None:
         stream.cache()
     with pytest.raises(NotSupportedError, match=r"KeyedStream\.cache keeps"):
         stream.key_by(lambda value: value).cache()
-    with pytest.raises(NotSupportedError, match=r"with_watermark_alignment holds back .* leave it out"):
-        WatermarkStrategy.no_watermarks().with_watermark_alignment("group", Duration.of_seconds(1))
     with pytest.raises(NotSupportedError, match="add a column for each cell"):
         CsvSchema.builder().set_any_property_name("rest")
     with pytest.raises(NotSupportedError, match=r"use parse_list_value\(\)"):
         Configuration.parse_jars_value("[]", None)
     assert not hasattr(stream, "cache")
+
+
+def test_watermark_alignment_changes_nothing() -> None:
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    aligned = strategy.with_watermark_alignment("group", Duration.of_seconds(1), Duration.of_seconds(2))
+    assert aligned is not strategy
+    assert aligned._spec() == strategy._spec()
+    with pytest.raises(ConfigurationError, match="max_allowed_watermark_drift"):
+        strategy.with_watermark_alignment("group", 5)  # type: ignore[arg-type]

@@ -72,6 +72,8 @@ class TestProperties:
             buffer_memory="33554432",
             key_deserializer="org.apache.kafka.common.serialization.StringDeserializer",
             max_poll_records="500",
+            zookeeper_connect="localhost:2181",
+            schema_registry_url="http://localhost:8081",
             enable_idempotence=True,
             interceptor_classes="",
             ssl_endpoint_identification_algorithm="",

@@ -257,7 +257,7 @@ class TestCalls:
             KafkaSource.builder().set_topics("a").set_value_deserialiser(None)  # error: did you mean 'set_value_only_deserializer'?
             WatermarkStrategy.for_generator(None)  # error: use for_bounded_out_of_orderness()
             strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(5))
-            strategy.with_watermark_alignment("g", 1, 2)  # error: each epoch reads from every source
+            strategy.with_watermark_alignment("g", Duration.of_seconds(1))  # note: each epoch reads from every source
             Types.DATE()  # error: has no attribute 'DATE'
             Types.ROW_NAMED(["a"], [Types.INT(), Types.INT()])  # error: needs as many different field names
             from pyflink.datastream import CheckpointingMode, Partitioner

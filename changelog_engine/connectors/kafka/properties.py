@@ -37,9 +37,10 @@ _RENAMED = {
     "ssl.keystore.key": "ssl.key.pem",
 }
 
-# What only Java's clients have, and does nothing here.
+# What only Java's clients have, or what programs give though it is for brokers or other tools: it does nothing here.
 _LEFT_OUT = frozenset(
     {
+        "auto.create.topics.enable",
         "auto.include.jmx.reporter",
         "client.id.prefix",
         "commit.offsets.on.checkpoint",
@@ -66,14 +67,17 @@ _LEFT_OUT = frozenset(
         "register.consumer.metrics",
         "register.producer.metrics",
         "scan.topic-partition-discovery.interval",
+        "schema.registry.url",
         "security.providers",
         "socket.connection.setup.timeout.max.ms",
+        "specific.avro.reader",
         "ssl.enabled.protocols",
         "ssl.protocol",
         "ssl.provider",
         "ssl.secure.random.implementation",
         "value.deserializer",
         "value.serializer",
+        "zookeeper.connect",
     }
 )
 

@@ -320,6 +320,12 @@ def keyed_stream_collected(env):
     return env.from_collection([("a", 1)], _PAIRS).key_by(lambda v: v[0])
 
 
+def keyed_stream_collected_with_a_key_type(env):
+    """execute_and_collect() of a keyed stream whose keys have a type; the key's own type is another one than its field's."""
+    pairs = env.from_collection([("a", 1), ("b", 2), ("a", 3)], _PAIRS)
+    return pairs.key_by(lambda v: v[1] % 2 == 1, Types.BOOLEAN())
+
+
 def collection_of_characters(env):
     """A str gives its characters, a dict its keys."""
     letters = env.from_collection("ab", Types.STRING())
