@@ -16,7 +16,7 @@ LONGEST_MS = 2**63 - 1
 
 
 @checked
-class PulsarBuilder:
+class _PulsarBuilder:
     """What the builders of sources and sinks share."""
 
     def __init__(self) -> None:

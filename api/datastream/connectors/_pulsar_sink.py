@@ -17,7 +17,7 @@ from ..._kept_settings import kept
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from ...common.time import Duration
-from ._pulsar_options import LONGEST_MS, PulsarBuilder, topics_of
+from ._pulsar_options import LONGEST_MS, _PulsarBuilder, topics_of
 from .base import DeliveryGuarantee, Sink
 
 
@@ -114,7 +114,7 @@ class PulsarSink(Sink):
 
 @checked
 @needs(packages.PULSAR)
-class PulsarSinkBuilder(PulsarBuilder):
+class PulsarSinkBuilder(_PulsarBuilder):
     """Builds a `PulsarSink`. Each method but `build` returns this object.
 
     Needed are the service URL, topics and a schema.

@@ -19,7 +19,7 @@ from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink
 from ...common.serialization import DeserializationSchema
 from ._pulsar_cursors import StartCursor, StopCursor
-from ._pulsar_options import LONGEST_MS, PulsarBuilder, put_option, topics_of
+from ._pulsar_options import LONGEST_MS, _PulsarBuilder, put_option, topics_of
 from .base import Source
 
 _DISCOVERY_INTERVAL_MS = 5 * 60_000
@@ -119,7 +119,7 @@ class PulsarSource(Source):
 
 @checked
 @needs(packages.PULSAR)
-class PulsarSourceBuilder(PulsarBuilder):
+class PulsarSourceBuilder(_PulsarBuilder):
     """Builds a `PulsarSource`. Each method but `build` returns this object.
 
     Needed are the service URL, a subscription name, topics or a pattern, and a schema.
