@@ -22,7 +22,7 @@ from deltalake.exceptions import TableNotFoundError
 from changelog_engine.errors import ForeignPathError, StorageError
 from changelog_engine.storage.damaged import DELTA_ERRORS, delta_rs
 from changelog_engine.storage.delta_damage import refuse_damaged, unreadable
-from changelog_engine.storage.delta_names import CHECKPOINT_NAME, LOG, last_checkpoint_version
+from changelog_engine.storage.delta_names import CHECKPOINT_NAME, COMMIT_NAME, LOG, last_checkpoint_version
 from changelog_engine.storage.delta_place import delta_place
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.protocol import Entry, Storage
@@ -42,8 +42,9 @@ class Content(NamedTuple):
 
 # Of each table that was read: its log's files then, and what they say. A commit is never replaced.
 _READ: dict[str, tuple[list[Entry], Content]] = {}
-_OPENED: dict[str, tuple[list[Entry], DeltaTable]] = {}  # of which only properties were asked for so far
+_OPENED: dict[str, tuple[list[Entry], DeltaTable]] = {}  # while nobody uses them, see _table_of
 _MOST_READ = 16
+_MOST_KEPT = 5_000  # files of a table that stays open: delta-rs holds some kB of each
 
 
 def entries(storage: Storage) -> list[Entry]:
@@ -79,14 +80,20 @@ def properties_of(storage: Storage) -> dict[str, str]:
     """
     listed = entries(storage)
     known = _remembered(storage, listed)
-    return dict(_table_of(storage, listed).metadata().configuration if known is None else known.properties)
+    if known is not None:
+        return dict(known.properties)
+    with _table_of(storage, listed) as table:
+        return dict(table.metadata().configuration)
 
 
 def table_id_of(storage: Storage) -> str:
     """The table's id; raises as ``properties_of``."""
     listed = entries(storage)
     known = _remembered(storage, listed)
-    return str(_table_of(storage, listed).metadata().id) if known is None else known.table_id
+    if known is not None:
+        return known.table_id
+    with _table_of(storage, listed) as table:
+        return str(table.metadata().id)
 
 
 def plain_names(storage: Storage, paths: Iterable[str]) -> list[str]:
@@ -135,32 +142,53 @@ def _remembered(storage: Storage, listed: list[Entry]) -> Content | None:
 
 
 def _read(storage: Storage, listed: list[Entry]) -> Content:
-    table = _table_of(storage, listed)
-    _OPENED.pop(storage.root, None)  # what it says is remembered, or refused
-    _refuse_features(storage, table)
-    # pa.table() would import pandas to see whether that is a DataFrame: a third of a second.
-    with read_by_delta_rs(storage):
-        files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+    with _table_of(storage, listed) as table:
+        _refuse_features(storage, table)
+        # pa.table() would import pandas to see whether that is a DataFrame: a third of a second.
+        with read_by_delta_rs(storage):
+            files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
+        metadata = table.metadata()
+        content = Content(table.version(), files, dict(metadata.configuration), str(metadata.id))
+    if files.num_rows > _MOST_KEPT:
+        _OPENED.pop(storage.root, None)
     paths = files["path"]
     plain_names(storage, paths.filter(pc.invert(pc.match_substring_regex(paths, _PLAIN_NAME))).to_pylist())
-    metadata = table.metadata()
-    content = Content(table.version(), files, dict(metadata.configuration), str(metadata.id))
     if len(_READ) >= _MOST_READ:
         _READ.clear()
     _READ[storage.root] = listed, content
     return content
 
 
-def _table_of(storage: Storage, listed: list[Entry]) -> DeltaTable:
-    """The table, read once for its properties and its files."""
-    found = _OPENED.get(storage.root)
-    if found is not None and found[0] == listed:
-        return found[1]
-    refuse_damaged(storage, listed)
-    table = opened(storage)
+@contextlib.contextmanager
+def _table_of(storage: Storage, listed: list[Entry]) -> Iterator[DeltaTable]:
+    """The table at its newest version, for one thread in the block; it stays open for the next if the block raises nothing.
+
+    Where only commits came since it was opened, delta-rs reads these and not the whole log: less than half of the CPU.
+    """
+    before, table = _OPENED.pop(storage.root, (listed, None))
+    if table is not None and before != listed:
+        table = _caught_up(table, before, listed)
+    if table is None:
+        refuse_damaged(storage, listed)
+        table = opened(storage)
+    yield table
     if len(_OPENED) >= _MOST_READ:
         _OPENED.clear()
     _OPENED[storage.root] = listed, table
+
+
+def _caught_up(table: DeltaTable, before: list[Entry], listed: list[Entry]) -> DeltaTable | None:
+    """The same table with the commits that came since; None where others files came, went or changed, or one is damaged."""
+    came = set(listed).difference(before)
+    if len(came) + len(before) != len(listed) or not all(
+        COMMIT_NAME.match(each.name) and each.size for each in came
+    ):
+        return None
+    try:
+        with delta_rs():
+            table.update_incremental()
+    except (StorageError, *DELTA_ERRORS):
+        return None  # opened anew, it says which file is the matter
     return table
 
 

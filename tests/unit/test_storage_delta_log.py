@@ -7,6 +7,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import deltalake
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from deltalake.exceptions import CommitFailedError, DeltaError
+from support.chance import chosen_seed
 from support.memory_disk import MemoryDisk
 
 from changelog_engine.changelog.rows import SCHEMA
@@ -39,6 +41,10 @@ def add(path: str, checkpoint: int = 1) -> AddFile:
     bounds = {"checkpoint_id": checkpoint, "attempt": 1, "key_group": 3, "operation": "put"}
     stats = {"numRecords": 2, "minValues": bounds, "maxValues": bounds, "nullCount": {"checkpoint_id": 0}}
     return AddFile(path, 10, 1234, stats)
+
+
+def without_statistics(path: str) -> AddFile:
+    return AddFile(path, 10, 1234, {})
 
 
 def test_a_table_that_cannot_be_made_durable_is_named(tmp_path: Path) -> None:
@@ -356,6 +362,43 @@ def test_where_delta_rs_panics_there_is_an_error_of_this_engine(
     monkeypatch.setattr(new_table, "DeltaTable", Panics)
     with pytest.raises(StorageError, match="delta-rs failed in its own code: Tokio"):
         make(tmp_path / "new")
+
+
+def test_a_table_that_stays_open_says_what_one_opened_anew_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened, path, random = [], str(tmp_path), Random(chosen_seed())
+    monkeypatch.setattr(
+        delta_content, "DeltaTable", lambda *a, **k: opened.append(a) or deltalake.DeltaTable(*a, **k)
+    )
+    log, kept = make(tmp_path), DeltaLog(open_storage(path))
+    there: list[str] = []
+    looks = 0
+
+    def said(log: DeltaLog) -> tuple[Any, ...]:
+        return log.files().sort_by("path"), log.properties(), log.table_id(), log.version
+
+    for step in range(80):
+        log.refresh()
+        match random.randrange(12):
+            case 0:
+                log.maintain(every=random.choice([0, 5]))
+            case 1:  # somebody else
+                deltalake.DeltaTable(path).alter.set_table_properties({f"foreign.{step}": "x"}, False)
+            case _:
+                gone = [there.pop(random.randrange(len(there)))] if len(there) > 2 else []
+                there.append(f"p{step}")
+                log.commit([random.choice([add, without_statistics])(there[-1])], gone)
+        if random.random() < 0.3:
+            continue
+        looks += 1
+        found = said(kept)
+        with monkeypatch.context() as others:
+            others.setattr(delta_content, "_READ", {})
+            others.setattr(delta_content, "_OPENED", {})
+            assert said(DeltaLog(open_storage(path))) == found
+        assert found[0]["path"].to_pylist() == sorted(there)
+    assert len(opened) < 1.5 * looks  # of two that look
 
 
 def test_case_47_others_that_went_on_with_an_older_copy(tmp_path: Path) -> None:
