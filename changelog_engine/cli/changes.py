@@ -21,13 +21,13 @@ from changelog_engine.cli.shown import (
     Answer,
     Sheet,
     TakesPoints,
-    Value,
     When,
     identified,
     missed_lines,
     shows,
     withheld_lines,
 )
+from changelog_engine.display import Literal
 from changelog_engine.inspection.differences import Differences, EntryDifference, StateDifference, differences
 from changelog_engine.inspection.key_history import TIME_TO_LIVE, KeyChange, key_history
 from changelog_engine.inspection.states import entries_at
@@ -164,7 +164,7 @@ def diff(
     rows = []
     for (kind, entry), cells in zip(entries, belows, strict=True):
         values = [_cell(kind, each) for each in (entry.before, entry.after)]
-        rows.append((entry.change, entry.operator, entry.state, Value(entry.key), *cells, *values))
+        rows.append((entry.change, entry.operator, entry.state, Literal(entry.key), *cells, *values))
     notes = [note for each in found.states for note in _notes(each)]
     notes += ["no difference"] if found.equal else []
     sheets = [
@@ -190,7 +190,7 @@ def _below_keys(found: Sequence[KeyChange | EntryDifference]) -> tuple[list[str]
     rows = []
     for each in found:
         cells: list[Any] = [each.namespace] if spaced else []
-        cells += [None if each.map_key is None else Value(each.map_key)] if mapped else []
+        cells += [None if each.map_key is None else Literal(each.map_key)] if mapped else []
         rows.append(cells)
     return columns, rows
 
@@ -198,7 +198,7 @@ def _below_keys(found: Sequence[KeyChange | EntryDifference]) -> tuple[list[str]
 def _cell(kind: str, value: Any) -> Any:
     if value is None:
         return None
-    return When(value) if kind == "timer" else Value(value)
+    return When(value) if kind == "timer" else Literal(value)
 
 
 def _notes(found: StateDifference) -> list[str]:

@@ -17,9 +17,10 @@ from changelog_engine.cli.given_corrections import (
     values_of_text,
 )
 from changelog_engine.cli.options import PATH, at_option, pickle_option
-from changelog_engine.cli.shown import Answer, Sheet, Value, shows
+from changelog_engine.cli.shown import Answer, Sheet, shows
 from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import Repaired, repair
+from changelog_engine.display import Literal
 from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.ledger.described import check_names, described_state
@@ -162,10 +163,10 @@ def _sheet(corrections: Sequence[Correction]) -> Sheet:
     rows = [
         (
             *([each.operator, each.state] if several else []),
-            Value(each.key),
-            *([None if each.map_key is None else Value(each.map_key)] if mapped else []),
-            Value(each.before),
-            "deleted" if each.deleted else Value(each.after),
+            Literal(each.key),
+            *([None if each.map_key is None else Literal(each.map_key)] if mapped else []),
+            Literal(each.before),
+            "deleted" if each.deleted else Literal(each.after),
         )
         for each in corrections
     ]

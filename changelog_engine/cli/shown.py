@@ -21,7 +21,7 @@ from rich.text import Text
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.console import console, records, table_of, width_of
-from changelog_engine.display import printable
+from changelog_engine.display import Literal, printable
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
 from changelog_engine.readable import iso, per_second, size_text
@@ -48,17 +48,11 @@ class Rate(NamedTuple):
     per_second: float | None
 
 
-class Value(NamedTuple):
-    """A cell with a key or value of a job: as Python writes it in tables, as JSON in CSV."""
-
-    value: Any
-
-
 class Sheet(NamedTuple):
     """A table.
 
     Args:
-        rows: cells: text, numbers, None, or one of the above.
+        rows: cells: text, numbers, None, one of the above, or a ``Literal``, which is JSON in CSV.
         right: how many of the first columns are aligned right.
         spare: columns that a terminal too narrow for all goes without, the first of them first.
     """
@@ -193,7 +187,7 @@ def _shown(cell: Any) -> str:
         return "-" if cell.bytes is None else size_text(cell.bytes)
     if isinstance(cell, Rate):
         return "-" if cell.per_second is None else per_second(cell.per_second)
-    if isinstance(cell, Value):
+    if isinstance(cell, Literal):
         text = _short(cell.value)
         return text if len(text) <= _CUT else f"{text[:_CUT]}... ({len(text):,} characters)"
     if cell is None:
@@ -224,7 +218,7 @@ def _plain(cell: Any) -> str:
         return "" if cell.bytes is None else str(cell.bytes)
     if isinstance(cell, Rate):
         return "" if cell.per_second is None else f"{cell.per_second:.3f}"
-    if isinstance(cell, Value):
+    if isinstance(cell, Literal):
         return json.dumps(as_json(cell.value))
     return "" if cell is None else str(cell)
 

@@ -21,13 +21,13 @@ from changelog_engine.cli.options import (
 from changelog_engine.cli.shown import (
     Answer,
     Sheet,
-    Value,
     identified,
     missed_lines,
     shows,
     withheld_line,
     withheld_lines,
 )
+from changelog_engine.display import Literal
 from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at
 from changelog_engine.readable import counted
 
@@ -96,7 +96,7 @@ def state(
     namespaced = any(entry.namespace is not None for entry in found.entries)
     columns = ("operator", "state", "key", *(["namespace"] if namespaced else []), "value")
     rows = [
-        (e.operator, e.state, Value(e.key), *([e.namespace or ""] if namespaced else []), Value(e.value))
+        (e.operator, e.state, Literal(e.key), *([e.namespace or ""] if namespaced else []), Literal(e.value))
         for e in found.entries
     ]
     notes = []
