@@ -231,8 +231,8 @@ class Judge:
         return f"{waits[-1]:,} elements wait, {rate:,.0f} are read in a second"
 
 
-class Autoscaler:
-    """Rescales a job by itself, in a thread of its own.
+class Autoscaler(IntervalThread):
+    """Rescales a job by itself, in a thread of its own; at its end a request under way has its answer.
 
     Args:
         slots: gives how many tasks the executors run at a time; None when that is not known.
@@ -246,43 +246,35 @@ class Autoscaler:
         slots: Callable[[], int | None],
         name: str,
     ) -> None:
+        every_ms = min(max(bounds.calm_ms / _LOOKS, _SHORTEST_LOOK_MS), _LONGEST_LOOK_MS)
+        super().__init__("autoscale", every_ms / 1000, _PATIENCE_S)
         self._bounds = bounds
         self._rescales = rescales
         self._monitor = monitor
         self._slots = slots
         self._name = name
         self._judge = Judge(bounds, monotonic_ms())
-        every_ms = min(max(bounds.calm_ms / _LOOKS, _SHORTEST_LOOK_MS), _LONGEST_LOOK_MS)
-        self._thread = IntervalThread("autoscale", every_ms / 1000, self._try_look)
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End: the job has ended, so that a request under way has its answer."""
-        self._thread.stop(_PATIENCE_S)
-
-    def _try_look(self) -> None:
+    def _look(self) -> None:
         try:
-            self._look()
+            self._scale()
         except Exception:  # of Spark's: the next look may fare better
             log.warning("job %r: changelog.autoscale could not look", self._name, exc_info=True)
             self._judge.rest(monotonic_ms())
 
-    def _look(self) -> None:
+    def _scale(self) -> None:
         plan = self._rescales.plan
         now = self._bounds.parallelism(plan)
         monitor, slots = self._monitor, self._slots()
         splits = min((monitor.splits.get(uid, 0) for uid in self._bounds.dealt), default=None)
         wanted = self._judge.look(monotonic_ms(), monitor.latest, now, slots, splits)
-        if wanted is None or self._thread.stopping:
+        if wanted is None or self._stopping.is_set():
             return
         log.info("job %r: changelog.autoscale %d -> %d: %s", self._name, now, wanted.parallelism, wanted.why)
         try:
             self._rescales.take(wanted.parallelism, wanted.why, plan)
         except ChangelogEngineError as refused:
-            if not self._thread.stopping:
+            if not self._stopping.is_set():
                 log.warning("job %r: changelog.autoscale: %s", self._name, refused)
         self._judge.rest(monotonic_ms())
 

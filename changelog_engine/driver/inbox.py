@@ -24,7 +24,7 @@ _PATIENCE_S = 30.0  # with Spark, which may be starting workers for a request
 _LOOK_S, _LOOK_FAR_S = 1.0, 10.0  # on a local disk, and on an object store, where each look is paid for
 
 
-class RequestInbox:
+class RequestInbox(IntervalThread):
     """Looks for requests while a job runs, in a thread of its own.
 
     Args:
@@ -32,23 +32,23 @@ class RequestInbox:
     """
 
     def __init__(self, folder: JobFolder, me: DriverIdentity, rescales: RescaleRequests) -> None:
+        super().__init__("requests", _LOOK_FAR_S if folder.storage.local is None else _LOOK_S, _PATIENCE_S)
         self._folder = folder
         self._me = me
         self._rescales = rescales
         self._taken: set[str] = set()
         self._warned = False
-        every_s = _LOOK_FAR_S if folder.storage.local is None else _LOOK_S
-        self._thread = IntervalThread("requests", every_s, self._look)
 
     def start(self) -> None:
         """Begin; what was asked of earlier drivers, and their answers, are removed."""
         with contextlib.suppress(ChangelogEngineError):
             clear_requests(self._folder)
-        self._thread.start()
+        super().start()
 
     def stop(self) -> None:
         """End: the job has ended, so that each request that was taken has its answer."""
-        if self._thread.stop(_PATIENCE_S):
+        super().stop()
+        if self.ended:
             self._look()  # what came last is answered too: the job has ended
 
     def _look(self) -> None:

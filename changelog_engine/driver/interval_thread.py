@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 
 
-class IntervalThread:
-    """Calls a function at intervals, in a thread of its own, until it is stopped.
+class IntervalThread(ABC):
+    """Looks at intervals, in a thread of its own, until it is stopped.
 
     Args:
-        every_s: how long it waits before each call, the first one too.
-        call: raises nothing: what it raised would end the thread.
+        every_s: how long it waits before each look, the first one too.
+        patience_s: how long ``stop`` waits for a look that is under way.
     """
 
-    def __init__(self, name: str, every_s: float, call: Callable[[], None]) -> None:
+    def __init__(self, name: str, every_s: float, patience_s: float) -> None:
         self._every_s = every_s
-        self._call = call
+        self._patience_s = patience_s
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Called at intervals. It raises nothing: what it raised would end the thread."""
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
 
-    def stop(self, patience_s: float) -> bool:
-        """Make no more calls, and wait for one that is under way.
-
-        Returns:
-            Whether the thread ran, and has ended.
-        """
+    def stop(self) -> None:
+        """Look no more, and wait for a look that is under way."""
         self._stopping.set()
-        if self._thread.ident is None:
-            return False
-        self._thread.join(patience_s)
-        return not self._thread.is_alive()
+        if self._thread.ident is not None:
+            self._thread.join(self._patience_s)
 
     @property
-    def stopping(self) -> bool:
-        """Whether it was told to stop."""
-        return self._stopping.is_set()
+    def ended(self) -> bool:
+        """Whether the thread ran, and has ended."""
+        return self._thread.ident is not None and not self._thread.is_alive()
 
     def _loop(self) -> None:
         while not self._stopping.wait(self._every_s):
-            self._call()
+            self._look()

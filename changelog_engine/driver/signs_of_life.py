@@ -18,27 +18,19 @@ log = logging.getLogger("changelog_engine")
 _PATIENCE_S = 5.0  # with a store that does not answer
 
 
-class SignsOfLife:
-    """Gives a sign of life at intervals while a job runs.
+class SignsOfLife(IntervalThread):
+    """Gives a sign of life at intervals while a job runs; the last one stays until the lock is given back.
 
     Args:
         lock: the job's, which is held; the first sign was given with it.
     """
 
     def __init__(self, lock: DriverLock, every_s: float = SIGN_EVERY_S) -> None:
+        super().__init__("signs of life", every_s, _PATIENCE_S)
         self._lock = lock
         self._warned = False
-        self._thread = IntervalThread("signs of life", every_s, self._sign)
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End; the last sign stays until the lock is given back."""
-        self._thread.stop(_PATIENCE_S)
-
-    def _sign(self) -> None:
+    def _look(self) -> None:
         try:
             self._lock.sign()
         except StorageError as failure:
