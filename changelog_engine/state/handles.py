@@ -214,7 +214,25 @@ class AddingHandle(Handle, ABC):
         return first
 
 
-class ReducingHandle(AddingHandle):
+class OverCell(AddingHandle):
+    """What reducing and aggregating state share: one cell holds all that was added."""
+
+    _cell: Any
+
+    @property
+    def cell(self) -> Any:
+        """The state under it: windows that merge combine what it holds."""
+        return self._cell
+
+    def held(self) -> Any:
+        return self._cell.value()
+
+    def clear(self) -> None:
+        """Forget all that was added."""
+        self._cell.clear()
+
+
+class ReducingHandle(OverCell):
     """ReducingState: folds what is added with the reduce function."""
 
     def __init__(self, cell: Any, reduce: Callable[[Any, Any], Any], admission: Admission) -> None:
@@ -226,16 +244,9 @@ class ReducingHandle(AddingHandle):
         cell_checks = admission.plain is not None and admission.exact is None and not admission.mutable
         self._fits = None if cell_checks else admission.fits
 
-    @property
-    def cell(self) -> Any:
-        """The state under it: windows that merge combine what it holds."""
-        return self._cell
-
     def get(self) -> Any:
         """The folded value, or None before the first add."""
         return self._cell.value()
-
-    held = get
 
     def add(self, value: Any) -> None:
         """Fold one value in."""
@@ -247,25 +258,13 @@ class ReducingHandle(AddingHandle):
             value = self._admission.present(value)
         self._cell.update(value)
 
-    def clear(self) -> None:
-        """Forget the folded value."""
-        self._cell.clear()
 
-
-class AggregatingHandle(AddingHandle):
+class AggregatingHandle(OverCell):
     """AggregatingState: keeps the aggregate function's accumulator."""
 
     def __init__(self, cell: Any, function: Any) -> None:
         self._cell = cell
         self._function = function
-
-    @property
-    def cell(self) -> Any:
-        """The state under it, which holds the accumulator."""
-        return self._cell
-
-    def held(self) -> Any:
-        return self._cell.value()
 
     def get(self) -> Any:
         """The aggregate's result, or None before the first add."""
@@ -288,10 +287,6 @@ class AggregatingHandle(AddingHandle):
         if after is None and before is not None and self._function.create_accumulator() is not None:
             raise self._cell._admission.no_accumulator(self._function, call)
         return after
-
-    def clear(self) -> None:
-        """Forget the accumulator."""
-        self._cell.clear()
 
 
 class ListHandle(TableHandle, AddingHandle):
