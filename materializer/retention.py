@@ -89,7 +89,6 @@ def needed(
 
     Args:
         snapshots: complete ones.
-        protected: checkpoints that somebody copies.
         protected_snapshots: checkpoints whose snapshots somebody copies.
         now_ms: epoch milliseconds.
     """

@@ -48,7 +48,6 @@ class StateLog(MutationLog):
     Args:
         value_codec: of the values; None for timers, whose value is the timestamp.
         map_codec: of a map's keys; None for what is not a map.
-        timed: the stream has timestamps.
         net: the log is one of net changes.
     """
 

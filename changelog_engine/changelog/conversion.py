@@ -89,11 +89,7 @@ class TypeVersions(NamedTuple):
 
 
 def versions_of(described: DescribedState) -> TypeVersions:
-    """How a state's entries were written, from what a checkpoint says of it. Nothing is converted.
-
-    Args:
-        described: the state in Checkpoint.operators.
-    """
+    """How a state's entries were written, from what a checkpoint says of it. Nothing is converted."""
     earlier = [
         Version(type_from_spec(version["value_type"]), version["key_groups"])
         for version in described.get("earlier", ())

@@ -27,7 +27,6 @@ class Piece(NamedTuple):
     """One file of a snapshot.
 
     Args:
-        path: in the snapshots table.
         operator: uid, or None for any.
         kind: ENTRIES, TIMERS or ANY.
         first, last: key groups it stands for, inclusive; there may be no row of some of them.

@@ -205,7 +205,6 @@ def is_plain(value: Any, depth: int, tuples: bool = False) -> bool:
 
     Args:
         depth: how deep it is inside another.
-        tuples: take tuples for lists.
     """
     kind = type(value)
     if kind in _ATOMS:

@@ -113,11 +113,7 @@ class Pace:
         return some and not self._caught_up and not self.one_by_one
 
     def checkpointed(self, barrier_ms: MonotonicMs, now_ms: MonotonicMs) -> None:
-        """A checkpoint is acknowledged.
-
-        Args:
-            now_ms: when it was acknowledged.
-        """
+        """A checkpoint is acknowledged."""
         self._barriers.completed(barrier_ms, now_ms)
         self._covered, self.after_failure = True, False
 

@@ -34,7 +34,6 @@ class JobFiles:
 
     Args:
         python_files: modules, packages, folders and archives for the workers' import path.
-        archives: unpacked on the workers.
         requirements: installed for the workers' import path.
         python_executable: the workers' interpreter; relative to the unpacked archives, absolute, or None for the
             driver's.

@@ -173,7 +173,6 @@ class KeptState:
 
     Args:
         owner: whose state it is: equal to that of the store that takes it.
-        key_groups: that the subtask owns.
         buffer: the mutations that were not written yet.
         tables: of the states that were declared in this attempt or one before.
         timers: pending timers, in the order of their registration, by table.

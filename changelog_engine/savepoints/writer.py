@@ -129,7 +129,6 @@ class SnapshotWriter:
     Args:
         storage: the folder of the snapshots table.
         stage, subtask: go into their names; together unique.
-        key_groups: the range they hold.
     """
 
     def __init__(

@@ -24,11 +24,7 @@ class JobGroups:
         self._before: list[tuple[str, str | None]] | None = None
 
     def enter(self, group: str, what: str) -> None:
-        """Have the jobs that this thread submits from now on be of a group.
-
-        Args:
-            what: the interface calls them.
-        """
+        """Have the jobs that this thread submits from now on be of a group."""
         self._context.setJobGroup(group, what)
         if self._pool is not None:
             self._context.setLocalProperty(_POOL, self._pool)

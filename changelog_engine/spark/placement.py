@@ -333,7 +333,6 @@ class Placement:
         """A setting that is a time.
 
         Args:
-            unit: of a number alone.
             otherwise: where it is not set, or cannot be read.
         """
         given = self._setting(key)

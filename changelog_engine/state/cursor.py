@@ -71,7 +71,6 @@ class NamespaceScope(NamedTuple):
 
     Args:
         cursor: its ``key`` is the pair (key identity, namespace identity).
-        codec: namespaces in the log.
     """
 
     cursor: Cursor

@@ -18,7 +18,6 @@ class OperatorNow(NamedTuple):
         slowest: whether it is the one that the others waited for.
         entries, bytes: of its state; None where not known.
         watermark: epoch milliseconds; None for none.
-        ended: its input has ended.
         records, behind: of a source: read in a second; known to wait.
     """
 

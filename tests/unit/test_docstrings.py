@@ -30,12 +30,12 @@ ECHOED_ERROR = re.compile(
     rf"|{_NUMBER}(, or below -?\d+)?|{_NO_SUCH}(, or (a negative one|an empty one|not positive|{_NUMBER}))?)\.?"
 )
 
-# What makes three words or fewer worth a line: a unit, a bound, an order, a state, another place to look.
+# What makes four words or fewer worth a line: a unit, a bound, an order, a state, another place to look.
 TELLING = re.compile(
     r"""[^\w\s.,']|[A-Z]{2}|\d|\b(None|no|not|without|any|all|each|both|only|other|own|uid|ms|s|cents|pixels|bytes?|\w*seconds
     |typed|live|held|open|empty|sorted|verified|durable|complete|absolute|settled|inclusive|monotonic|ascending|order
-    |newest|oldest|first|last|largest|smallest|before|after|least|most|messages?|errors|tests|likewise|further|read
-    |key\ groups|or|and|as|see)\b""",
+    |relative|newest|oldest|first|last|largest|smallest|before|after|least|most|messages?|errors|tests|likewise|further|read
+    |key\ groups|or|and|as|by|one|see)\b""",
     re.VERBOSE,
 )
 # A reason that is no more than the summary with another verb: "it failed", "it could not be written".
@@ -149,7 +149,7 @@ def test_no_argument_is_told_twice() -> None:
 def says_little(entry: str) -> bool:
     """Whether what is said of an argument is a phrase such as ``its name``, ``of the job`` or ``how many``."""
     said = entry.partition(": ")[2]
-    return len(said.split()) <= 3 and not TELLING.search(said)
+    return len(said.split()) <= 4 and not TELLING.search(said)
 
 
 def test_no_line_of_a_section_of_the_engine_says_little() -> None:

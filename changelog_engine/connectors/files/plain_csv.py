@@ -29,7 +29,6 @@ class PlainColumns:
 
     Args:
         order: of each column, its cell.
-        width: cells in a line.
     """
 
     def __init__(self, schema: CsvSchema, order: Sequence[int], width: int) -> None:
