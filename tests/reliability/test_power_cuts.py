@@ -138,13 +138,19 @@ class Cuts:
         self.compared: int | None = None
 
     def lay(self, moment: int, choose: Choice) -> bool:
-        """Lay down what is left in the place of what was there; False when it is as the time before."""
+        """Have on the disk what is left, and write only what differs; False when it is as the time before."""
         left = self.disk.left(moment, choose)
         if left == self.laid:
             return False
-        self.laid, self.compared = left, None
-        shutil.rmtree(self.disk.folder)
-        lay(left, self.disk.folder)
+        before, self.laid, self.compared = self.laid, left, None
+        if before is None:  # something else wrote there
+            shutil.rmtree(self.disk.folder)
+            before = {}
+        differs = {path: data for path, data in left.items() if path not in before or before[path] != data}
+        for path in sorted(before.keys() - left.keys() | before.keys() & differs.keys(), reverse=True):
+            full = Path(self.disk.folder, path)
+            full.rmdir() if before[path] is None else full.unlink()
+        lay(differs, self.disk.folder)
         return True
 
     def acknowledged(self, moment: int) -> int:
@@ -279,7 +285,7 @@ def test_case_67_a_torn_file_gives_no_other_state(run: Cuts) -> None:
     for path in sorted(path for path, data in whole.items() if data):
         run.lay(run.disk.now, False)
         run.disk.tear(path)
-        run.laid = None
+        run.laid = {**whole, path: b""}  # it is written anew
         try:
             found = run.found()
         except CorruptChangelogError as error:
