@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -312,13 +312,31 @@ def _index_of(storage: Storage, path: str, operation: str) -> Index:
 def _others(storage: Storage, paths: pa.ChunkedArray) -> Iterator[tuple[str, ListedRow]]:
     """Rows that somebody else's compaction moved into files with other names."""
     for path in paths.to_pylist():
-        if is_log(path) or not _may_be_about_the_log(storage, path):
-            continue
-        table = _read(storage, path, None)
-        wanted = pc.is_in(table["operation"], value_set=pa.array([CHECKPOINT, ATTEMPT]))
-        for row in table.filter(wanted).to_pylist():
+        for row in _rows_about_the_log(storage, path):
             identity = row[_ID[row["operation"]]]
             yield row["operation"], ListedRow(identity, row["attempt"], None, row["value"])
+
+
+def tells_of_the_log(storage: Storage, path: str) -> bool:
+    """Whether a file that somebody else compacted has rows of checkpoints or attempts.
+
+    Raises:
+        CorruptChangelogError: it is missing or cannot be read.
+    """
+    return bool(_rows_about_the_log(storage, path))
+
+
+def _rows_about_the_log(storage: Storage, path: str) -> list[dict[str, Any]]:
+    if is_log(path) or not _may_be_about_the_log(storage, path):
+        return []
+    table = _read(storage, path, None)
+    operations = table["operation"].cast(
+        pa.string()
+    )  # others write string views, which is_in() does not take
+    found: list[dict[str, Any]] = table.filter(
+        pc.is_in(operations, value_set=pa.array([CHECKPOINT, ATTEMPT]))
+    ).to_pylist()
+    return found
 
 
 def _may_be_about_the_log(storage: Storage, path: str) -> bool:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from deltalake import DeltaTable
 from support.functions import Count, Keep
 from support.graphs import keyed_job
 from support.jobs import TestJob
@@ -209,6 +210,18 @@ def test_case_65_a_table_whose_files_do_not_say_all_is_refused(job: Path, kind: 
         with pytest.raises((ChangelogEngineError, JobExecutionError)) as refused:
             use(job)
         assert "somebody else changed it" in str(refused.value), name
+
+
+def test_case_65_a_truncation_keeps_the_checkpoints_that_an_optimize_moved(job: Path) -> None:
+    """OPTIMIZE puts rows of checkpoints and mutations into one file; a snapshot may stand for the mutations alone."""
+    DeltaTable(str(job / "changelog")).optimize.compact()
+    before = state_at(str(job / "changelog"))
+    materialize(_folder(job))
+    truncate(_folder(job), AT_ONCE)
+    assert state_at(str(job / "changelog")).checkpoint == before.checkpoint
+    done = TestJob(job.parent, Script(sizes=(4,)))
+    done.run_driver(_graph())
+    assert dict(done.output) == COUNTS
 
 
 def _actions(table: Path) -> Iterator[dict[str, Any]]:
