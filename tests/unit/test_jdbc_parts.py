@@ -126,7 +126,7 @@ def test_urls(url, expected):
             "keepalives_count": 3,
         },
         "sqlite": {},
-        "mysql": {"connect_timeout": 30, "read_timeout": 300, "write_timeout": 300},
+        "mysql": {"connect_timeout": 30, "read_timeout": 300, "write_timeout": 300, "strict": True},
     }
     kind = url.split(":")[1].replace("mariadb", "mysql")
     assert driver_arguments(ConnectionOptions(url)) == bounds[kind] | expected

@@ -263,6 +263,46 @@ def test_a_refused_row_is_named_and_nothing_is_written(database, exact):
     writer.close()
 
 
+@pytest.fixture
+def lenient(request, tmp_path):
+    """A database of a server whose mode cuts what does not fit."""
+    database = Database("mariadb", tmp_path, request)
+    ((mode,),) = database.execute("SELECT @@GLOBAL.sql_mode")
+    database.execute("SET GLOBAL sql_mode = ''")
+    yield database
+    database.execute(f"SET GLOBAL sql_mode = '{mode}'")
+
+
+@pytest.mark.slow
+def test_nothing_is_cut_where_the_server_would_cut(lenient):
+    """As with Java's drivers, unless the URL says otherwise as it does there."""
+    lenient.execute("CREATE TABLE t (id TINYINT PRIMARY KEY, name VARCHAR(3))")
+    for row, why in (((1, "four"), "Data too long"), ((1000, "abc"), "Out of range")):
+        writer = writer_of(sink(lenient))
+        writer.write([row])
+        with pytest.raises(ConnectorError, match=why):
+            writer.prepare(False)
+        writer.close()
+    assert rows(lenient) == []
+    lenient.url += "?jdbcCompliantTruncation=false"
+    writer = writer_of(sink(lenient))
+    writer.write([(1, "four")])
+    writer.prepare(False)
+    writer.close()
+    assert rows(lenient) == [(1, "fou")]
+
+
+@pytest.mark.slow
+def test_what_the_server_rounds_is_said_once(lenient, caplog):
+    lenient.execute("CREATE TABLE t (id INTEGER, price DECIMAL(10, 2))")
+    kind = Types.ROW([Types.INT(), Types.BIG_DEC()])
+    writer = writer_of(sink(lenient, "INSERT INTO t VALUES (?, ?)", kind, size=1))
+    writer.write([(1, Decimal("1.5")), (2, Decimal("1.239")), (3, Decimal("1.239"))])
+    writer.prepare(False)
+    writer.close()
+    assert caplog.text.count("stores other values than it was given: Data truncated for column 'price'") == 1
+
+
 def test_a_statement_that_is_wrong(database, waits):
     writer = writer_of(sink(database, "INSERT INTO nowhere VALUES (?, ?)"))
     writer.write([(1, "a")])

@@ -35,6 +35,13 @@ _MYSQL_PASSING = frozenset(
     {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927, 4031}
     | set(range(2000, 2100))  # of the client: no connection, or lost
 )
+# As Java's drivers have it: a server in another mode cuts what is too long, and makes 0 of what is no number, in silence.
+_STRICT = (
+    "sql_mode = IF(@@SESSION.sql_mode REGEXP 'STRICT_(TRANS|ALL)_TABLES', @@SESSION.sql_mode, "
+    "CONCAT_WS(',', NULLIF(@@SESSION.sql_mode, ''), 'STRICT_TRANS_TABLES'))"
+)
+# Of MySQL's notes and warnings: a value was not stored as it was given.
+_CHANGED = frozenset({1264, 1265, 1292, 1366, 1406})
 # INSERT INTO a.b (c, d) VALUES (%s, %s)
 _PLAIN_INSERT = re.compile(
     r"(?P<insert>\s*INSERT\s+INTO\s+[\w.\"]+\s*(?:\([\w\s,\"]+\))?\s*VALUES\s*)"
@@ -201,13 +208,18 @@ class MySqlDialect(Dialect):
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY", "LIST", "BASIC_ARRAY", "OBJECT_ARRAY"})
     closes_idle = True
 
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
     def connect(self, options: ConnectionOptions) -> Any:
+        arguments = driver_arguments(options)
+        strict = arguments.pop("strict")
+        connection = self.driver().connect(**arguments)
         # MySQL has no bound of idle transactions alone. It has one of waits for rows, 50 s, and for tables, a day or a year.
-        connection = super().connect(options)
         bounds = {"wait_timeout": ABANDONED_S, "lock_wait_timeout": _LONGEST_LOCK_S}
         least = [f"{name} = LEAST(@@SESSION.{name}, {bound_s})" for name, bound_s in bounds.items()]
         with connection.cursor() as cursor:
-            cursor.execute(f"SET SESSION {', '.join(least)}")
+            cursor.execute(f"SET SESSION {', '.join([*least, *([_STRICT] if strict else [])])}")
         return connection
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
@@ -217,9 +229,21 @@ class MySqlDialect(Dialect):
         with connection.cursor() as cursor:
             if found is not None and "%s" not in found[1] + (found[3] or ""):
                 cursor.executemany(sql, rows)
+                self._say_changed(cursor, sql)
                 return
             for row in rows:
                 cursor.execute(sql, row)
+                self._say_changed(cursor, sql)
+
+    def _say_changed(self, cursor: Any, sql: str) -> None:
+        """Say once of a statement that the server stores other values than it was given, such as rounded decimals."""
+        if not cursor.warning_count or sql in self._said:
+            return
+        cursor.execute("SHOW WARNINGS")
+        changed = [text for _, number, text in cursor.fetchall() if number in _CHANGED]
+        if changed:
+            self._said.add(sql)
+            log.warning("the database stores other values than it was given: %s. SQL: %s", changed[0], sql)
 
     def may_pass(self, error: BaseException) -> bool:
         driver = self.driver()

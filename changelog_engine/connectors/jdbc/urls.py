@@ -105,6 +105,7 @@ def driver_arguments(options: ConnectionOptions) -> dict[str, Any]:
     """What the Python driver's ``connect`` is called with. Of SQLite: ``path``, and ``pragmas``.
 
     Of PostgreSQL also ``answer_s``: how long a statement waits for an answer; it is missing where there is no bound.
+    Of MySQL also ``strict``: whether what does not fit a column is an error, whatever the server's own mode is.
 
     Raises:
         ConfigurationError: a URL or a parameter that cannot be used.
@@ -206,6 +207,7 @@ def _mysql(address: str, parameters: dict[str, str], options: ConnectionOptions)
         "connect_timeout": CONNECT_S,
         "read_timeout": ANSWER_S,
         "write_timeout": ANSWER_S,
+        "strict": True,
     }
     tls: dict[str, Any] = {}
     for name, value in parameters.items():
@@ -219,8 +221,11 @@ def _mysql(address: str, parameters: dict[str, str], options: ConnectionOptions)
         elif lowered == "sockettimeout":
             seconds = _seconds(value, name, options)
             arguments |= {"read_timeout": seconds, "write_timeout": seconds}
+        elif lowered == "jdbccomplianttruncation":
+            arguments["strict"] = _known(value, name, {"true": True, "false": False}, options)
         else:
-            _refuse_unless_ignored(name, options, (*_MYSQL_TLS, "connectTimeout", "socketTimeout"))
+            known = (*_MYSQL_TLS, "connectTimeout", "socketTimeout", "jdbcCompliantTruncation")
+            _refuse_unless_ignored(name, options, known)
     if "ssl_disabled" in tls and len(tls) > 1:
         raise ConfigurationError(
             f"{options.shown_url}: one of {', '.join(_MYSQL_TLS)} switches TLS off and another asks for it; "
