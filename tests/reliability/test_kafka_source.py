@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from servers.kafka import KafkaServer
+from servers.process import wait_for
 from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
 from support.script import Failure, Fault, Script
@@ -266,8 +267,8 @@ def test_an_old_checkpoint_is_read_again(kafka: KafkaServer, tmp_path: Path, num
     ((position, _),) = first.sources["kafka"].values()
     job.outputs.clear()
     job.run_driver(graph, restore=str(first.id))
-    assert job.output == texts(*range(position[0], 10))
-    assert position[1] == 10
+    assert job.output == texts(*range(position["offset"], 10))
+    assert position["stop"] == 10
 
 
 class Stopped(TestJob):
@@ -413,12 +414,82 @@ class TestLost:
             read_some(source, splits)
         source._fetcher.release()
 
-    def test_unless_the_property_says_otherwise(self, kafka: KafkaServer, numbers: str) -> None:
+    def test_unless_the_property_says_otherwise(
+        self, kafka: KafkaServer, numbers: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
         made = builder(kafka, numbers).set_bounded(LATEST).set_property("auto.offset.reset", "earliest")
         source = made.build()._source
         splits = source.splits(1)
         self.lose(kafka, numbers)
         assert read_some(source, splits) == texts(*range(6, 10))
+        assert f"topic '{numbers}', partition 0 has no offset 0: it holds offsets 6 to 9" in caplog.text
+        assert "'auto.offset.reset' is earliest: reading goes on at offset 6" in caplog.text
+
+    def make_anew(self, kafka: KafkaServer, topic: str, first: int, last: int, partitions: int = 1) -> None:
+        admin = kafka.admin()
+        admin.delete_topics([topic])[topic].result(30)
+        wait_for(lambda: topic not in admin.list_topics(timeout=10).topics, "the end of the topic", 30)
+        kafka.create_topic(topic, partitions)
+        for partition in range(partitions):
+            kafka.produce(topic, texts(*range(first, last)), partition=partition)
+
+    def read_again(self, kafka: KafkaServer, topic: str, made: KafkaSourceBuilder, base: Path) -> list[str]:
+        """What a job gives from its first checkpoint on, when its topic was made anew with 20 to 39 meanwhile."""
+        graph = graph_of(made.set_bounded(LATEST).build())
+        job = TestJob(base / "log", Script((3,)), restart=NO_RESTART)
+        job.run(graph)
+        assert job.output == texts(*range(10))
+        self.make_anew(kafka, topic, 20, 40)
+        job.outputs.clear()
+        job.run_driver(graph, restore=str(job.commits[0].id))
+        return job.output
+
+    def test_a_topic_that_was_made_anew(self, kafka: KafkaServer, numbers: str, tmp_path: Path) -> None:
+        """Its offsets go on where the old one's ended: its first records would be left out."""
+        what = r"up to offset \d+, and is not the same topic any more: it holds offsets 0 to 19"
+        with pytest.raises(JobExecutionError, match=what):
+            self.read_again(kafka, numbers, builder(kafka, numbers), tmp_path)
+
+    def test_a_topic_made_anew_is_read_from_its_beginning_if_asked_for(
+        self, kafka: KafkaServer, numbers: str, tmp_path: Path
+    ) -> None:
+        made = builder(kafka, numbers).set_property("auto.offset.reset", "earliest")
+        assert self.read_again(kafka, numbers, made, tmp_path) == texts(*range(20, 30))
+
+    @pytest.mark.parametrize("reset", ["none", "earliest"])
+    def test_a_topic_made_anew_while_it_is_read(self, kafka: KafkaServer, reset: str) -> None:
+        topic = kafka.create_topic(partitions=2)
+        for partition in (0, 1):
+            kafka.produce(topic, texts(*range(10)), partition=partition)
+        source = builder(kafka, topic).set_property("auto.offset.reset", reset).build()._source
+        splits = source.splits(1)
+        readers = {split.id: source.reader(split) for split in splits}
+        positions = {split.id: split.start for split in splits}
+
+        def read() -> list[str]:
+            found = []
+            for split, reader in readers.items():
+                values, positions[split], _, _, _ = reader.read(positions[split], 3 - len(found) % 3)
+                found += values
+                _ = reader.behind
+            return found
+
+        wait_for(lambda: len(read()) == 6, "records", 30)
+        self.make_anew(kafka, topic, 20, 28, partitions=2)
+        found: list[str] = []
+        deadline = Deadline(30)
+        try:
+            if reset == "none":
+                told = r"is not the same topic any more|has no offset|failed"
+                with pytest.raises(ConnectorError, match=told):
+                    wait_for(lambda: read() is None, "an error", 30)
+            else:
+                while len(found) < 16 and not deadline.passed:
+                    found += [value for value in read() if int(value) >= 20]
+                assert sorted(found) == sorted(2 * texts(*range(20, 28)))
+        finally:
+            for reader in readers.values():
+                reader.close()
 
     def test_a_start_that_is_gone(self, kafka: KafkaServer, numbers: str) -> None:
         self.lose(kafka, numbers)

@@ -140,6 +140,8 @@ class ClientProperties(Properties):
                 )
             elif name == "ssl.endpoint.identification.algorithm":
                 settings[name] = value or "none"
+            elif name == "auto.offset.reset" and value == "none":
+                settings[name] = "error"
             else:
                 settings[_RENAMED.get(name, name)] = value
         self._add_stores(settings)

@@ -4,6 +4,8 @@ Invariants:
     * What is given out begins exactly at the position asked for, and follows the log without a gap.
     * Reading waits no longer than a few milliseconds for records that are not there.
     * What one partition has in store while others are asked for is bounded.
+    * Offsets are of one topic: where it was deleted and made anew, none of the old one's is used for the new one.
+    * Records that are not there any more are an error, or a warning where a property says to go on without them.
     * Who reads nothing because no broker answers says so in the log: librdkafka tries again by itself, for ever.
 """
 
@@ -21,6 +23,7 @@ from changelog_engine.clock import Deadline, monotonic_s
 from changelog_engine.connectors.kafka.clients import Troubles, failure, make, named, serve
 from changelog_engine.connectors.kafka.offsets import TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
+from changelog_engine.connectors.kafka.topic_ids import TopicIds
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.connectors.reconnecting import Trouble
@@ -44,6 +47,8 @@ _LOOK_EVERY_S = 5.0  # whether the broker answers, when something was wrong
 _LOOK_TIMEOUT_S = 1.0
 _HELD_S = 120.0  # for which a transaction may hold records back; those of Flink are as long as its checkpoint interval
 _HELD_SAID_EVERY_S = 600.0
+_LATEST = ("latest", "largest", "end")
+_NO_RESET = "error"
 
 
 class KafkaRecord(NamedTuple):
@@ -69,6 +74,7 @@ class _Partition:
         self.held = 0  # records in them
         self.end: int | None = None  # nothing between the last record and here; None when not known
         self.error: Any = None
+        self.high = 0  # the partition's end, as far as it was ever told
         self.paused = False
         self.trouble = Trouble(f"{named}: reading topic {topic!r}, partition {partition}")
         # Where a transaction begins that holds records back, and since when:
@@ -92,17 +98,18 @@ class Fetcher:
             "enable.auto.offset.store": properties.get("enable.auto.commit", "false"),
             "enable.partition.eof": "true",
             "allow.auto.create.topics": "false",
+            "auto.offset.reset": "error",  # a reset that is asked for is ours: librdkafka's is silent
         }
         defaults = {
             "enable.auto.commit": "false",
-            "auto.offset.reset": "error",
             "isolation.level": "read_uncommitted",  # as Java's clients have it
             "fetch.wait.max.ms": "100",
             "fetch.queue.backoff.ms": "10",  # an epoch takes up in no time what was fetched ahead
         }
         given = {name: value for name, value in defaults.items() if name not in properties.settings}
-        if properties.get("auto.offset.reset") == "none":
-            given["auto.offset.reset"] = "error"
+        self._reset = (properties.settings.get("auto.offset.reset") or _NO_RESET).lower()
+        self._topic_ids = TopicIds(properties)
+        self._reading: dict[TopicPartition, str] = {}  # to the id of the topic whose offsets are used
         self._consumer = make(self._kafka.Consumer, properties, {**given, **settings}, self._troubles)
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._topics: set[str] = set()  # of all partitions that were ever read
@@ -132,7 +139,7 @@ class Fetcher:
             self._fetch(place, most, self._wait_s(place) if waits else 0.0, waits)
         if not place.stored:
             if place.error is not None:
-                raise self._lost(place)
+                return [], self._gone_on(place)
             if place.end is not None:
                 place.next = max(place.next, place.end)
             return [], place.next
@@ -306,25 +313,87 @@ class Fetcher:
         if self._troubles.final is not None:
             raise self._failure("reading", self._troubles.final)
 
-    def _lost(self, place: _Partition) -> ConnectorError:
+    def _gone_on(self, place: _Partition) -> int:
+        """Where to read a partition on that has not the offset which comes next, if a property says so.
+
+        Raises:
+            ConnectorError: it does not, or the partition cannot be read for another reason.
+        """
         where = f"topic {place.topic!r}, partition {place.partition}"
         if place.error.code() not in (
             self._kafka.KafkaError._AUTO_OFFSET_RESET,
             self._kafka.KafkaError.OFFSET_OUT_OF_RANGE,
         ):
-            return self._failure(f"reading {where} at offset {place.next}", place.error)
-        held = ""
-        try:
-            asked = self._kafka.TopicPartition(place.topic, place.partition)
-            low, high = self._consumer.get_watermark_offsets(asked, timeout=_CLOSE_TIMEOUT_S)
-            held = f": it holds offsets {low} to {high - 1}" if high > low else f": it is empty, up to {high}"
-        except self._kafka.KafkaException:
-            log.debug("no watermarks of %s", where)
-        return ConnectorError(
-            f"Kafka ({self._properties.bootstrap_servers}): {where} has no offset {place.next}{held}. Records between were "
-            "deleted, by its retention perhaps, or the topic was made anew. Start from other offsets, or set property "
-            "'auto.offset.reset' to earliest or latest to go on there without them"
+            raise self._failure(f"reading {where} at offset {place.next}", place.error)
+        return self._elsewhere(
+            place.topic,
+            place.partition,
+            f"{where} has no offset {place.next}",
+            "Records between were deleted, by its retention perhaps, or the topic was made anew",
         )
+
+    def _elsewhere(self, topic: str, partition: int, what: str, why: str) -> int:
+        """The offset that a property says to go on at; the log says so.
+
+        Raises:
+            ConnectorError: no property does.
+        """
+        held, bounds = "", None
+        try:
+            asked = self._kafka.TopicPartition(topic, partition)
+            low, high = bounds = self._consumer.get_watermark_offsets(asked, timeout=_CLOSE_TIMEOUT_S)
+            held = f": it holds offsets {low} to {high - 1}" if high > low else f": it is empty, up to {high}"
+        except self._kafka.KafkaException as error:
+            if self._reset != _NO_RESET:
+                raise self._failure(
+                    f"looking for offsets of topic {topic!r}, partition {partition}", error
+                ) from None
+        if bounds is None or self._reset == _NO_RESET:
+            raise ConnectorError(
+                f"{named(self._properties)}: {what}{held}. {why}. Start from other offsets, or set property "
+                "'auto.offset.reset' to earliest or latest to go on there without them"
+            )
+        offset = int(bounds[self._reset in _LATEST])
+        log.warning(
+            "%s: %s%s. %s. Property 'auto.offset.reset' is %s: reading goes on at offset %d",
+            named(self._properties),
+            what,
+            held,
+            why,
+            self._reset,
+            offset,
+        )
+        self._turn(topic, partition, offset)
+        return offset
+
+    def offset_in(self, topic: str, partition: int, offset: int, topic_id: str | None) -> int | None:
+        """The offset to read at; None as long as the cluster does not say whether the topic is still the one that it was.
+
+        Args:
+            topic_id: of the topic that the offset is of; None where it is not known.
+
+        Raises:
+            ConnectorError: the topic was made anew.
+        """
+        found = self._topic_ids.of(topic)
+        expected = topic_id or self._reading.get((topic, partition))
+        if expected is not None and found is None:
+            return None
+        if not expected or not found or found == expected:
+            if found:
+                self._reading[topic, partition] = found
+            return offset
+        self._reading.pop((topic, partition), None)
+        return self._elsewhere(
+            topic,
+            partition,
+            f"topic {topic!r}, partition {partition} was read up to offset {offset}, and is not the same topic any more",
+            "It was deleted and made anew, or is another cluster's, so its first records would be left out",
+        )
+
+    def topic_id(self, topic: str, partition: int) -> str | None:
+        """The id of the topic that a partition is read of; None where it is not known."""
+        return self._reading.get((topic, partition))
 
     def _failure(self, doing: str, error: Any) -> ConnectorError:
         return failure(self._properties, doing, error, self._troubles)
@@ -342,7 +411,12 @@ class Fetcher:
             )
         except self._kafka.KafkaException:
             return None
-        return None if high < 0 else max(0, int(high) - place.next)
+        if high < 0:
+            return None
+        if high < place.high:  # another broker's that lags behind, or another topic's
+            self._topic_ids.ask_again(topic)
+        place.high = int(high)
+        return max(0, place.high - place.next)
 
     def commit(self, topic: str, partition: int, offset: int) -> None:
         """Let the group's monitors see how far the job is; what is lost of it the next one brings."""
@@ -370,6 +444,33 @@ class Fetcher:
         return True
 
 
+class _Place(NamedTuple):
+    """A position: the next offset, where to stop, and in a checkpoint which topic it is of.
+
+    As JSON it is the offset, a pair of offset and stop, or in a checkpoint an object of what is there of the three.
+    """
+
+    offset: int
+    stop: int | None
+    topic_id: str | None
+
+    @staticmethod
+    def of(position: Position) -> _Place:
+        if isinstance(position, int):
+            return _Place(position, None, None)
+        if isinstance(position, dict):
+            return _Place(position["offset"], position.get("stop"), position["topic"])
+        offset, stop = position
+        return _Place(offset, stop, None)
+
+    @property
+    def position(self) -> Position:
+        if self.topic_id is None:
+            return self.offset if self.stop is None else [self.offset, self.stop]
+        stop = {} if self.stop is None else {"stop": self.stop}
+        return {"offset": self.offset, **stop, "topic": self.topic_id}
+
+
 class PartitionReader(SplitReader):
     """Reads one partition.
 
@@ -393,13 +494,13 @@ class PartitionReader(SplitReader):
         return self._fetcher.behind(self._topic, self._partition)
 
     def read(self, position: Position, max_records: int) -> Range:
-        """A position is the next offset, or a pair of it and the offset to stop at."""
-        if isinstance(position, int):
-            offset, stop = position, None
-        else:
-            offset, stop = position
-            if offset >= stop:
-                return Range((), position, True, ())
+        """See `_Place` for positions."""
+        at, stop, topic_id = _Place.of(position)
+        if stop is not None and at >= stop:
+            return Range((), position, True, ())
+        offset = self._fetcher.offset_in(self._topic, self._partition, at, topic_id)
+        if offset is None:
+            return Range((), position, False, ())
         values: list[Any] = []
         times: list[int] = []
         aside: list[tuple[str, Any]] = []
@@ -419,10 +520,14 @@ class PartitionReader(SplitReader):
                 after = offset if stop is None else [offset, stop]
                 return Range(values, after, ended, times, aside or None)
 
+    def at_barrier(self, position: Position) -> Position:
+        place = _Place.of(position)
+        if place.topic_id is None:
+            place = place._replace(topic_id=self._fetcher.topic_id(self._topic, self._partition))
+        return place.position
+
     def acknowledged(self, position: Position) -> None:
-        self._fetcher.commit(
-            self._topic, self._partition, position if isinstance(position, int) else position[0]
-        )
+        self._fetcher.commit(self._topic, self._partition, _Place.of(position).offset)
 
     def close(self) -> None:
         if self._fetcher.release():
