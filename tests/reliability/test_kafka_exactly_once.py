@@ -188,9 +188,15 @@ def test_a_zombie_is_fenced(kafka: KafkaServer) -> None:
         assert visible(kafka, topic) == Counter(["1"])
         with pytest.raises(ConnectorError, match="fenced by a newer instance"):
             zombie.commit(kept.committables)
-        zombie.write(["too late"])
-        with pytest.raises(ConnectorError, match=r"fenced|has ended"):
+
+        def goes_on() -> None:
+            zombie.write(
+                ["too late"]
+            )  # confluent-kafka 2.8 may say here already what newer ones say at the flush
             zombie.prepare(False)
+
+        with pytest.raises(ConnectorError, match=r"fenced|has ended"):
+            goes_on()
         successor.write(["2"])
         successor.commit(successor.prepare(True).committables)
     assert visible(kafka, topic) == Counter(["1", "2"])

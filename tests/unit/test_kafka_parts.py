@@ -11,7 +11,7 @@ from unittest import mock
 
 import numpy as np
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from api.common import Row, Types, WatermarkStrategy
 from api.common.serialization import DeserializationSchema, SimpleStringSchema
@@ -443,6 +443,17 @@ def test_the_end_of_the_input_is_no_time_of_a_record() -> None:
         producer = producing.RecordProducer(ClientProperties({"bootstrap.servers": SERVERS}, "Test"), {})
     producer.send(schema, ["a", "b", "c", "d"], [5, -(2**63), 2**63 - 1, 2**63 - 2], None)
     assert [call.args[-1] for call in client.produce.call_args_list] == [5, 0, 0, 2**63 - 2]
+
+
+@pytest.mark.parametrize("call", ["poll", "flush"])
+def test_a_client_that_became_unusable_is_an_error_of_the_connector(call: str) -> None:
+    """Older versions of confluent-kafka raise a KafkaException there, newer ones what is not a class of exceptions."""
+    client = mock.Mock()
+    getattr(client, call).side_effect = KafkaException(KafkaError(KafkaError._FENCED, "fenced", True))
+    with mock.patch.object(producing, "make", return_value=client):
+        producer = producing.RecordProducer(ClientProperties({"bootstrap.servers": SERVERS}, "Test"), {})
+    with pytest.raises(ConnectorError, match=r"writing failed: .*fenced"):
+        getattr(producer, call)()
 
 
 def test_a_cluster_that_nobody_answers_for_is_known_soon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -169,7 +169,7 @@ class RecordProducer:
         Raises:
             ConnectorError: something was not delivered.
         """
-        self.call("writing", self.client.poll, wait_s)
+        self._report(self.client.poll, wait_s)
         self.check()
 
     def call(self, doing: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -187,7 +187,13 @@ class RecordProducer:
         Raises:
             ConnectorError: the client is unusable.
         """
-        return int(self.call("writing", self.client.flush, wait_s))
+        return int(self._report(self.client.flush, wait_s))
+
+    def _report(self, call: Callable[..., Any], wait_s: float) -> Any:
+        try:
+            return self.call("writing", call, wait_s)
+        except self._kafka.KafkaException as error:  # so says confluent-kafka 2.8 that the client is unusable
+            raise self.failure("writing", error) from None
 
     def flush(self) -> None:
         """Wait until everything is delivered.
