@@ -29,11 +29,9 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
-from servers import spark_classes
 from servers.process import CACHE
 from xdist.scheduler import LoadFileScheduling
 
-from changelog_engine.config.program_options import JVM_OPTIONS
 from changelog_engine.spark import class_archive, garbage
 
 pytest_plugins = ["servers.fixtures", "support.backends", "support.extensions"]
@@ -156,10 +154,12 @@ settings.register_profile(
 )  # no shrinking
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
-os.environ.setdefault(class_archive.CACHE_VARIABLE, str(CACHE / "cache"))
-# For sessions that tests start by themselves too.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", " ".join((JVM_OPTIONS.default, *spark_classes.jvm_options())))
-os.environ.setdefault("SPARK_LAUNCHER_OPTS", JVM_OPTIONS.default)
+if class_archive.CACHE_VARIABLE not in os.environ:
+    os.environ[class_archive.CACHE_VARIABLE] = str(CACHE / "cache")
+    if not class_archive.archive_options(
+        makes=False
+    ):  # `make servers` makes it; no job begins with that beside tests
+        os.environ[class_archive.CACHE_VARIABLE] = class_archive.NO_CACHE
 
 
 def pytest_configure() -> None:

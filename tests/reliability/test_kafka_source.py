@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -40,6 +41,8 @@ from changelog_engine.graph.tags import OutputTag
 from changelog_engine.testing.conformance import check_source
 
 pytestmark = pytest.mark.slow
+
+_PAUSE_S = 0.005  # before who found nothing looks again
 
 LATEST = KafkaOffsetsInitializer.latest()
 
@@ -340,6 +343,7 @@ def test_it_says_that_an_open_transaction_holds_records_back(
             assert not deadline.passed, caplog.text
             values, position = reader.read(position, 10)[:2]
             found.extend(values)
+            sleep(0 if values else _PAUSE_S)
 
     idle_until = Deadline(2)
     read_until(lambda: idle_until.passed)
@@ -377,6 +381,7 @@ def test_it_says_that_the_broker_is_silent_and_that_it_answers_again(
             values, position = reader.read(len(found), 10)[:2]
             found.extend(values)
             assert position == len(found)
+            sleep(0 if values else _PAUSE_S)
 
     read_until(lambda: bool(found))
     with kafka.stopped():

@@ -87,6 +87,7 @@ def drained(source: Any, split: Split, count: int) -> list[Any]:
     while len(found) < count and time.monotonic() < deadline:
         values, position, _, _, _ = reader.read(position, 3)
         found += values
+        time.sleep(0 if values else 0.005)
     reader.close()
     return found
 

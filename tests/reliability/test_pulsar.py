@@ -42,6 +42,8 @@ from changelog_engine.testing.conformance import check_source
 
 pytestmark = pytest.mark.slow
 
+_PAUSE_S = 0.005  # before who found nothing looks again
+
 QUICK = {"pulsar.client.operationTimeoutMs": "1000"}
 _names = iter(range(1_000_000))
 
@@ -125,6 +127,7 @@ def read_on(reader: Any, position: Any) -> None:
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         _, position, *_ = reader.read(position, 1)
+        time.sleep(_PAUSE_S)
 
 
 def acknowledged_up_to(server: PulsarServer, topic: str, name: str, entry: int) -> bool:

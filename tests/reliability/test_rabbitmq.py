@@ -35,6 +35,8 @@ from changelog_engine.testing import without_spark
 
 pytestmark = pytest.mark.slow
 
+_PAUSE_S = 0.005  # before who found nothing looks again
+
 
 def config(rabbitmq: RabbitMQServer, **more: Any) -> RMQConnectionConfig:
     builder = RMQConnectionConfig.Builder().set_uri(rabbitmq.uri())
@@ -92,6 +94,7 @@ def drained(source: Any, position: Any = None, count: int = 1, seconds: float = 
     while len(found) < count and time.monotonic() < deadline:
         values, position, _, _, _ = reader.read(position, 1000)
         found += values
+        time.sleep(0 if values else _PAUSE_S)
     return reader, found, reader.at_barrier(position)
 
 
@@ -100,6 +103,7 @@ def read_on(reader: Any, position: Any) -> None:
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         _, position, *_ = reader.read(position, 10)
+        time.sleep(_PAUSE_S)
 
 
 class TestExactlyOnce:

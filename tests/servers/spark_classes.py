@@ -6,9 +6,11 @@ seconds for a session and two queries and not 7.4. `servers.spark_work` is the w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from changelog_engine.config.program_options import JVM_OPTIONS
@@ -18,8 +20,33 @@ _WORK = Path(__file__).with_name("spark_work.py")
 _TIMEOUT_S = 600
 
 
-def jvm_options() -> tuple[str, ...]:
-    """What JVMs of tests use: this archive, else the engine's own, else none."""
+def for_sessions() -> dict[str, str]:
+    """Variables for who starts sessions of Spark itself; a job chooses Java's options, and starts it early, without them."""
+    return {"SPARK_SUBMIT_OPTS": java_options(), "SPARK_LAUNCHER_OPTS": JVM_OPTIONS.default}
+
+
+@contextlib.contextmanager
+def session_is_made() -> Iterator[None]:
+    """Within it, this process has these variables."""
+    before = {name: os.environ.get(name) for name in for_sessions()}
+    os.environ.update(for_sessions())
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def java_options() -> str:
+    """The options of Java for sessions of Spark, masters, workers and executors."""
+    return " ".join((JVM_OPTIONS.default, *_archive_options()))
+
+
+def _archive_options() -> tuple[str, ...]:
+    """With which a JVM uses this archive, else the engine's own, else none."""
     stem = _stem()
     archive = stem and class_archive.find_archive(stem)
     if archive is None:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyspark
 
 from servers.process import HOST, Server, accepts_connections, java, wait_for
+from servers.spark_classes import java_options
 
 _JARS = Path(pyspark.__file__).parent / "jars"
 _DEPLOY = "org.apache.spark.deploy"
@@ -176,8 +177,7 @@ def spark_cluster(
 def _java() -> list[str]:
     """Java with the options of the tests' drivers, and Spark's own class path: that of the archive of its classes."""
     first, *_ = sorted(_JARS.glob("slf4j-api-*.jar"))
-    options = os.environ.get("SPARK_SUBMIT_OPTS", "").split()
-    return [java(), "-Xmx256m", *options, "-cp", f"{_JARS.parent / 'conf'}:{first}:{_JARS}/*"]
+    return [java(), "-Xmx256m", *java_options().split(), "-cp", f"{_JARS.parent / 'conf'}:{first}:{_JARS}/*"]
 
 
 def _installation() -> dict[str, str]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from servers import spark_classes
 from servers.s3 import S3Server
 
 from changelog_engine.storage.file_systems import options_in_use, use_options
@@ -27,17 +28,18 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     local = tmp_path_factory.mktemp("spark-local")
     python = os.environ["PYSPARK_PYTHON"]
     os.environ["PYSPARK_PYTHON"] = str(_with_compiled_modules(python, local))  # the session's, and no other's
-    session = (
-        SparkSession.builder.master("local[2,4]")
-        .appName("somebody's notebook")
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-        .config("spark.log.level", "OFF")
-        .config("spark.python.unix.domain.socket.enabled", "true")
-        .config("spark.local.dir", str(local))
-        .config("spark.sql.warehouse.dir", str(local))
-        .getOrCreate()
-    )
+    with spark_classes.session_is_made():
+        session = (
+            SparkSession.builder.master("local[2,4]")
+            .appName("somebody's notebook")
+            .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "OFF")
+            .config("spark.python.unix.domain.socket.enabled", "true")
+            .config("spark.local.dir", str(local))
+            .config("spark.sql.warehouse.dir", str(local))
+            .getOrCreate()
+        )
     os.environ["PYSPARK_PYTHON"] = python
     yield session
     session.stop()

@@ -37,11 +37,6 @@ _ASKS_EVERY_S, _ASKS_AT_LEAST_EVERY_S = 0.05, 0.5
 _counted: dict[Path, tuple[list[str], int]] = {}  # a table's commits, and how many checkpoints they make
 
 
-def executors_java() -> dict[str, str]:
-    """Configuration that has executors start as the tests' drivers do: little is compiled, classes come from the archive."""
-    return {"spark.executor.extraJavaOptions": os.environ["SPARK_SUBMIT_OPTS"]}
-
-
 def often_killed(log: Path, interval: str = "500 ms") -> dict[str, object]:
     """The configuration of a job whose workers are killed while it runs.
 

@@ -18,8 +18,9 @@ from pathlib import Path
 
 import pytest
 from cluster_job import key_of
-from driver_process import Driver, executors_java, newest_checkpoint, pinned_of, processes_of, wait_for
+from driver_process import Driver, newest_checkpoint, pinned_of, processes_of, wait_for
 from pyarrow import fs
+from servers import spark_classes
 from servers.s3 import S3Server
 from servers.spark_cluster import SparkMaster, SparkWorker
 
@@ -33,6 +34,7 @@ pytestmark = pytest.mark.slow
 
 NUMBERS = 75_000
 STOPPED_S = 4
+JAVA = spark_classes.for_sessions()
 RESTARTS = "failed and restarts"
 RESCALE = [sys.executable, "-c", "from changelog_engine.cli import main; main()", "rescale"]
 
@@ -76,7 +78,7 @@ def on(master: SparkMaster, driver: str, folder: Path) -> dict[str, object]:
         "restart-strategy.fixed-delay.attempts": 50,
         "restart-strategy.fixed-delay.delay": "0 s",
         "spark.master": master.url,
-        **executors_java(),
+        "spark.executor.extraJavaOptions": spark_classes.java_options(),
         "spark.executor.cores": 1,
         "spark.executor.memory": "512m",
         "spark.driver.host": driver,
@@ -99,7 +101,7 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
     }
     job = ("asking_cluster_job.py", "cluster", NUMBERS, output)
     first, second, _ = run(machines, 1)
-    with Driver(*job, options={**options, "spark.cores.max": 2}, work=tmp_path) as driver:
+    with Driver(*job, options={**options, "spark.cores.max": 2}, work=tmp_path, environment=JAVA) as driver:
         goes_on = _more_checkpoints(driver, base)
         driver.wait_for(lambda: "the job waits for the rest" in driver.output, what="wait for an executor")
         assert " of 2 executors registered on spark://" in driver.output
@@ -143,7 +145,7 @@ def test_a_cluster_loses_executors_machines_and_its_driver(
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.executorIdleTimeout": "5s",
     }
-    with Driver(*job, options={**options, **elsewhere, **dynamic}, work=tmp_path) as driver:
+    with Driver(*job, options={**options, **elsewhere, **dynamic}, work=tmp_path, environment=JAVA) as driver:
         _more_checkpoints(driver, base)("restart of the driver")
         assert first.executors()
         assert second.executors()
@@ -180,7 +182,9 @@ def test_parallelism_follows_executors_that_come_and_go(
         return lambda: [each.rescaled for each in Timeline(job).attempts if each.rescaled] == expected
 
     _, second, _ = run(machines, 1)
-    with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
+    with Driver(
+        "cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path, environment=JAVA
+    ) as driver:
         driver.wait_for(lambda: newest_checkpoint(str(tmp_path / "log"), "cluster") > 1, what="checkpoint")
         second.start()
         driver.wait_for(rescaled_to(["1 -> 2"]), what="rescale up")
@@ -219,7 +223,9 @@ def test_executors_come_with_subtasks_and_snapshots_and_go_without_a_restart(
         **on(master, "127.0.0.8", tmp_path),
     }
     workers = run(machines, 3)
-    with Driver("cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path) as driver:
+    with Driver(
+        "cluster_job.py", "cluster", NUMBERS, output, options=options, work=tmp_path, environment=JAVA
+    ) as driver:
 
         def executors() -> int:
             """Those of the epochs."""

@@ -20,6 +20,7 @@ import pytest
 from driver_process import HERE, wait_for
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from servers import spark_classes
 from session_jobs import Count, Slowly, environment
 
 from api.common import RestartStrategies, Row, Types, WatermarkStrategy
@@ -81,6 +82,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., An
         process = subprocess.Popen(
             [sys.executable, str(HERE / "delta_session.py")],
             cwd=folder,
+            env={**os.environ, **spark_classes.for_sessions()},
             stdin=subprocess.PIPE,
             stdout=answers,
             stderr=log,

@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from servers import spark_classes
 from support.scripts_in_turn import Done, ScriptsInTurn
 
 from changelog_engine.cli import main
@@ -108,8 +109,9 @@ Python = Callable[[list[str], Path], Done]
 def environment() -> dict[str, str]:
     """Of the processes that run scripts."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
-    options = " ".join((os.environ["SPARK_SUBMIT_OPTS"], *_SPARK_DEFAULTS))
-    return {**os.environ, "PYTHONPATH": path, "SPARK_SUBMIT_OPTS": options, "SPARK_LOCAL_IP": "127.0.0.1"}
+    options = " ".join((spark_classes.java_options(), *_SPARK_DEFAULTS))
+    given = {**spark_classes.for_sessions(), "SPARK_SUBMIT_OPTS": options}
+    return {**os.environ, "PYTHONPATH": path, **given, "SPARK_LOCAL_IP": "127.0.0.1"}
 
 
 @pytest.fixture(scope="module")
