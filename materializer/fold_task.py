@@ -154,7 +154,7 @@ def _write(
         for rows in _chunks(fold_state(tables)):
             columns = {name: rows[name] for name in _COLUMNS if rows[name].null_count < rows.num_rows}
             writer.write(rows.num_rows, columns)
-    return writer.finish() if writer.rows else None
+    return writer.finish(background=True) if writer.rows else None
 
 
 def _chunks(table: pa.Table) -> Iterator[pa.Table]:

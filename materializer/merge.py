@@ -148,7 +148,7 @@ def _merge(storage: Storage, parts: list[PartFile], stays: Needed) -> Change:
     data = sink.getvalue()
     bounds = pc.min_max(table["checkpoint_id"]).as_py()
     path = merged_name(bounds["min"], bounds["max"], crc32(data))
-    storage.write_durable(path, data)
+    storage.write_durable(path, data, background=True)
     return Change([AddFile(path, data.size, wall_ms(), delta_stats(footer_of(data)))], removes)
 
 

@@ -80,10 +80,10 @@ class SealedPart(NamedTuple):
             pack_size=pack_size,
         )
 
-    def write(self, storage: Storage) -> Part:
-        """Write it durably, as a file of its own."""
+    def write(self, storage: Storage, background: bool = False) -> Part:
+        """Write it durably, as a file of its own; in the background where nobody waits for it."""
         path = part_name(self.name)
-        storage.write_durable(path, self.data)
+        storage.write_durable(path, self.data, background)
         return self.part(path)
 
 
@@ -183,8 +183,8 @@ class PartWriter:
         if self._waiting_rows >= _LEAST_ROWS or self._waiting_bytes >= _LEAST_BYTES:
             self._write_row_group()
 
-    def finish(self) -> Part:
-        """Write the file durably.
+    def finish(self, background: bool = False) -> Part:
+        """Write the file durably; in the background where nobody waits for it.
 
         Returns:
             The part; nothing refers to its file until a checkpoint commits it.
@@ -192,7 +192,7 @@ class PartWriter:
         Raises:
             StorageError: it could not be written; the writer may be finished again.
         """
-        return self.sealed().write(self._storage)
+        return self.sealed().write(self._storage, background)
 
     def sealed(self) -> SealedPart:
         """Complete the part without writing it."""

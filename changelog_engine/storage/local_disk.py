@@ -8,11 +8,14 @@ fsynced.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
+import functools
 import json
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import PurePosixPath
@@ -21,6 +24,7 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import ForeignPathError, StorageError
 from changelog_engine.storage.locks import Lock, lock_file
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Entry, Storage
@@ -28,6 +32,9 @@ from changelog_engine.storage.retry import Retry, explain
 
 T = TypeVar("T")
 _STREAM_BYTES = 256 * 1024
+_BACKGROUND_BYTES = 1 << 20
+_LONGEST_REST_S = 0.1
+_WRITE_OUT = 7  # SYNC_FILE_RANGE_WAIT_BEFORE, _WRITE and _WAIT_AFTER, as <fcntl.h> has them
 # Another disk, no links here, too many links, or links to files of others are forbidden.
 _NO_LINKS = {
     errno.EXDEV,
@@ -50,6 +57,18 @@ class DiskCalls:
     def write(self, descriptor: int, data: memoryview) -> int:
         """Append; how many bytes it took."""
         return os.write(descriptor, data)
+
+    def write_out(self, descriptor: int, offset: int, count: int) -> None:
+        """Wait until the disk has taken some bytes of a file. They are not durable before ``fsync``.
+
+        Raises:
+            OSError: it did not. The kernel says so once, so a later ``fsync`` may not.
+        """
+        call = _sync_file_range()
+        if call is not None and call(descriptor, offset, count, _WRITE_OUT):
+            number = ctypes.get_errno()
+            if number != errno.ENOSYS:  # a kernel or sandbox without it: fsync writes all
+                raise OSError(number, os.strerror(number))
 
     def fsync(self, descriptor: int) -> None:
         """Make a file's bytes durable; its name is its folder's."""
@@ -86,6 +105,16 @@ class DiskCalls:
     def remove_tree(self, path: str) -> None:
         """Take a folder away with all in it."""
         shutil.rmtree(path)
+
+
+@functools.cache
+def _sync_file_range() -> Any:
+    """The function of the C library; None where there is none, as outside of Linux."""
+    with contextlib.suppress(OSError, AttributeError):  # Python without shared libraries
+        call = ctypes.CDLL(None, use_errno=True).sync_file_range
+        call.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+        return call
+    return None
 
 
 MACHINE = DiskCalls()
@@ -128,9 +157,9 @@ class LocalDisk(Storage):
             _refuse_others(self.root, path)
         return f"{self.root}/{path}"
 
-    def write_durable(self, path: str, data: pa.Buffer | bytes) -> None:
+    def write_durable(self, path: str, data: pa.Buffer | bytes, background: bool = False) -> None:
         full = self.place(path)
-        self.retry.run(lambda: self._write(full, data), "write", full)
+        self.retry.run(lambda: self._write(full, data, background), "write", full)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         full = self.place(path)
@@ -258,10 +287,10 @@ class LocalDisk(Storage):
     def _read(self, operation: Callable[[], T], what: str, path: str) -> T:
         return self.retry.run(operation, what, path, may_be_missing=True)
 
-    def _write(self, full: str, data: pa.Buffer | bytes) -> None:
+    def _write(self, full: str, data: pa.Buffer | bytes, background: bool) -> None:
         temporary = _temporary(full)
         try:
-            self._write_synced(temporary, data)
+            self._write_synced(temporary, data, background)
             self._calls.rename(temporary, full)
         except BaseException:
             self._forget(temporary)
@@ -283,16 +312,32 @@ class LocalDisk(Storage):
         self._calls.sync_path(os.path.dirname(full))
         return True
 
-    def _write_synced(self, path: str, data: pa.Buffer | bytes) -> None:
+    def _write_synced(self, path: str, data: pa.Buffer | bytes, background: bool = False) -> None:
         # After a failed fsync the kernel may have dropped the dirty pages, so a retry writes a new file from the start.
         descriptor = self._calls.create(path)
         try:
             view = memoryview(data)
+            if background:
+                view = self._write_slowly(descriptor, view)
             while view:
                 view = view[self._calls.write(descriptor, view) :]
             self._calls.fsync(descriptor)
         finally:
             self._calls.close(descriptor)
+
+    def _write_slowly(self, descriptor: int, view: memoryview) -> memoryview:
+        """Write all but the last megabyte, and leave the disk to others for half of the time; what is left to write.
+
+        In one go, the disk would have no time for the fsync of a checkpoint until all of it is written.
+        """
+        offset = 0
+        while len(view) > _BACKGROUND_BYTES:
+            count = self._calls.write(descriptor, view[:_BACKGROUND_BYTES])
+            began = monotonic_s()
+            self._calls.write_out(descriptor, offset, count)
+            time.sleep(min(monotonic_s() - began, _LONGEST_REST_S))
+            view, offset = view[count:], offset + count
+        return view
 
     def _forget(self, path: str) -> None:
         # Gone, or the disk is in trouble; a leftover is hidden and harmless.

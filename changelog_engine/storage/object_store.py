@@ -74,7 +74,7 @@ class ObjectStore(Storage):
     def place(self, path: str) -> str:
         return self.join(path)
 
-    def write_durable(self, path: str, data: pa.Buffer | bytes) -> None:
+    def write_durable(self, path: str, data: pa.Buffer | bytes, background: bool = False) -> None:
         self._run(lambda: self._upload(path, data), "write", self.join(path))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:

@@ -62,8 +62,9 @@ class Storage(Protocol):
     def join(self, path: str) -> str: ...  # the full path or URI; StorageError: it leaves the root
     def place(self, path: str) -> str: ...  # for whoever opens it; ForeignPathError: a link, a pipe, a device
 
-    # A whole file, which replaces one of that name; and compare-and-swap: whether this call made the file.
-    def write_durable(self, path: str, data: pa.Buffer | bytes) -> None: ...
+    # A whole file, which replaces one of that name (in the background: it leaves the disk to others, as nobody waits for
+    # it); and compare-and-swap: whether this call made the file.
+    def write_durable(self, path: str, data: pa.Buffer | bytes, background: bool = False) -> None: ...
     def put_if_absent(self, path: str, data: bytes) -> bool: ...
     def make_dirs(self, path: str = "") -> None: ...  # a folder and those above it
     def sync(self, path: str = "") -> None: ...  # the names in a folder, or a file of another program's

@@ -122,10 +122,10 @@ def test_case_6_mutations_do_not_pile_up_until_the_barrier(tmp_path: Path) -> No
     sizes: list[int] = []
     inner = LocalDisk.write_durable
 
-    def write_durable(storage: Storage, path: str, data: Any) -> Any:
+    def write_durable(storage: Storage, path: str, data: Any, background: bool = False) -> Any:
         if path.startswith("part-"):
             sizes.append(data.size)
-        return inner(storage, path, data)
+        return inner(storage, path, data, background)
 
     script = Script(sizes=(500,), barriers=(*[False] * 9, True))
     job = TestJob(tmp_path, script, part_max_bytes=512)

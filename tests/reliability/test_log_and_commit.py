@@ -204,12 +204,12 @@ def test_case_2_a_failed_upload_fails_that_range_only(tmp_path: Path, parallelis
     job = TestJob(tmp_path, Script(sizes=(5,)))
     inner, calls = LocalDisk.write_durable, []
 
-    def write_durable(storage: Storage, path: str, data: Any) -> Any:
+    def write_durable(storage: Storage, path: str, data: Any, background: bool = False) -> Any:
         if path.startswith("part-"):
             calls.append(path)
             if len(calls) == 3:
                 raise StorageError("the upload failed")
-        return inner(storage, path, data)
+        return inner(storage, path, data, background)
 
     with mock.patch.object(LocalDisk, "write_durable", write_durable):
         job.run(graph(parallelism=parallelism))

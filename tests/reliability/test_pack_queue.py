@@ -140,12 +140,12 @@ def test_of_a_writer_that_fails_or_is_killed_the_others_lose_nothing(tmp_path: P
 
         failures = 1
 
-        def write_durable(self, path: str, data: Any) -> None:
+        def write_durable(self, path: str, data: Any, background: bool = False) -> None:
             with lock:
                 failing, Failing.failures = Failing.failures, 0
             if failing:
                 raise StorageError("no answer")
-            super().write_durable(path, data)
+            super().write_durable(path, data, background)
 
     lock = threading.Lock()
     machine = Machine(tmp_path, 4, Failing)

@@ -13,6 +13,9 @@ from changelog_engine.storage.opening import mount, unmount
 class TrustedDisk(DiskCalls):
     """The machine's, without fsync: for tests in which nothing is killed."""
 
+    def write_out(self, descriptor: int, offset: int, count: int) -> None:
+        """See DiskCalls."""
+
     def fsync(self, descriptor: int) -> None:
         """See DiskCalls."""
 

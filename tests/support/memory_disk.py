@@ -212,6 +212,10 @@ class MemoryDisk(DiskCalls):
             self._note_bytes(self._open[descriptor], path)
             return count
 
+    def write_out(self, descriptor: int, offset: int, count: int) -> None:
+        with self._lock:
+            self._step("write_out", self._path_of(descriptor))
+
     def fsync(self, descriptor: int) -> None:
         with self._lock:
             path = self._path_of(descriptor)

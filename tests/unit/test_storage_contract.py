@@ -26,7 +26,7 @@ from support.memory_disk import MemoryDisk
 from changelog_engine.errors import ConfigurationError, ForeignPathError, StorageError
 from changelog_engine.storage import protocol
 from changelog_engine.storage.file_systems import options_in_use, use_options
-from changelog_engine.storage.local_disk import LocalDisk
+from changelog_engine.storage.local_disk import DiskCalls, LocalDisk
 from changelog_engine.storage.locks import LockTakenError
 from changelog_engine.storage.object_store import ObjectStore
 from changelog_engine.storage.opening import open_storage
@@ -256,6 +256,23 @@ class TestLocalDisk:
         assert storage.move("new", "free")
         assert storage.read("free/x").to_pybytes() == b"new"
 
+    def test_in_the_background_the_machines_disk_takes_a_megabyte_at_a_time(self, tmp_path: Path) -> None:
+        taken: list[tuple[int, int]] = []
+
+        class Watched(DiskCalls):
+            def write_out(self, descriptor: int, offset: int, count: int) -> None:
+                super().write_out(descriptor, offset, count)
+                taken.append((offset, count))
+
+        data = random.Random(1).randbytes((2 << 20) + 1)
+        storage = LocalDisk(str(tmp_path), calls=Watched())
+        storage.write_durable("x", data, background=True)
+        storage.write_durable("y", data)
+        assert taken == [(0, 1 << 20), (1 << 20, 1 << 20)]
+        assert storage.read("x").to_pybytes() == storage.read("y").to_pybytes() == data
+        with pytest.raises(OSError, match="Bad file descriptor"):  # what the kernel says is raised
+            DiskCalls().write_out(-1, 0, 1)
+
 
 class TestObjectStore:
     def test_any_uri_of_pyarrow(self) -> None:
@@ -310,6 +327,18 @@ class TestFailures:
         assert storage.read("x").to_pybytes() == b"abc"
         assert pauses == [0.05, 0.1]
         assert os.listdir(disk.folder) == ["x"]
+
+    def test_in_the_background_what_the_disk_did_not_take_is_written_anew(self, disk: MemoryDisk) -> None:
+        """The kernel says it once: an fsync of the same file would say that all is well."""
+        data = random.Random(1).randbytes((2 << 20) + 1)
+        storage = disk.storage(Retry(sleep=lambda pause: None))
+        disk.fail("write_out", errno.EIO, after=1)
+        storage.write_durable("x", data, background=True)
+        names = [one.name for one in disk.calls]
+        first = ["create", "write", "write_out", "write", "write_out", "unlink"]
+        assert names[: len(first)] == first
+        assert names[len(first) :] == [*first[:-1], "write", "fsync", "rename", "sync"]
+        assert storage.read("x").to_pybytes() == data
 
     def test_retries_are_bounded(self, disk: MemoryDisk) -> None:
         pauses: list[float] = []
