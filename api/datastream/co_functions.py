@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._function import Function
-from .process_function import KeyedProcessFunction, ProcessFunction
+from .time_domain import TimeDomain
+from .timerservice import TimerService
 
 
 class CoMapFunction(Function):
@@ -82,11 +83,16 @@ class CoProcessFunction(Function):
     Source: pyflink.datastream.CoProcessFunction
     """
 
-    class Context(ProcessFunction.Context, ABC):
-        """What ``process_element1`` and ``process_element2`` are given; valid during the call only.
+    class Context(ABC):
+        """What ``process_element1`` and ``process_element2`` are given; valid during the call only."""
 
-        Timers need keyed streams and a `KeyedCoProcessFunction`.
-        """
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Time; timers need keyed streams and a `KeyedCoProcessFunction`."""
+
+        @abstractmethod
+        def timestamp(self) -> int:
+            """The element's event time in ms; -9223372036854775808 when it has none."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: CoProcessFunction.Context) -> Iterable[Any] | None:
@@ -126,11 +132,30 @@ class KeyedCoProcessFunction(Function):
     Source: pyflink.datastream.KeyedCoProcessFunction
     """
 
-    class Context(KeyedProcessFunction.Context, ABC):
+    class Context(ABC):
         """What ``process_element1`` and ``process_element2`` are given; valid during the call only."""
 
-    class OnTimerContext(KeyedProcessFunction.OnTimerContext, Context):
+        @abstractmethod
+        def get_current_key(self) -> Any:
+            """The element's key."""
+
+        @abstractmethod
+        def timer_service(self) -> TimerService:
+            """Time, and the timers of the current key."""
+
+        @abstractmethod
+        def timestamp(self) -> int:
+            """The element's event time in ms, or the time of the timer.
+
+            -9223372036854775808 when the element has none.
+            """
+
+    class OnTimerContext(Context):
         """What ``on_timer`` is given; valid during the call only."""
+
+        @abstractmethod
+        def time_domain(self) -> TimeDomain:
+            """Which clock the timer follows."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
