@@ -79,9 +79,14 @@ def _auto(lineage: Lineage) -> RestoreDecision:
 def lost_end(lineage: Lineage, named: CheckpointMark) -> str | None:
     """What to say where attempts or checkpoints are missing from the changelog, of which there are snapshots; else None.
 
+    A changelog with commits and no attempt lost its rows, too, with snapshots or without: each job's first commit to its
+    table is an attempt.
+
     Args:
         named: the newest of the newest attempt that files of snapshots are named after.
     """
+    if not lineage.newest_attempt_id and lineage.version > 0 and not named.attempt:
+        return f"{lineage.root} has {lineage.version} commits and no attempt: its rows were deleted or its files replaced"
     if not _is_beyond(lineage, named):
         return None
     lineage = Lineage(DeltaLog(lineage.storage))  # a job that runs may have come to it since

@@ -1,5 +1,5 @@
 /* The calls of state/handles_in_c.py, compiled: what state handles and timers do for each record. Each stands for a function
-   in Python, its reference, and is made of the reference and of the names that its code has as constants.
+   in Python, its reference, and is made of the reference and of its parts, which Python gives by name.
 
    Invariants:
        * The table is a dict, and the log's columns are lists. Nothing of another kind comes here. Of a BUFFERED table the dict
@@ -22,7 +22,7 @@
 #error "SOURCE is the checksum of this file, as setup.py gives it and the loader compares it"
 #endif
 
-/* Names in the code of a reference; what it has under them, a call has as its parts. */
+/* The names under which Python gives the parts of a call (state/compiled_handles.py). */
 #define PARTS(PART) \
     PART(TABLE, "table") PART(CURSOR, "cursor") \
     PART(LOG_KEYS, "log_keys") PART(LOG_VALUES, "log_values") PART(LOG_MAP_KEYS, "log_map_keys") \

@@ -69,7 +69,7 @@ class Verification:
         files, rows, bytes: of the parts that were read, those of snapshots included.
         compared: how many snapshots were compared with the fold of the log.
         restorable: ids of the checkpoints that can be restored.
-        lost_end: what to say where the changelog lacks attempts or checkpoints that there are snapshots of.
+        lost_end: what to say where the changelog lacks its rows, or attempts or checkpoints that there are snapshots of.
     """
 
     attempts: int = 0
@@ -146,8 +146,8 @@ class _Verifier:
         self._restorable()
         if ledger is None:
             return self.found
-        if snapshots is not None:
-            self.found.lost_end = lost_end(ledger.lineage, newest_of(snapshots["path"].to_pylist()))
+        named = [] if snapshots is None else snapshots["path"].to_pylist()
+        self.found.lost_end = lost_end(ledger.lineage, newest_of(named))
         self._asked(ledger)
         for mark in sorted(self.snapshots):
             self._compare(mark)

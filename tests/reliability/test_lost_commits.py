@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from deltalake import DeltaTable
 from support.functions import Count, rounds
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
@@ -337,6 +338,20 @@ def test_case_47_a_changelog_that_was_removed_is_no_first_run(tmp_path: Path) ->
     TestJob(base, Script(sizes=(50,))).run_driver(job_graph(), restore="none")
     TestJob(base, Script(sizes=(50,))).run_driver(job_graph())
     assert elements_in(base / "job") == len(ELEMENTS)
+
+
+def test_case_47_a_changelog_whose_rows_were_deleted_is_no_first_run(tmp_path: Path) -> None:
+    """Without a snapshot, too."""
+    of_four_checkpoints(tmp_path, 10)
+    DeltaTable(tmp_path / "job" / "changelog").delete()
+    told = "/changelog has 6 commits and no attempt: its rows were deleted"
+    assert f"BUT {tmp_path}/job{told}" in cli(tmp_path / "job").output
+    for restore in ("auto", "latest"):
+        with pytest.raises(RestoreError, match=f"{told}.*= none"):
+            TestJob(tmp_path, Script(sizes=(50,))).run_driver(job_graph(), restore=restore)
+    TestJob(tmp_path, Script(sizes=(50,))).run_driver(job_graph(), restore="none")
+    TestJob(tmp_path, Script(sizes=(50,))).run_driver(job_graph())
+    assert elements_in(tmp_path / "job") == len(ELEMENTS)
 
 
 def test_case_47_a_changelog_of_an_older_copy_is_told(
