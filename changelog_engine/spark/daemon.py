@@ -39,6 +39,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
+from changelog_engine.clock import Deadline
 from changelog_engine.spark import fork_server
 from changelog_engine.spark.daemon_messages import (
     BACKGROUND,
@@ -56,6 +57,7 @@ from changelog_engine.spark.worker_imports import import_all
 
 _BACKLOG = 1024
 _SECRET_WAIT_S = 10
+_LONGEST_CLOSING_S = 5.0  # some more than a Kafka transaction takes to be aborted
 _LONGEST_SECRET = 4_096
 _LONGEST_NAME = 15  # the kernel's bound
 if sys.platform == "linux":
@@ -431,8 +433,29 @@ class Daemon:
             with suppress(OSError):
                 os.remove(self._listening.getsockname())
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        with suppress(Exception):
+            self._let_close()
         os.kill(0, signal.SIGHUP)  # the workers
         os._exit(status)
+
+    def _let_close(self) -> None:
+        """Workers between two tasks close what they have open, as after a failure that is not the last; the others end now."""
+        closing = select.poll()
+        left = 0
+        for worker in self._workers.values():
+            if worker.process is None:  # nothing says when it has ended
+                continue
+            if worker.holds_state and worker.connection is None:
+                closing.register(worker.process, select.POLLIN)
+                left += 1
+                worker.link.close()
+            else:
+                _kill(worker)
+        deadline = Deadline(_LONGEST_CLOSING_S)
+        while left and not deadline.passed:
+            for ended, _ in closing.poll(deadline.left_s * 1000):
+                closing.unregister(ended)
+                left -= 1
 
 
 def _forked() -> int:

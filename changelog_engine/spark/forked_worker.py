@@ -36,8 +36,9 @@ def serve(link: socket.socket, broadcasts: Iterable[bytes] = ()) -> None:
             try:
                 message, descriptors, _, _ = socket.recv_fds(link, LONGEST_MESSAGE, 1)
             except TimeoutError:
-                return
-            if not message:  # the daemon ended, or needs this worker no more
+                message = b""
+            if not message:  # the daemon ends, or needs this worker no more
+                _close_all()
                 return
             kind, *lines = message.split(b"\n")
             if kind == DURABLE:
@@ -96,6 +97,12 @@ def _commit(told: bytes) -> None:
     """Have sinks commit what is durable now; what fails there is told by the next task."""
     if _holds_state():
         sys.modules["changelog_engine.spark.worker"].commit(told)
+
+
+def _close_all() -> None:
+    """Close what functions and sinks have open: a transaction that is not aborted holds up those who read behind it."""
+    if _holds_state():
+        sys.modules["changelog_engine.spark.worker"].RUNTIMES.clear()
 
 
 def _holds_state() -> bool:

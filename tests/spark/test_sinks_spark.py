@@ -95,6 +95,31 @@ def test_each_count_is_there_once(kafka: KafkaServer, postgres: Any, tmp_path: P
             assert postgres.password.encode() not in path.read_bytes(), path
 
 
+def test_a_job_that_failed_for_good_leaves_no_transaction_open_and_closes_its_functions(
+    kafka: KafkaServer, tmp_path: Path
+) -> None:
+    """An open one holds back all who read behind it, for up to a quarter of an hour."""
+    topic, closed = kafka.create_topic(), tmp_path / "closed"
+    closed.mkdir()
+    options = {
+        "spark.master": "local[2]",
+        "parallelism.default": 1,
+        "state.changelog.enabled": True,
+        "state.changelog.dstl.dfs.base-path": tmp_path / "log",
+        "execution.checkpointing.interval": "10 min",
+        "changelog.epoch.target": "50 ms",
+        "restart-strategy.type": "none",
+    }
+    arguments = ("failing_kafka_job.py", kafka.bootstrap_servers, topic, closed)
+    with Driver(*arguments, options=options, work=tmp_path / "work") as driver:
+        assert driver.end() == 1, driver.output
+        assert "1500 is refused" in driver.output
+        driver.wait_gone()
+    assert kafka.end_offsets(topic)[0] > 0, "it wrote before it failed"
+    assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic), "an open transaction"
+    assert len(list(closed.iterdir())) == 1
+
+
 def _check(found: list[Counted]) -> None:
     """Each number and each count is there once; of a key, all lines come before all records."""
     for key in range(KEYS):

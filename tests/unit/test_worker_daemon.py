@@ -37,7 +37,7 @@ SECRET = b"secret"
 # draw random numbers, tell how often they heard what is durable, write to standard output, leave a program running, or a
 # fork of itself, tell whether garbage is looked for and in how many objects it isn't, tell Arrow's allocator.
 PROGRAM = """
-import os, signal, socket, struct, sys
+import os, signal, socket, struct, sys, time
 from changelog_engine.spark import daemon, fork_server, forked_worker
 
 fork_server._ANSWER_S = float(os.environ.get("ANSWER_S", "300"))
@@ -99,6 +99,14 @@ held, told = [], []
 if "MESSAGES_MERGE" in os.environ:
     daemon._LINK = socket.SOCK_STREAM
 forked_worker._run_task, forked_worker._holds_state, forked_worker._commit = run, lambda: bool(held), told.append
+
+def close_all():
+    if held:
+        time.sleep(0.1)
+        with open(os.path.join(os.environ["PYTHON_WORKER_FACTORY_SOCK_DIR"], "closed"), "a") as closed:
+            closed.write(f"{os.getpid()} ")
+
+forked_worker._close_all = close_all
 daemon.main()
 """
 
@@ -299,6 +307,20 @@ def test_case_60_workers_end_with_spark(spark: Spark) -> None:
     wait_gone(worker)
     assert not list(spark.folder.glob(".*.sock"))
     connection.close()
+
+
+def test_case_60_workers_between_two_tasks_close_what_they_have_open_when_spark_ends(spark: Spark) -> None:
+    rests, works = spark.connect(), spark.connect()
+    closes, is_killed = begin(rests, 0), begin(works, 1)
+    for connection in (rests, works):
+        connection.sendall(b"h")
+    end(rests)
+    begin(rests, 2)  # the daemon has heard of the end
+    assert spark.end() == 0
+    assert (spark.folder / "closed").read_text().split() == [str(closes)]
+    wait_gone(is_killed)
+    rests.close()
+    works.close()
 
 
 def test_case_60_a_worker_with_state_waits_for_its_next_connection(spark: Spark) -> None:
