@@ -439,7 +439,7 @@ class Daemon:
         os._exit(status)
 
     def _let_close(self) -> None:
-        """Workers between two tasks close what they have open, as after a failure that is not the last; the others end now."""
+        """Workers between two tasks close what they have open; the others are ended now."""
         closing = select.poll()
         left = 0
         for worker in self._workers.values():
