@@ -21,6 +21,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError, Inval
 from changelog_engine.graph.nodes import Given, JobGraph, Node, NodeKind, Partitioner
 from changelog_engine.graph.unexecuted import watched
 from changelog_engine.types import TypeInformation
+from changelog_engine.whose_code import calling_line
 
 from .. import _arguments
 from .slot_sharing_group import SlotSharingGroup
@@ -53,7 +54,7 @@ class Transformation:
     ``uid_hash`` stands for the uid where none is set. ``parallel`` is False after ``force_non_parallel()``.
     ``side_outputs`` has the types under which side outputs were asked for. ``description``, ``chaining``,
     ``buffer_timeout_ms`` and ``slot_sharing_group`` are kept and have no effect. ``given`` is the function as it was
-    when this was made.
+    when this was made, ``made_at`` the line of the program that made it.
     """
 
     kind: NodeKind
@@ -75,6 +76,7 @@ class Transformation:
     slot_sharing_group: str | SlotSharingGroup | None = None
     given: Given | None = field(init=False, default=None)
     named: bool = field(init=False, default=False)
+    made_at: str | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         if self.kind in _WITH_FUNCTIONS:
@@ -243,7 +245,9 @@ class GraphBuilder:
     ) -> Transformation:
         """Make an operator for one execution, which is given it; others do not run it."""
         self._made += 1
-        return Transformation(kind, name, self._made, inputs, function, output_type)
+        made = Transformation(kind, name, self._made, inputs, function, output_type)
+        made.made_at = calling_line()
+        return made
 
     def to_run(self, *more: Transformation) -> list[Transformation]:
         """What the next execution runs: what was added since the last one, and more.
@@ -314,6 +318,7 @@ def freeze(
             key_type=each.key_type,
             given=each.given,
             named=each.named,
+            made_at=each.made_at,
         )
         for each in ordered
     )

@@ -40,7 +40,8 @@ from changelog_engine.errors import (
     TypeMismatchError,
     UserFunctionError,
 )
-from changelog_engine.operators.failures import errors_within, is_users
+from changelog_engine.operators.failures import errors_within
+from changelog_engine.whose_code import is_users
 
 # What no restart can mend.
 FATAL = (

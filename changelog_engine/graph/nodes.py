@@ -156,6 +156,7 @@ class Node:
         key_type: for KEY_BY, the declared type of the keys.
         given: the function as it was when the program gave it; None where it is pickled when the job starts.
         named: whether the name is the user's own, and not that of its kind.
+        made_at: the program's file and line that asked for it, for messages.
     """
 
     id: int
@@ -170,6 +171,7 @@ class Node:
     key_type: TypeInformation | None = None
     given: Given | None = None
     named: bool = False
+    made_at: str | None = field(default=None, compare=False)
 
     @property
     def label(self) -> str:

@@ -149,6 +149,8 @@ class StageBuilder:
         if self.settings.object_reuse:
             operator.reuse_objects()
         operator.as_given = operator.as_given and self._gets_what_was_given(node)
+        if operator.output_type is not UNCHECKED:
+            operator.output_type.what += _made_at(self.nodes[node])
         return operator
 
     def _exchange(self, edge: Edge) -> Exchange:
@@ -176,7 +178,8 @@ class StageBuilder:
 
     def _way(self, edge: Edge) -> str:
         ends = " and ".join([repr(self.nodes[node].label) for node in edge.to_nodes])
-        return f" from {self.nodes[edge.from_node].label!r} to {ends}"
+        route = "" if edge.route is None else _made_at(self.nodes[edge.route.id])
+        return f" from {self.nodes[edge.from_node].label!r} to {ends}{route}"
 
     def _chained_inputs(self, operators: dict[int, Operator]) -> dict[int, list[Receiver]]:
         """What to push to, for each chained input of each operator."""
@@ -321,3 +324,8 @@ class StageBuilder:
             return SinkOperator(node.label, sink, self.subtask, self.stage.parallelism)
         self.outputs[node.id] = output
         return output
+
+
+def _made_at(node: Node) -> str:
+    """Where the program asked for an operator, behind its name in a message."""
+    return "" if node.made_at is None else f" ({node.made_at})"

@@ -10,22 +10,19 @@ Invariants:
 from __future__ import annotations
 
 import dis
-import os
 import textwrap
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from operator import length_hint
 from typing import Any
 
-from changelog_engine import errors
 from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, UserFunctionError
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.cursor import key_words
 from changelog_engine.types.typeinfo import shown
+from changelog_engine.whose_code import is_ours, is_users
 from changelog_engine.windowing.reserved import state_words
 
-_PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
-_ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
 _RAISE, _BEGIN_LOOP = dis.opmap["RAISE_VARARGS"], dis.opmap["GET_ITER"]
 _MOST_OF_GROUP = 10
 NOTHING = object()  # no key, no element
@@ -258,16 +255,6 @@ def _text(error: BaseException) -> str:
         return str(error)
     except BaseException:  # as in shown
         return "<no text>"
-
-
-def is_ours(path: str) -> bool:
-    """Whether a file of code is the engine's or its API's, not a user's."""
-    return os.path.abspath(path).startswith(_ENGINE)
-
-
-def is_users(path: str) -> bool:
-    """Whether a file of code is the user's own, neither the engine's nor an installed package's."""
-    return not is_ours(path) and f"{os.sep}site-packages{os.sep}" not in path
 
 
 def _was_raised(error: BaseException) -> bool:

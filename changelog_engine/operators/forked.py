@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
-from changelog_engine.operators.failures import is_ours
+from changelog_engine.whose_code import is_ours
 
 
 class _Working(threading.local):

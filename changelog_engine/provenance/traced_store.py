@@ -25,7 +25,6 @@ from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import codec_for
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.graph.nodes import StateId, StateSpec
-from changelog_engine.operators.failures import is_ours
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.provenance.result import CodeLine
@@ -46,6 +45,7 @@ from changelog_engine.state.handles import (
 from changelog_engine.state.mutation_log import APPEND, CLEAR, REMOVE, REPLACE
 from changelog_engine.state.timers import TimerQueue, of_whole_ms
 from changelog_engine.state.ttl import TtlStates
+from changelog_engine.whose_code import is_ours
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _engine_file = functools.cache(is_ours)

@@ -87,18 +87,23 @@ def of_pairs(stream: Any) -> Any:
 
 
 UNTIMED = "needs timestamps.*\n  in assign_windows of operator 'step', key 3, element 3$"
+HERE = r"\(.*/test_errors_name_operators\.py, line \d+\)"
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tumbling": (windowed(TumblingEventTimeWindows.of(Time.seconds(1))), UNTIMED),
     "sliding": (windowed(SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))), UNTIMED),
     "sessions": (windowed(EventTimeSessionWindows.with_gap(Time.seconds(1))), UNTIMED),
     "not picklable": (
         lambda stream: stream.map(lambda _: threading.Lock()).name("locks").rebalance().map(str),
-        "an element from 'locks' to 'step' cannot be moved to another task",
+        rf"an element from 'locks' to 'step' {HERE} cannot be moved to another task",
     ),
     "key": (
         lambda stream: stream.key_by(lambda value: [value], Types.STRING()).map(str),
-        r"key of 'KeyBy' from 'numbers' to 'step' is declared STRING but got \[3\] of type list\. "
+        rf"key of 'KeyBy' from 'numbers' to 'step' {HERE} is declared STRING but got \[3\] of type list\. "
         "Declare the type that the keys have in key_by's key_type, or convert them",
+    ),
+    "another type than the declared one": (
+        lambda stream: stream.map(str, Types.LONG()),
+        rf"output of operator 'step' {HERE}: value is declared LONG but got '3' of type str",
     ),
     "a number for results": (
         lambda stream: stream.process(Returns(), Types.LONG()),
@@ -118,7 +123,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "partition": (
         lambda stream: stream.partition_custom(lambda key, count: count, lambda value: value).map(str),
-        "partitioner of 'PartitionCustom' from 'numbers' to 'step' gave 1",
+        rf"partitioner of 'PartitionCustom' from 'numbers' to 'step' {HERE} gave 1",
     ),
     "window_all": (
         lambda stream: stream.count_window_all(1).process(Raises()),
