@@ -35,7 +35,7 @@ _MYSQL_PASSING = frozenset(
     {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927, 4031}
     | set(range(2000, 2100))  # of the client: no connection, or lost
 )
-# As Java's drivers have it: a server in another mode cuts what is too long, and makes 0 of what is no number, in silence.
+# As Java's drivers have it: in another mode a server cuts long texts in silence, and stores 0 for a text without a number.
 _STRICT = (
     "sql_mode = IF(@@SESSION.sql_mode REGEXP 'STRICT_(TRANS|ALL)_TABLES', @@SESSION.sql_mode, "
     "CONCAT_WS(',', NULLIF(@@SESSION.sql_mode, ''), 'STRICT_TRANS_TABLES'))"
