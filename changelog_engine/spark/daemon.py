@@ -57,7 +57,7 @@ from changelog_engine.spark.worker_imports import import_all
 
 _BACKLOG = 1024
 _SECRET_WAIT_S = 10
-_LONGEST_CLOSING_S = 5.0  # some more than a Kafka transaction takes to be aborted
+_LONGEST_CLOSING_S = 5.0  # as long as a Kafka sink waits for its transaction to be aborted
 _LONGEST_SECRET = 4_096
 _LONGEST_NAME = 15  # the kernel's bound
 if sys.platform == "linux":

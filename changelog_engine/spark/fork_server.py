@@ -61,7 +61,7 @@ class Asking(NamedTuple):
 
 
 def name_of_server(variables: Iterable[tuple[str, str]]) -> bytes | None:
-    """The name by which daemons that could fork each other's workers find each other; None where there are no such names."""
+    """The name by which daemons that can fork each other's workers meet; None outside of Linux or in a deleted folder."""
     if sys.platform != "linux":
         return None
     try:
