@@ -24,6 +24,7 @@ from changelog_engine.changelog.small_state import (
     give_inputs_back,
     inputs_once,
 )
+from changelog_engine.changelog.split_ends import SplitEnds, split_ends
 from changelog_engine.display import Displayed, Document, Grid, text_of
 from changelog_engine.errors import FormatVersionError
 from changelog_engine.graph.descriptions import DescribedOperator
@@ -109,7 +110,7 @@ class Checkpoint(Displayed):
         parent_acknowledged_ms: barrier to the end of the commit of its parent, None if another attempt made that.
         restored_ms: the longest time in which a subtask of this attempt took its state from the restore point.
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
-        sources: source uid -> split id -> [position, finished].
+        sources: how far each was read, by uid.
         operator_state: stage uid -> small state of its subtasks.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
@@ -128,7 +129,7 @@ class Checkpoint(Displayed):
     bytes: int = 0
     parts: int = 0
     snapshot: int | None = None
-    sources: dict[str, dict[str, list[Any]]] = field(default_factory=dict)
+    sources: dict[str, SplitEnds] = field(default_factory=dict)
     operator_state: dict[str, StageState] = field(default_factory=dict)
     operators: list[DescribedOperator] = field(default_factory=list)
     finished: bool = False
@@ -212,6 +213,7 @@ class Checkpoint(Displayed):
         """
         document = _fields_of(Checkpoint, text)
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
+        document["sources"] = {uid: split_ends(splits) for uid, splits in document.get("sources", {}).items()}
         for subtasks in document.get("operator_state", {}).values():
             give_inputs_back(subtasks)
         return Checkpoint(**document)

@@ -20,6 +20,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import Columns
 from changelog_engine.changelog.small_state import LOG, SHARED, SmallState, StageState, small_name
+from changelog_engine.changelog.split_ends import with_ends
 from changelog_engine.clock import wall_s
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.keys import key_codec_for
@@ -35,7 +36,6 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At, checkpoint_at
-from changelog_engine.operators.source import with_ends
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.state import mutation_log
 from changelog_engine.types import type_from_spec

@@ -45,7 +45,7 @@ def look(job: str) -> JobSeen:
     if newest is None:
         return JobSeen()
     read = sum(
-        position[0] for splits in newest.sources.values() for position, _ in splits.values() if position
+        end.position[0] for splits in newest.sources.values() for end in splits.values() if end.position
     )
     made = [lineage.checkpoint(each) for each in lineage.checkpoints.ids()]
     return JobSeen(

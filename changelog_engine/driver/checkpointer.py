@@ -14,6 +14,7 @@ from typing import NamedTuple
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import INPUTS, SHARED, SmallState, StageState, small_name
+from changelog_engine.changelog.split_ends import ends_of, with_ends
 from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.driver.compatibility import perhaps_renamed
 from changelog_engine.driver.declared_states import DeclaredStates
@@ -25,7 +26,6 @@ from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import Journal
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.operators.messages import EpochReport
-from changelog_engine.operators.source import ends_of, with_ends
 
 log = logging.getLogger("changelog_engine")
 
@@ -187,7 +187,7 @@ class Checkpointer:
             bytes=sum(part.size for part in self._parts),
             parts=len(self._parts),
             snapshot=before if self._job.settings.changelog else identity,
-            sources=self._progress.to_json(),
+            sources=self._progress.reached(),
             operator_state=self._operator_state(reports, with_inputs=not (stopped and epoch.drains)),
             operators=self._states.operators(),
             finished=finished,

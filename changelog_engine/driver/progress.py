@@ -7,15 +7,15 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
 
+from changelog_engine.changelog.split_ends import SplitEnds
 from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors.protocols import is_endless
 from changelog_engine.driver.source_splits import SourceSplits
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
-from changelog_engine.operators.messages import Positions, SplitEnds
+from changelog_engine.operators.messages import Positions
 
 
 class SourceProgress:
@@ -25,7 +25,7 @@ class SourceProgress:
         restored: Checkpoint.sources to go on from; sources it doesn't name are planned anew.
     """
 
-    def __init__(self, plan: JobPlan, restored: dict[str, dict[str, list[Any]]]) -> None:
+    def __init__(self, plan: JobPlan, restored: Mapping[str, SplitEnds]) -> None:
         self._sources: dict[str, SourceSplits] = {}  # by uid
         self._of_stage: dict[int, list[str]] = {}
         self._endless = False  # whether new splits may come for ever
@@ -98,9 +98,6 @@ class SourceProgress:
         """Whether no source will have more."""
         return not self._endless and all(each.finished for each in self._sources.values())
 
-    def to_json(self) -> dict[str, dict[str, list[Any]]]:
-        """For Checkpoint.sources."""
-        return {
-            uid: {split: list(state) for split, state in splits.items()}
-            for uid, splits in self.positions.items()
-        }
+    def reached(self) -> dict[str, SplitEnds]:
+        """For Checkpoint.sources: what does not change any more."""
+        return {uid: dict(splits) for uid, splits in self.positions.items()}

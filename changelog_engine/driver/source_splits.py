@@ -8,14 +8,14 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from changelog_engine.changelog.split_ends import SplitEnd, SplitEnds
 from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors.kept_values import kept_copy
 from changelog_engine.connectors.protocols import DiscoveringSource, Source, SourceOfParts, Split
 from changelog_engine.errors import ConfigurationError, EpochFailedError
-from changelog_engine.operators.messages import Positions, SplitEnds
+from changelog_engine.operators.messages import Positions
 from changelog_engine.types.typeinfo import shown
 
 
@@ -29,9 +29,7 @@ class SourceSplits:
         unsettled: a part began whose first splits no checkpoint has yet.
     """
 
-    def __init__(
-        self, name: str, source: Source, parallelism: int, restored: Mapping[str, list[Any]] | None
-    ) -> None:
+    def __init__(self, name: str, source: Source, parallelism: int, restored: SplitEnds | None) -> None:
         self.all: SplitEnds = {}
         self.unsettled = False
         self._name = name
@@ -44,7 +42,7 @@ class SourceSplits:
         if restored is None or (not restored and self._parts is not None):
             self.take(self._begun(source.splits(parallelism)))
         else:
-            self.take({split: (at, finished) for split, (at, finished) in restored.items()})
+            self.take(restored)
 
     def _begun(self, splits: Iterable[Split], repeated: bool = False) -> SplitEnds:
         """Where new splits begin.
@@ -62,21 +60,21 @@ class SourceSplits:
                 raise ConfigurationError(
                     f"source {self._name!r}: the id of a split must be a str, got {shown(split.id)}"
                 )
-            if split.id in found and not (repeated and found[split.id][0] == split.start):
+            if split.id in found and not (repeated and found[split.id].position == split.start):
                 raise ConfigurationError(
                     f"source {self._name!r} has two splits with the id {shown(split.id)}: each needs one of its own"
                 )
             kept_copy(split.start, f"the start of split {split.id!r} of source {self._name!r}")
-            found[split.id] = (split.start, False)
+            found[split.id] = SplitEnd(split.start)
         return found
 
     def take(self, splits: SplitEnds) -> None:
         """Where splits are now, new ones among them."""
-        for split, state in splits.items():
+        for split, end in splits.items():
             if split not in self.all:
                 self._unfinished[split] = len(self.all)
-            self.all[split] = state
-            if state[1]:
+            self.all[split] = end
+            if end.finished:
                 self._unfinished.pop(split, None)
         self._dealt = None
 
@@ -85,7 +83,7 @@ class SourceSplits:
         if self._dealt is None:
             self._dealt = [{} for _ in range(self._parallelism)]
             for split, number in self._unfinished.items():
-                self._dealt[number % self._parallelism][split] = self.all[split][0]
+                self._dealt[number % self._parallelism][split] = self.all[split].position
         dealt = self._dealt[subtask]
         return None if not dealt and self._parts is not None and self._in_last_part else dict(dealt)
 

@@ -314,9 +314,9 @@ def _bytes(listing: Any) -> int:
 
 def _positions(checkpoint: Checkpoint) -> list[SourcePosition]:
     return [
-        SourcePosition(uid, split, position, bool(finished))
+        SourcePosition(uid, split, end.position, bool(end.finished))
         for uid, splits in checkpoint.sources.items()
-        for split, (position, finished) in splits.items()
+        for split, end in splits.items()
     ]
 
 

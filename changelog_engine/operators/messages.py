@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Part, RestorePoint
 from changelog_engine.changelog.small_state import SmallState
+from changelog_engine.changelog.split_ends import SplitEnds
 from changelog_engine.connectors.protocols import Position, RestoredSink
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.operators.metrics import MetricFigure
@@ -15,9 +16,6 @@ from changelog_engine.state.sizes import TableSize
 
 Positions = dict[str, Position]
 """Split id -> where it is read from."""
-
-SplitEnds = dict[str, tuple[Position, bool]]
-"""Split id -> up to where it was read, and whether it has ended."""
 
 
 class EpochKind(Enum):
@@ -137,7 +135,7 @@ class EpochReport:
     Args:
         parts: parts made durable, in order.
         mutations: rows of the changelog; 0 for a job without one.
-        sources: source uid -> split id -> (position, finished).
+        sources: by the sources' uids.
         operator_state: small non-keyed state at a barrier.
         shared_state: uid -> state that all subtasks have alike, at a barrier, of the first subtask.
         driver_output: sink node id -> what goes to the driver.

@@ -19,6 +19,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from changelog_engine.changelog.split_ends import EpochEnds, KeptSource, SplitEnd, SplitEnds
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.inherits import check_inherits
 from changelog_engine.connectors.kept_values import kept_copy
@@ -27,7 +28,7 @@ from changelog_engine.errors import TypeMismatchError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.context import milliseconds
 from changelog_engine.operators.failures import user_failure
-from changelog_engine.operators.messages import Positions, SplitEnds
+from changelog_engine.operators.messages import Positions
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 from changelog_engine.types.copies import copied, each_as_given
 from changelog_engine.types.typeinfo import shown
@@ -52,7 +53,7 @@ class SourceStart(PassOperator):
     def __init__(self, name: str, output: Any) -> None:
         super().__init__(name, output)
         self._epoch = 0
-        self._ends: list[tuple[int, dict[str, list[Any]]]] = []
+        self._ends: EpochEnds = []
 
     def turn_to(self, split: str) -> None:
         """The elements that follow are of this split."""
@@ -74,12 +75,12 @@ class SourceStart(PassOperator):
         """
         self._epoch = epoch
         self._ends = [end for end in self._ends if end[0] > committed]
-        moved = {split: list(end) for split, end in reached.items() if end != (before[split], False)}
+        moved = {split: end for split, end in reached.items() if end != (before[split], False)}
         if moved:
             self._ends.append((self._epoch, moved))
 
-    def snapshot(self) -> Any:
-        """The ends of all epochs but the last, see `ends_of`, by the attempt's numbers; with the watermark, if there is one.
+    def snapshot(self) -> KeptSource | None:
+        """The ends of all epochs but the last, by the attempt's numbers; with the watermark, if there is one.
 
         The driver numbers them anew (see Checkpointer).
         """
@@ -92,21 +93,6 @@ class SourceStart(PassOperator):
         """Functions behind the source see the watermark again before a reader gives the next one."""
         if isinstance(state, dict):
             self.resume(state["watermark"])
-
-
-def ends_of(state: Any) -> list[Any]:
-    """Where epochs ended, of what a checkpoint has of a SourceStart.
-
-    Returns:
-        (number of the epoch since the checkpoint before, split -> [position, finished]) of all but the last epoch.
-    """
-    ends: list[Any] = state["ends"] if isinstance(state, dict) else state or []
-    return ends
-
-
-def with_ends(state: Any, ends: list[Any]) -> Any:
-    """What a SourceStart's snapshot() gave, with other ends of epochs; None for nothing."""
-    return {**state, "ends": ends} if isinstance(state, dict) else ends or None
 
 
 @dataclass(slots=True)
@@ -180,13 +166,10 @@ class SourceHead:
             positions: split id to position; only splits that have not ended.
             max_records: bound for all splits together.
             durable: a barrier ends this epoch, or the job makes no checkpoints.
-
-        Returns:
-            Split id to (next position, finished).
         """
         began = self._monotonic()
         left = _Room(max_records, _LARGEST_EPOCH_BYTES, began + budget_ms / 1000)
-        reached: SplitEnds = {split: (position, False) for split, position in positions.items()}
+        reached: SplitEnds = {split: SplitEnd(position) for split, position in positions.items()}
         if self._parts is not None:
             self._go_by(self._parts.parts[self._part(positions)])
             self.head.only_splits(positions if self._by_split else None)
@@ -213,7 +196,7 @@ class SourceHead:
         if self._by_split:
             self.head.turn_to(split)
         try:
-            position = _kept(reached[split][0])
+            position = _kept(reached[split].position)
             reader.begin_epoch(durable)
         except BaseException as error:
             raise user_failure(error, self.name, f"beginning an epoch of split {split!r}") from error
@@ -244,7 +227,7 @@ class SourceHead:
             watermark = reader.watermark
             if watermark is not None and watermark > self.head.current_watermark:
                 self.head.watermark(watermark)
-            reached[split] = (kept, finished)
+            reached[split] = SplitEnd(kept, finished)
             if self._acknowledges:
                 self._reached[split] = position
             now = monotonic()
@@ -282,7 +265,7 @@ class SourceHead:
             try:
                 position = self._reader(split).at_barrier(position)
                 kept_copy(position, "the position")
-                reached[split] = (position, finished)
+                reached[split] = SplitEnd(position, finished)
             except BaseException as error:
                 raise user_failure(error, self.name, f"preparing a checkpoint of split {split!r}") from error
 

@@ -266,7 +266,7 @@ class StageRuntime:
             if order.kind.barrier:
                 source.at_barrier(reached)
             report.sources[source.uid] = reached
-            source.unfinished = {split: at for split, (at, finished) in reached.items() if not finished}
+            source.unfinished = {split: end.position for split, end in reached.items() if not end.finished}
         else:
             reached = {}
             if order.checkpoint_id:

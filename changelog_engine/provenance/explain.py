@@ -421,9 +421,9 @@ def _read_between(
     def passed(number: int) -> bool:
         """Whether a checkpoint stands behind the position."""
         splits = [
-            at
+            each.position
             for uid in sources
-            for name, (at, _) in lineage.checkpoint(number).sources.get(uid, {}).items()
+            for name, each in lineage.checkpoint(number).sources.get(uid, {}).items()
             if split in (None, name)
         ]
         return any(type(at) is int and at > position for at in splits)

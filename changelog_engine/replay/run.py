@@ -19,6 +19,7 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.small_state import small_name
+from changelog_engine.changelog.split_ends import SplitEnd, SplitEnds, ends_of
 from changelog_engine.clock import WallClock
 from changelog_engine.connectors.protocols import DiscoveringSource
 from changelog_engine.driver.compatibility import check_restorable
@@ -27,8 +28,7 @@ from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateId, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
-from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport, Positions, SplitEnds
-from changelog_engine.operators.source import ends_of
+from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport, Positions
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.replay.log_rows import table_of
 from changelog_engine.replay.source import NoSink, replayed, same
@@ -120,10 +120,7 @@ class ReplayRun:
                 f"checkpoint {checkpoint.id} has no positions of the sources {sorted(missing)}, which this job has: give "
                 "sources the uid() that they had"
             )
-        recorded = {
-            uid: {split: (at, done) for split, (at, done) in checkpoint.sources[uid].items()} for uid in ends
-        }
-        yield recorded
+        yield {uid: checkpoint.sources[uid] for uid in ends}
 
     def _begin_discovered(self, checkpoint: Checkpoint) -> None:
         """Take the splits that came up before the checkpoint, where their source knows how they began.
@@ -131,9 +128,12 @@ class ReplayRun:
         They are known earlier than they were, unread until the epoch in which they came.
         """
         for uid, source in self._discovering.items():
-            for split, (position, _) in checkpoint.sources.get(uid, {}).items():
-                if split not in self._ends[uid] and (start := source.start_of(split, position)) is not None:
-                    self._progress.advance({uid: {split: (start, False)}})
+            for split, end in checkpoint.sources.get(uid, {}).items():
+                if (
+                    split not in self._ends[uid]
+                    and (start := source.start_of(split, end.position)) is not None
+                ):
+                    self._progress.advance({uid: {split: SplitEnd(start)}})
 
     def _begin_parts(self, checkpoint: Checkpoint, ends: Ends) -> None:
         """Take the splits that came up for the checkpoint: those with which a part of a source began, still unread."""
@@ -157,7 +157,7 @@ class ReplayRun:
             self._parts.extend(report.parts)
             self._take_positions(report)
         return any(
-            not same(list(self._ends[uid][split]), list(end))
+            not same(self._ends[uid][split], end)
             for uid, splits in ends.items()
             for split, end in splits.items()
         )
@@ -165,7 +165,7 @@ class ReplayRun:
     def _take_positions(self, report: EpochReport) -> None:
         self._progress.advance(
             {
-                uid: {split: (at, finished) for split, ((at, _, _), finished) in splits.items()}
+                uid: {split: SplitEnd(at, finished) for split, ((at, _, _), finished) in splits.items()}
                 for uid, splits in report.sources.items()
             }
         )
@@ -253,7 +253,6 @@ def _epoch_ends(checkpoint: Checkpoint) -> Iterator[Ends]:
     for _, _, states in checkpoint.small_states():
         for uid in checkpoint.sources:
             for number, moved in ends_of(states.get(small_name(uid))):
-                splits = {split: (at, done) for split, (at, done) in moved.items()}
-                epochs.setdefault(number, {}).setdefault(uid, {}).update(splits)
+                epochs.setdefault(number, {}).setdefault(uid, {}).update(moved)
     for number in sorted(epochs):
         yield epochs[number]

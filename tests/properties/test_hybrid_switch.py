@@ -234,7 +234,7 @@ class TestWhereASourceBegins:
         number, decided = outside.planned[-1]
         assert number == 1
         begun = [c.sources["hybrid"]["1:0"] for c in job.commits if "1:0" in c.sources["hybrid"]]
-        assert begun[0] == [decided[0], False], "the first checkpoint with it has nothing read"
+        assert begun[0] == (decided[0], False), "the first checkpoint with it has nothing read"
         assert min(at for number, _, at in outside.read if number == 1) == decided[0], "nor has anybody else"
         expected = [*pieces[0], *(piece[decided[0] :] for piece in pieces[1])]
         given = Counter(row[2:6] for row in job.output)
@@ -253,7 +253,7 @@ class TestWhereASourceBegins:
             tolerable_failures=5,
         )
         job.run(job_of([Piecewise("again", 0), Piecewise("again", 1, moving=True)], 1))
-        assert job.commits[0].sources["hybrid"]["1:0"] == [0, False]
+        assert job.commits[0].sources["hybrid"]["1:0"] == (0, False)
         assert [row[4] for row in job.output] == [0, 1, 0, 1, 2, 3, 4]
         assert OUTSIDE["again"].planned == [(0, [0]), (1, [0])]
         assert job.coordinator.restarts.count == 0

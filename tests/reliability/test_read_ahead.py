@@ -221,8 +221,8 @@ def test_positions_that_a_reader_changes_are_kept_as_they_were(
         return job.output, repr([(each.sources, each.operator_state) for each in job.commits])
 
     output, notes = kept(InPlace(ELEMENTS, own), "in_place")
-    assert "[7], False" in notes
-    assert (output, re.sub(r"\[\[(\d+)\]", r"[\1", notes)) == kept(CollectionSource(ELEMENTS), "plain")
+    assert "position=[7], finished=False" in notes
+    assert (output, re.sub(r"position=\[(\d+)\]", r"position=\1", notes)) == kept(CollectionSource(ELEMENTS), "plain")
 
 
 class Acknowledged(CollectionSource):

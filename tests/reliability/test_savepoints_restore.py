@@ -333,7 +333,7 @@ def test_case_28_timers(tmp_path: Path, drain: bool) -> None:
     assert sorted(timestamp for _, timestamp in first.output) == (due[:15] if drain else [])
     folded = state_at(open_savepoint(path).folder.changelog.root)
     assert len(folded.timers.get(("process", "event time"), [])) == (0 if drain else 15)
-    assert folded.checkpoint.sources == {"source": {"collection": [15, False]}}
+    assert folded.checkpoint.sources == {"source": {"collection": (15, False)}}
     second = TestJob(tmp_path / "second", Script(sizes=(5,)))
     second.run_driver(alarms(), restore=path)
     assert sorted(timestamp for _, timestamp in first.output + second.output) == due

@@ -74,7 +74,7 @@ def test_what_a_savepoint_holds(path: Path) -> None:
     assert (savepoint.path, savepoint.folder.name, savepoint.rows) == (str(path), "job", 4)
     row = savepoint.checkpoint
     assert (row.id, row.attempt, row.parent, row.snapshot) == (2, 1, None, 2)
-    assert row.sources == {"source": {"collection": [20, False]}}
+    assert row.sources == {"source": {"collection": (20, False)}}
     assert savepoint.bytes == sum(file.stat().st_size for file in (path / "snapshots").glob("part-*"))
     marker = json.loads((path / "savepoint.json").read_text())
     assert len(marker.pop("id")) == 32

@@ -13,11 +13,12 @@ from support.graphs import GraphBuilder
 from support.jobs import TestJob
 
 from api.datastream.functions import KeyedProcessFunction
+from changelog_engine.changelog.split_ends import ends_of, with_ends
 from changelog_engine.connectors import IterableSource, Range, Source, Split, SplitReader
 from changelog_engine.connectors.iterable import READ_BUDGET_S, IterableReader
 from changelog_engine.errors import UserFunctionError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
-from changelog_engine.operators.source import SourceHead, SourceStart, ends_of, with_ends
+from changelog_engine.operators.source import SourceHead, SourceStart
 
 
 class Slow(Source, SplitReader):
@@ -221,14 +222,14 @@ def test_what_a_source_keeps_of_its_time() -> None:
     head.note(1, 0, {"a": 0}, {"a": (5, False)})
     head.note(2, 0, {"a": 5}, {"a": (9, False)})
     assert (
-        head.snapshot() == head.snapshot() == [(1, {"a": [5, False]})]
+        head.snapshot() == head.snapshot() == [(1, {"a": (5, False)})]
     )  # until a checkpoint is known to have it
     head.note(3, 2, {"a": 9}, {"a": (12, False)})
     assert head.snapshot() is None
     head.note(4, 2, {"a": 12}, {"a": (12, False)})
     head.watermark(70)
     kept = head.snapshot()
-    assert ends_of(kept) == [(3, {"a": [12, False]})] == ends_of(ends_of(kept))
+    assert ends_of(kept) == [(3, {"a": (12, False)})] == ends_of(ends_of(kept))
     assert ends_of(with_ends(kept, [])) == ends_of(None) == []
     assert with_ends(ends_of(kept), []) is None  # what an older engine wrote
     for state, expected in [(kept, 70), (with_ends(kept, []), 70), (ends_of(kept), MIN_WATERMARK)]:
