@@ -17,11 +17,11 @@ from sys import getrefcount
 from types import NoneType
 from typing import Any, Protocol
 
-from changelog_engine.errors import InvalidJobError, TypeMismatchError, UserFunctionError
+from changelog_engine.errors import InvalidJobError, TypeMismatchError
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
-from changelog_engine.operators.failures import returned_no_elements, user_failure
+from changelog_engine.operators.failures import NotIterableError, user_failure
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import own, own_tested, separate
 from changelog_engine.types.typeinfo import shown
@@ -360,15 +360,13 @@ def _may_be_tagged(values: list[Any]) -> bool:
     return any(issubclass(kind, tuple) for kind in kinds)
 
 
-def results_of(result: Any, name: str, call: str) -> Iterable[Any]:
+def results_of(result: Any) -> Iterable[Any]:
     """What a flat_map returned, which must be iterable."""
     try:
         elements: Iterable[Any] = iter(result)
         return elements
     except TypeError:
-        failure = UserFunctionError(f"{call} of operator {name!r} {returned_no_elements(result)}")
-        failure.operator, failure.call = name, call
-        raise failure from None
+        raise NotIterableError(result) from None
 
 
 def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | None = None) -> None:

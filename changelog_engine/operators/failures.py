@@ -23,9 +23,16 @@ from changelog_engine.types.typeinfo import shown
 from changelog_engine.whose_code import is_ours, is_users
 from changelog_engine.windowing.reserved import state_words
 
-_RAISE, _BEGIN_LOOP = dis.opmap["RAISE_VARARGS"], dis.opmap["GET_ITER"]
+_RAISE = dis.opmap["RAISE_VARARGS"]
 _MOST_OF_GROUP = 10
 NOTHING = object()  # no key, no element
+
+
+class NotIterableError(TypeError):
+    """A function of several elements returned something else. ``user_failure`` says which function it was."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__(f"returned {shown(result)}, which is not iterable: return a list, or yield results")
 
 
 def user_failure(
@@ -56,38 +63,30 @@ def user_failure(
         raise error
     if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
         raise error
-    returned = _not_iterable(error)
-    if returned is NOTHING:
+    if isinstance(error, NotIterableError):
+        lines, what = "", str(error)
+    else:
         lines = user_traceback(error)
         what = f"raised {type(error).__name__}: {_text(error)}\n{lines}"
-    else:
-        lines = ""
-        what = returned_no_elements(returned)
     failure = UserFunctionError(f"{call} of operator {operator!r}{where} {what}")
     failure.traceback, failure.place_told = lines, True
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
     return failure
 
 
-def returned_no_elements(result: Any) -> str:
-    """What to say where a function of several elements returned something else."""
-    return f"returned {shown(result)}, which is not iterable: return a list, or yield results"
+def refuse_not_iterable(result: Any) -> None:
+    """Tell why a loop over what a function returned ended with a TypeError, unless that came from the function.
 
+    Args:
+        result: what it returned last; the loops take None and False for no elements.
 
-def _not_iterable(error: BaseException) -> Any:
-    """What a function returned that a loop of ours could not go through; NOTHING where the error is another one."""
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    if type(error) is not TypeError or last is None or not is_ours(last.tb_frame.f_code.co_filename):
-        return NOTHING
-    # What compiled code raises, such as map(len), comes from our frame as well: only the loop's own beginning counts.
-    if last.tb_frame.f_code.co_code[last.tb_lasti] != _BEGIN_LOOP:
-        return NOTHING
-    held = last.tb_frame.f_locals
-    result = held.get("results", held.get("result", NOTHING))
-    iterable = isinstance(result, Iterable) or hasattr(type(result), "__getitem__")
-    return NOTHING if iterable else result
+    Raises:
+        NotIterableError: it is not iterable.
+    """
+    if result is None or result is False or isinstance(result, Iterable):
+        return
+    if not hasattr(type(result), "__getitem__"):
+        raise NotIterableError(result) from None
 
 
 def forget_our_frames(failure: UserFunctionError) -> None:

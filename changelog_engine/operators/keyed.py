@@ -22,7 +22,7 @@ from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.base import results_of
 from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService, TaskContext
-from changelog_engine.operators.failures import NOTHING, element_at, user_failure
+from changelog_engine.operators.failures import NOTHING, element_at, refuse_not_iterable, user_failure
 from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timers import TimeDomain, TimerQueue
@@ -166,7 +166,7 @@ class KeyedFlatMapOperator(KeyedOperator):
     call = "flat_map"
 
     def apply(self, value: Any, out: list[Any]) -> None:
-        self.collect(out, results_of(self.function.flat_map(value), self.name, "flat_map"))
+        self.collect(out, results_of(self.function.flat_map(value)))
 
 
 class ReduceOperator(KeyedOperator):
@@ -252,14 +252,25 @@ class TimerFunctionOperator(TimerOperator):
         self.emit_tagged(out, out_times)
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
-        context, cursor, function, own = self.element_context, self.cursor, self.function, self.own
-        event_time = domain is TimeDomain.EVENT_TIME
+        self.element_context.domain = domain
+        try:
+            out, out_times = self._fire(queue.firing(until), domain is TimeDomain.EVENT_TIME)
+        except BaseException as error:
+            raise self.failure(error, "on_timer") from error
+        finally:
+            self.element_context.domain = None
+            self.cursor.leave()
+        self.emit_tagged(out, out_times)
+
+    def _fire(self, due: Iterable[Any], event_time: bool) -> tuple[list[Any], list[int] | None]:
+        """Call the function for each timer; returns what it gave that was not pushed on yet, with the timers' times."""
+        context, function, own = self.element_context, self.function, self.own
         out: list[Any] = []
         append = out.append
         out_times: list[int] | None = [] if event_time else None
-        context.domain = domain
+        result = None
         try:
-            for timestamp, _ in queue.firing(until):
+            for timestamp, _ in due:
                 result = function.on_timer(timestamp, context)
                 if result is None:
                     continue
@@ -272,12 +283,10 @@ class TimerFunctionOperator(TimerOperator):
                     out = []
                     append = out.append
                     out_times = [] if event_time else None
-        except BaseException as error:
-            raise self.failure(error, "on_timer") from error
-        finally:
-            context.domain = None
-            cursor.leave()
-        self.emit_tagged(out, out_times)
+        except TypeError:
+            refuse_not_iterable(result)
+            raise
+        return out, out_times
 
 
 class KeyedProcessOperator(TimerFunctionOperator):
@@ -298,18 +307,23 @@ def run_process(
     identities, values, times, out, out_times = batch
     append = out.append
     cursor.timestamp = NO_TIMESTAMP
-    if times is None or out_times is None:
-        for cursor.key, value in zip(identities, values, strict=True):
+    result = None
+    try:
+        if times is None or out_times is None:
+            for cursor.key, value in zip(identities, values, strict=True):
+                result = process_element(value, context)
+                if result is None or result is _NO_RESULTS or result is False:
+                    continue
+                for each in result:  # as take_each: this runs for every element
+                    append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
+            return
+        for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
             result = process_element(value, context)
             if result is None or result is _NO_RESULTS or result is False:
                 continue
-            for each in result:  # as take_each: this runs for every element
+            for each in result:
                 append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
-        return
-    for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
-        result = process_element(value, context)
-        if result is None or result is _NO_RESULTS or result is False:
-            continue
-        for each in result:
-            append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
-            out_times.append(cursor.timestamp)
+                out_times.append(cursor.timestamp)
+    except TypeError:
+        refuse_not_iterable(result)
+        raise

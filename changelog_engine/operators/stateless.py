@@ -20,7 +20,7 @@ from changelog_engine.operators.base import (
     side_output_text,
 )
 from changelog_engine.operators.context import ElementContext, milliseconds
-from changelog_engine.operators.failures import element_at, user_failure
+from changelog_engine.operators.failures import element_at, refuse_not_iterable, user_failure
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 from changelog_engine.types.typeinfo import shown
@@ -101,7 +101,7 @@ class FlatMapOperator(FunctionOperator):
         try:
             for index, value in enumerate(rest):
                 before = len(out)
-                collect(results_of(flat_map(value), self.name, "flat_map"))
+                collect(results_of(flat_map(value)))
                 if out_times is not None and times is not None:
                     out_times.extend([times[index]] * (len(out) - before))
         except BaseException as error:
@@ -123,22 +123,27 @@ def run_elements(
     context.current_timestamp = NO_TIMESTAMP
     out: list[Any] = []
     append = out.append
-    if times is None:
-        for value in values:
+    result = None
+    try:
+        if times is None:
+            for value in values:
+                result = process_element(value, context)
+                if result is None or result is False:
+                    continue
+                for each in result:  # sooner than by extend, which makes room for eight of a generator
+                    append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
+            return out, None
+        out_times: list[int] = []
+        for value, context.current_timestamp in zip(values, times, strict=True):
             result = process_element(value, context)
             if result is None or result is False:
                 continue
-            for each in result:  # sooner than by extend, which makes room for eight of a generator
+            for each in result:
                 append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
-        return out, None
-    out_times: list[int] = []
-    for value, context.current_timestamp in zip(values, times, strict=True):
-        result = process_element(value, context)
-        if result is None or result is False:
-            continue
-        for each in result:
-            append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
-            out_times.append(context.current_timestamp)
+                out_times.append(context.current_timestamp)
+    except TypeError:
+        refuse_not_iterable(result)
+        raise
     return out, out_times
 
 

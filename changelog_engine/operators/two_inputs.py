@@ -41,7 +41,7 @@ class InputPort:
         self.operator.process_keyed_input(self, identities, values, times)
 
 
-def call_of(kind: NodeKind, function: Any, name: str, operator: str) -> Call:
+def call_of(kind: NodeKind, function: Any, name: str) -> Call:
     """One input's method as a process function has it: (value, context) to what it gives, or None."""
     method = getattr(function, name)
 
@@ -51,7 +51,7 @@ def call_of(kind: NodeKind, function: Any, name: str, operator: str) -> Call:
 
     def co_flat_map(value: Any, context: Any) -> Any:
         result = method(value)
-        return None if result is None else results_of(result, operator, name)
+        return None if result is None else results_of(result)
 
     calls: dict[NodeKind, Call] = {NodeKind.CO_MAP: co_map, NodeKind.CO_FLAT_MAP: co_flat_map}
     call: Call = calls.get(kind, method)
@@ -88,7 +88,7 @@ class TwoInputs(FunctionOperator):
         """Take elements of one input."""
         rest = iter(values)
         try:
-            call = call_of(self.kind, self.function, port.call, self.name)
+            call = call_of(self.kind, self.function, port.call)
             out, out_times = run_elements(call, port.context, rest, times, self.own)
         except BaseException as error:
             raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
@@ -136,7 +136,7 @@ class KeyedTwoInputs(TimerFunctionOperator):
         out_times: list[int] | None = None if times is None else []
         rest = iter(values)
         try:
-            call = call_of(self.kind, self.function, port.call, self.name)
+            call = call_of(self.kind, self.function, port.call)
             batch = KeyedElements(identities, rest, times, out, out_times)
             run_process(call, port.context, self.cursor, batch, self.own)
         except BaseException as error:

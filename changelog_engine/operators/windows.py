@@ -276,7 +276,7 @@ class WindowOperator(TimerOperator):
         else:
             called, self.call = self.call, _FIRING_CALLS.get(firing, "process")
             elements = contents if self.listed else [contents]
-            self.collect(out, results_of(self._results(firing, window, elements), self.name, self.call))
+            self.collect(out, results_of(self._results(firing, window, elements)))
             self.call = called
         if out_times is not None:
             out_times.extend([self.place.timestamp] * (len(out) - before))

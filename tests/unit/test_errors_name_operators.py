@@ -144,8 +144,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "no results": (
         lambda stream: stream.flat_map(lambda value: None).map(str),
-        r"flat_map of operator 'FlatMap' returned None, which is not iterable: return a list, or yield results\n"
-        r"  in flat_map of operator 'FlatMap', element 3",
+        r"flat_map of operator 'FlatMap', element 3 returned None, which is not iterable: return a list, or yield results$",
     ),
     "side output": (aside, "side output 'late' of operator 'step': value is declared STRING but got 5"),
 }
