@@ -13,8 +13,7 @@ from changelog_engine.static_check.answers import No
 from changelog_engine.static_check.findings import Finding, Level
 from changelog_engine.static_check.modules import absolute_name
 from changelog_engine.static_check.reading import Reading, SourceFile
-from changelog_engine.static_check.scopes import Scope
-from changelog_engine.static_check.values import UNKNOWN, Foreign, Known, Missing, ProgramModule, Value
+from changelog_engine.static_check.values import UNKNOWN, Foreign, Known, Missing, ProgramModule, Scope, Value
 
 Say = Callable[[Level, ast.AST, str], Finding | None]
 

@@ -10,8 +10,7 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.static_check.findings import Finding, Level, Report
 from changelog_engine.static_check.knowledge import Knowledge
 from changelog_engine.static_check.modules import ModulePath
-from changelog_engine.static_check.scopes import Scope
-from changelog_engine.static_check.values import Missing, ProgramFunction, ProgramModule
+from changelog_engine.static_check.values import Missing, ProgramFunction, ProgramModule, Scope
 
 
 @dataclass(frozen=True)

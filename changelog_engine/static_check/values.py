@@ -1,16 +1,18 @@
-"""What a name in a program can stand for, as far as reading tells.
+"""What a name in a program can stand for, as far as reading tells, and the scopes in which names stand for something.
 
-Invariant: `joined` never says more than both of its sides do.
+Invariants:
+    * `joined` never says more than both of its sides do.
+    * Code that runs in the order in which it stands sees what a name was given last; a function, which runs later, sees
+      whatever the names around it were ever given.
+    * A name that `global` or `nonlocal` gives away is anything.
 """
 
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Union
-
-if TYPE_CHECKING:
-    from changelog_engine.static_check.scopes import Scope
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Union
 
 
 @dataclass(frozen=True)
@@ -176,3 +178,64 @@ def joined(left: Value, right: Value) -> Value:
 
 def _is_plain(value: Value) -> bool:
     return value == PLAIN or (isinstance(value, Known) and isinstance(value.found, _PLAIN))
+
+
+@dataclass(eq=False)
+class Scope:
+    """Names and what they stand for.
+
+    Args:
+        parent: the scope around it; None of a module.
+        is_class: a class's names are not seen by its methods.
+        local: names that the code assigns somewhere, so that they are not those of the parent.
+        given_away: names that functions below assign by `global` or `nonlocal`.
+    """
+
+    parent: Scope | None = None
+    is_class: bool = False
+    local: frozenset[str] = frozenset()
+    given_away: frozenset[str] = frozenset()
+    now: dict[str, Value] = field(default_factory=dict)
+    ever: dict[str, Value] = field(default_factory=dict)
+    # Modules of the API of which all names were imported.
+    api_stars: list[ModuleType] = field(default_factory=list)
+    starred: bool = False  # a star import of something that is not known brought any names
+
+    def give(self, name: str, value: Value) -> None:
+        """Bind a name."""
+        if name in self.given_away:
+            value = UNKNOWN
+        self.now[name] = value
+        self.ever[name] = joined(self.ever[name], value) if name in self.ever else value
+
+    def find(self, name: str) -> Value | None:
+        """What a name stands for in the code of this scope; None when nothing here binds it."""
+        if name in self.now:
+            return self.now[name]
+        if name in self.local:
+            return UNKNOWN
+        outer = self.parent
+        while outer is not None:
+            if not outer.is_class:
+                if name in outer.ever:
+                    return outer.ever[name]
+                if name in outer.local or outer.starred:
+                    return UNKNOWN
+            outer = outer.parent
+        return UNKNOWN if self.starred else None
+
+    def stars(self) -> list[ModuleType]:
+        """The modules of the API of which this scope and those around it imported all names."""
+        return [*self.api_stars, *(self.parent.stars() if self.parent is not None else ())]
+
+    def merge(self, branches: list[dict[str, Value]]) -> None:
+        """Go on after branches one of which was taken."""
+        names = {name for branch in branches for name in branch}
+        result: dict[str, Value] = {}
+        for name in names:
+            values = [branch[name] for branch in branches if name in branch]
+            value = values[0]
+            for other in values[1:]:
+                value = joined(value, other)
+            result[name] = value
+        self.now = result

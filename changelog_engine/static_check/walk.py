@@ -14,12 +14,12 @@ from types import ModuleType
 
 from changelog_engine.static_check import answers, guards
 from changelog_engine.static_check.answers import No
+from changelog_engine.static_check.bound_names import names_bound, names_given_away
 from changelog_engine.static_check.calls import Arguments, Calls
 from changelog_engine.static_check.findings import Finding, Level
 from changelog_engine.static_check.imports import Imports
 from changelog_engine.static_check.operators import folded, negated
 from changelog_engine.static_check.reading import Reading, SourceFile
-from changelog_engine.static_check.scopes import Scope, names_bound, names_given_away
 from changelog_engine.static_check.values import (
     PLAIN,
     UNKNOWN,
@@ -32,6 +32,7 @@ from changelog_engine.static_check.values import (
     ProgramFunction,
     ProgramModule,
     ProgramObject,
+    Scope,
     Value,
     joined,
 )
