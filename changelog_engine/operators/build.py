@@ -18,7 +18,7 @@ from changelog_engine.graph.nodes import TWO_INPUTS, JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import Edge, JobPlan, Stage
 from changelog_engine.operators import keyed, stateless
 from changelog_engine.operators.async_io import AsyncOperator
-from changelog_engine.operators.base import UNCHECKED, Operator, Receiver, Union
+from changelog_engine.operators.base import UNCHECKED, Operator, Receiver, Union, side_output_text
 from changelog_engine.operators.broadcast import (
     BroadcastOperator,
     BroadcastStates,
@@ -236,7 +236,8 @@ class StageBuilder:
             return self._sink(node, function)
         if node.kind is NodeKind.SIDE_OUTPUT:
             producer = self.nodes[node.inputs[0]].label
-            return stateless.SideOutputOperator(producer, self.functions[node.id], node.output_type)
+            what = f"{side_output_text(function, producer)}{_made_at(node)}"
+            return stateless.SideOutputOperator(producer, what, node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
             timestamps = stateless.TimestampsOperator(node.label, node.output_type, function)
             if self._has_its_type(node):

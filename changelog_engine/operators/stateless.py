@@ -17,7 +17,6 @@ from changelog_engine.operators.base import (
     OutputType,
     call_hook,
     results_of,
-    side_output_text,
 )
 from changelog_engine.operators.context import ElementContext, milliseconds
 from changelog_engine.operators.failures import element_at, refuse_not_iterable, user_failure
@@ -364,11 +363,15 @@ def merged_times(states: Sequence[int | KeptTimes | None]) -> int | KeptTimes | 
 
 
 class SideOutputOperator(Operator):
-    """Takes the elements of a tag from its producer and checks them against the tag's type."""
+    """Takes the elements of a tag from its producer and checks them against the tag's type.
 
-    def __init__(self, producer: str, tag: str, output: TypeInformation | None) -> None:
+    Args:
+        what: the side output, as messages name it.
+    """
+
+    def __init__(self, producer: str, what: str, output: TypeInformation | None) -> None:
         super().__init__(producer, output)
-        self._tag_type = OutputType(side_output_text(tag, producer), output)
+        self._tag_type = OutputType(what, output)
         self.output_type = UNCHECKED  # they have it from here on
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:

@@ -146,7 +146,10 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda stream: stream.flat_map(lambda value: None).map(str),
         r"flat_map of operator 'FlatMap', element 3 returned None, which is not iterable: return a list, or yield results$",
     ),
-    "side output": (aside, "side output 'late' of operator 'step': value is declared STRING but got 5"),
+    "side output": (
+        aside,
+        rf"side output 'late' of operator 'step' {HERE}: value is declared STRING but got 5",
+    ),
 }
 
 
