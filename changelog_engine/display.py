@@ -1,4 +1,6 @@
-"""Answers where Python shows them by itself: tables in a notebook, text on a terminal. One renderer for all of them.
+"""Answers as people see them, and how Python shows them by itself: tables in a notebook, text on a terminal.
+
+The console's commands fit the same tables to its width (``cli/shown.py``).
 
 Invariants:
     * All that comes out of a job is escaped, in HTML for the browser, in text for the terminal.
@@ -9,16 +11,20 @@ Invariants:
 from __future__ import annotations
 
 import html
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from changelog_engine.config.numbers import is_number
+from changelog_engine.readable import iso, per_second, size_text
 from changelog_engine.types.typeinfo import cut, shown
 
 MOST_ROWS = 20
 _MOST_LINES = 200
 _CELL = 300  # characters
+_FEW = 20  # elements
 _COLUMN = 40  # characters of a column of a table in text
 _MONO = "font-family:ui-monospace,Menlo,Consolas,monospace"
 _EDGE = "border-bottom:1px solid rgba(128,128,128,.35)"
@@ -29,14 +35,80 @@ class Literal(NamedTuple):
 
     value: Any
 
+    def text(self) -> str:
+        """The beginning of a long one. Of a long list not all is made."""
+        value = self.value
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes, tuple)) and len(value) > _CELL:
+            return f"[{', '.join([shown(each) for each in value[:_FEW]])}, ... {len(value):,} elements]"
+        text = shown(value, sys.maxsize)
+        return text if len(text) <= _CELL else f"{text[:_CELL]}... ({len(text):,} characters)"
+
+
+@dataclass(frozen=True)
+class Measure(ABC):
+    """A number that people read in another form than programs do; None where it is not known."""
+
+    number: float | None
+
+    def text(self) -> str:
+        """As people read it."""
+        return "-" if self.number is None else self._people(self.number)
+
+    def plain(self) -> str:
+        """As programs read it."""
+        return "" if self.number is None else self._programs(self.number)
+
+    @abstractmethod
+    def _people(self, number: float) -> str: ...
+
+    def _programs(self, number: float) -> str:
+        return str(number)
+
+
+class When(Measure):
+    """A time, epoch milliseconds."""
+
+    def _people(self, number: float) -> str:
+        return iso(number)
+
+    _programs = _people
+
+
+class Size(Measure):
+    """A number of bytes."""
+
+    def _people(self, number: float) -> str:
+        return size_text(number)
+
+
+class Rate(Measure):
+    """A number in a second."""
+
+    def _people(self, number: float) -> str:
+        return per_second(number)
+
+    def _programs(self, number: float) -> str:
+        return f"{number:.3f}"
+
+
+def cell_text(cell: Any) -> str:
+    """A cell as people read it."""
+    if isinstance(cell, (Literal, Measure)):
+        return cell.text()
+    if cell is None:
+        return "-"
+    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
+
 
 class Grid(NamedTuple):
     """A table.
 
     Args:
-        rows: cells: texts, numbers, None, or ``Literal``. At most ``MOST_ROWS`` are shown.
+        rows: cells: texts, numbers, None, ``Literal`` or ``Measure``. Python shows at most ``MOST_ROWS``, the console all.
         total: how many rows there are in all; None for as many as are given.
         newest: whether the last rows are shown where they are too many, and not the first.
+        right: how many of the first columns the console aligns right.
+        spare: columns that a console too narrow for all goes without, the first of them first.
     """
 
     columns: Sequence[str]
@@ -44,6 +116,8 @@ class Grid(NamedTuple):
     total: int | None = None
     newest: bool = False
     name: str = ""
+    right: int = 0
+    spare: Sequence[str] = ()
 
     def kept(self) -> Sequence[Sequence[Any]]:
         """The rows that are shown."""
@@ -165,11 +239,7 @@ def _bounded(text: str) -> list[str]:
 
 
 def _cell(cell: Any) -> str:
-    if isinstance(cell, Literal):
-        return shown(cell.value, _CELL)
-    if cell is None:
-        return "-"
-    return f"{cell:,}" if is_number(cell) else cut(str(cell), _CELL)
+    return cell_text(cell) if isinstance(cell, Literal) else cut(cell_text(cell), _CELL)
 
 
 def _escaped(text: str) -> str:

@@ -17,17 +17,8 @@ from changelog_engine.cli.options import (
     point_option,
     state_option,
 )
-from changelog_engine.cli.shown import (
-    Answer,
-    Sheet,
-    TakesPoints,
-    When,
-    identified,
-    missed_lines,
-    shows,
-    withheld_lines,
-)
-from changelog_engine.display import Literal
+from changelog_engine.cli.shown import Answer, TakesPoints, identified, missed_lines, shows, withheld_lines
+from changelog_engine.display import Grid, Literal, When
 from changelog_engine.inspection.differences import Differences, EntryDifference, StateDifference, differences
 from changelog_engine.inspection.key_history import TIME_TO_LIVE, KeyChange, key_history
 from changelog_engine.inspection.states import entries_at
@@ -95,10 +86,10 @@ def history(
         "changes": shown,
     }
     head = [f"key {key} up to checkpoint {found.checkpoint.id}, attempt {found.checkpoint.attempt}"]
-    return Answer(document, [_sheet_of(shown)], head, notes, status=int(missed))
+    return Answer(document, [_grid_of(shown)], head, notes, status=int(missed))
 
 
-def _sheet_of(changes: Sequence[KeyChange]) -> Sheet:
+def _grid_of(changes: Sequence[KeyChange]) -> Grid:
     """A row for each change."""
     several = len({change.operator for change in changes}) > 1
     below, belows = _below_keys(changes)
@@ -122,7 +113,7 @@ def _sheet_of(changes: Sequence[KeyChange]) -> Sheet:
         )
     columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state", *below]
     columns += ["operation", "before", "after", "cause"]
-    return Sheet(columns, rows, right=1, spare=("operation", "time (UTC)"))
+    return Grid(columns, rows, right=1, spare=("operation", "time (UTC)"))
 
 
 @click.command(cls=TakesPoints)
@@ -167,9 +158,9 @@ def diff(
         rows.append((entry.change, entry.operator, entry.state, Literal(entry.key), *cells, *values))
     notes = [note for each in found.states for note in _notes(each)]
     notes += ["no difference"] if found.equal else []
-    sheets = [
-        Sheet(columns, rows),
-        Sheet(("added", "removed", "changed", "operator", "state", "kind"), counts, right=3),
+    grids = [
+        Grid(columns, rows),
+        Grid(("added", "removed", "changed", "operator", "state", "kind"), counts, right=3),
     ]
     head = [f"from {_point(found.before)}", f"to {_point(found.after)}{_common(found)}"]
     document = {
@@ -179,7 +170,7 @@ def diff(
         "equal": found.equal,
         "states": found.states,
     }
-    return Answer(document, sheets, head, notes, status=int(exit_code and not found.equal))
+    return Answer(document, grids, head, notes, status=int(exit_code and not found.equal))
 
 
 def _below_keys(found: Sequence[KeyChange | EntryDifference]) -> tuple[list[str], list[list[Any]]]:

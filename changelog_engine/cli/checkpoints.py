@@ -8,7 +8,8 @@ import click
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import PATH
-from changelog_engine.cli.shown import Answer, Sheet, When, shows
+from changelog_engine.cli.shown import Answer, shows
+from changelog_engine.display import Grid, When
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.job_path import open_changelog
@@ -38,7 +39,7 @@ def checkpoints(path: str, last: int | None) -> Answer:
     return Answer(
         documents,
         [
-            Sheet(
+            Grid(
                 _COLUMNS, [_cells(row) for row in found.values()], right=7, spare=("parts", "bytes", "parent")
             )
         ],

@@ -17,10 +17,10 @@ from changelog_engine.cli.given_corrections import (
     values_of_text,
 )
 from changelog_engine.cli.options import PATH, at_option, pickle_option
-from changelog_engine.cli.shown import Answer, Sheet, shows
+from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import Repaired, repair
-from changelog_engine.display import Literal
+from changelog_engine.display import Grid, Literal
 from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.ledger.described import check_names, described_state
@@ -118,7 +118,7 @@ def correct(
         "who": given.who,
         "why": given.why,
     }
-    return Answer(document, [_sheet(done.corrections)], head, _notes(done, checkpoint))
+    return Answer(document, [_grid(done.corrections)], head, _notes(done, checkpoint))
 
 
 def _notes(done: Repaired, checkpoint: Checkpoint) -> list[str]:
@@ -156,7 +156,7 @@ def _given_by_options(
     return GivenCorrections({operator: {state: table}}, who, why)
 
 
-def _sheet(corrections: Sequence[Correction]) -> Sheet:
+def _grid(corrections: Sequence[Correction]) -> Grid:
     """The corrections as rows, with the columns that they need."""
     mapped = any(each.kind == "map" for each in corrections)
     several = len({(each.operator, each.state) for each in corrections}) > 1
@@ -171,7 +171,7 @@ def _sheet(corrections: Sequence[Correction]) -> Sheet:
         for each in corrections
     ]
     named = ["operator", "state"] if several else []
-    return Sheet([*named, "key", *(["map key"] if mapped else []), "before", "after"], rows)
+    return Grid([*named, "key", *(["map key"] if mapped else []), "before", "after"], rows)
 
 
 def _table(

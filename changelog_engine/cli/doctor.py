@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from changelog_engine.cli.options import PATH
-from changelog_engine.cli.shown import Answer, Sheet, shows
+from changelog_engine.cli.shown import Answer, shows
+from changelog_engine.display import Grid
 from changelog_engine.inspection.doctor import WRONG, examine
 
 
@@ -22,4 +23,4 @@ def doctor(base: str | None) -> Answer:
     notes = [f"{check.what}: {check.remedy}" for check in found if check.remedy]
     wrong = sum(check.level == WRONG for check in found)
     notes.append("nothing is wrong" if not wrong else f"{wrong} to be mended")
-    return Answer(found, [Sheet(("", "what", "found"), rows)], notes=notes, status=int(wrong > 0))
+    return Answer(found, [Grid(("", "what", "found"), rows)], notes=notes, status=int(wrong > 0))

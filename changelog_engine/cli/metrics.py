@@ -10,7 +10,8 @@ import click
 from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import PATH, most_option
-from changelog_engine.cli.shown import Answer, Rate, Sheet, Size, When, shows
+from changelog_engine.cli.shown import Answer, shows
+from changelog_engine.display import Grid, Rate, Size, When
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import left_out
@@ -46,17 +47,17 @@ def metrics(path: str, last: int) -> Answer:
         for each, interval in zip(found, intervals, strict=True)
     ]
     spare = ("parts", "commit ms", "bytes", "rows/s")
-    sheets = [
-        Sheet(names, rows, right=8, spare=spare),
+    grids = [
+        Grid(names, rows, right=8, spare=spare),
         *_epochs(found),
         *(details_of(found[-1].figures) if found else ()),
     ]
     lost = [{"id": each, "unreadable": str(error)} for each, error in sorted(faults.items())]
     notes = left_out(faults) if ids else ["no checkpoint yet"]
-    return Answer([*figures, *lost], sheets, notes=notes, status=int(bool(faults)))
+    return Answer([*figures, *lost], grids, notes=notes, status=int(bool(faults)))
 
 
-def _epochs(found: Sequence[Checkpoint]) -> list[Sheet]:
+def _epochs(found: Sequence[Checkpoint]) -> list[Grid]:
     """What the epochs of each checkpoint did, and where their time went."""
     times = list(dict.fromkeys(part for each in found for part in each.figures.get("times_ms", {})))
     if not times and not any("records_in" in each.figures for each in found):
@@ -71,7 +72,7 @@ def _epochs(found: Sequence[Checkpoint]) -> list[Sheet]:
         for each in found
     ]
     return [
-        Sheet(
+        Grid(
             columns,
             rows,
             right=len(columns),
@@ -80,7 +81,7 @@ def _epochs(found: Sequence[Checkpoint]) -> list[Sheet]:
     ]
 
 
-def details_of(figures: Figures) -> list[Sheet]:
+def details_of(figures: Figures) -> list[Grid]:
     """Of the newest checkpoint: states, and how far sources are behind."""
     mutations, sizes = figures.get("mutations", {}), figures.get("sizes", {})
     states = dict.fromkeys(
@@ -99,9 +100,9 @@ def details_of(figures: Figures) -> list[Sheet]:
             )
         )
     spare = ("mutations", "size", "operator")
-    found = [Sheet(("mutations", "entries", "size", "operator", "state"), rows, right=3, spare=spare)]
+    found = [Grid(("mutations", "entries", "size", "operator", "state"), rows, right=3, spare=spare)]
     sources = [(each[0], each[1], uid) for uid, each in figures.get("sources", {}).items()]
-    return [*found, Sheet(("records", "behind", "source"), sources, right=2)]
+    return [*found, Grid(("records", "behind", "source"), sources, right=2)]
 
 
 def measured(row: Checkpoint) -> dict[str, Any]:

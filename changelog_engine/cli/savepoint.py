@@ -8,8 +8,8 @@ import click
 
 from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.options import PATH, at_option
-from changelog_engine.cli.shown import Answer, Sheet, Size, When, identified, shows
-from changelog_engine.display import printable
+from changelog_engine.cli.shown import Answer, identified, shows
+from changelog_engine.display import Grid, Size, When, printable
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
@@ -66,7 +66,7 @@ def list_(directory: str) -> Answer:
     found = list_savepoints(directory)
     whole = [(name, made) for name, made in found if isinstance(made, Savepoint)]
     faults = {name: str(made) for name, made in found if not isinstance(made, Savepoint)}
-    sheet = Sheet(
+    grid = Grid(
         ("rows", "size", "checkpoint", "time (UTC)", "job", "savepoint"),
         [
             (
@@ -89,7 +89,7 @@ def list_(directory: str) -> Answer:
     ] + [{"savepoint": name, "fault": fault} for name, fault in faults.items()]
     notes = [f"{name}: {fault}" for name, fault in faults.items()]
     none = [] if found else [f"no savepoints below {directory}"]
-    return Answer(document, [sheet], notes=notes or none, status=bool(faults))
+    return Answer(document, [grid], notes=notes or none, status=bool(faults))
 
 
 @savepoint.command()

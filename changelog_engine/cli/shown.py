@@ -21,46 +21,11 @@ from rich.text import Text
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.console import console, records, table_of, width_of
-from changelog_engine.display import Literal, printable
+from changelog_engine.display import Grid, Literal, Measure, cell_text, printable
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
-from changelog_engine.readable import iso, per_second, size_text
 
 _FEW_COLUMNS = 2  # of a table that is as good as records
-_CUT = 300  # characters of a value in a table; JSON and CSV have all of it
-
-
-class When(NamedTuple):
-    """A cell with a time, epoch milliseconds."""
-
-    time_ms: int | None
-
-
-class Size(NamedTuple):
-    """A cell with a number of bytes."""
-
-    bytes: int | None
-
-
-class Rate(NamedTuple):
-    """A cell with a number in a second."""
-
-    per_second: float | None
-
-
-class Sheet(NamedTuple):
-    """A table.
-
-    Args:
-        rows: cells: text, numbers, None, one of the above, or a ``Literal``, which is JSON in CSV.
-        right: how many of the first columns are aligned right.
-        spare: columns that a terminal too narrow for all goes without, the first of them first.
-    """
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    right: int = 0
-    spare: Sequence[str] = ()
 
 
 class Answer(NamedTuple):
@@ -68,11 +33,11 @@ class Answer(NamedTuple):
 
     Args:
         document: all of it, for JSON: dataclasses, dicts, lists.
-        sheets: for people; CSV has the first.
+        grids: for people; CSV has the first.
     """
 
     document: Any
-    sheets: Sequence[Sheet]
+    grids: Sequence[Grid]
     head: Sequence[str] = ()
     notes: Sequence[str] = ()
     status: int = 0
@@ -115,7 +80,7 @@ def shows(command: Callable[..., Answer]) -> Callable[..., None]:
         if as_json_:
             click.echo(json.dumps(as_json(answer.document), indent=2))
         elif as_csv:
-            click.echo(_csv(answer.sheets[0]), nl=False)
+            click.echo(_csv(answer.grids[0]), nl=False)
         else:
             _print(answer)
         sys.exit(answer.status)
@@ -133,9 +98,9 @@ def _print(answer: Answer) -> None:
     for line in answer.head:
         click.echo(printable(line))
     spared: list[str] = []
-    for sheet in answer.sheets:
-        if sheet.rows:
-            table, without = _table(sheet, screen.width)
+    for grid in answer.grids:
+        if grid.rows:
+            table, without = _table(grid, screen.width)
             spared += without
             if screen.is_terminal:
                 screen.print(table)
@@ -149,15 +114,15 @@ def _print(answer: Answer) -> None:
         click.echo(printable(line))
 
 
-def _table(sheet: Sheet, width: int) -> tuple[Table, list[str]]:
-    """A sheet as a table in which no word is torn, and the columns it goes without; as records where no table has room."""
+def _table(grid: Grid, width: int) -> tuple[Table, list[str]]:
+    """A grid as a table in which no word is torn, and the columns it goes without; as records where no table has room."""
     columns = [
         [name, *cells]
         for name, *cells in zip(
-            sheet.columns, *([printable(_shown(cell)) for cell in row] for row in sheet.rows), strict=True
+            grid.columns, *([printable(cell_text(cell)) for cell in row] for row in grid.rows), strict=True
         )
     ]
-    right, spare, spared = sheet.right, iter(sheet.spare), []
+    right, spare, spared = grid.right, iter(grid.spare), []
     while True:
         widths = [width_of(name, cells) for name, *cells in columns]
         if sum(widths) + 3 * len(widths) <= width:  # with what stands between columns
@@ -180,46 +145,20 @@ def _table(sheet: Sheet, width: int) -> tuple[Table, list[str]]:
     return table, spared
 
 
-def _shown(cell: Any) -> str:
-    if isinstance(cell, When):
-        return "-" if cell.time_ms is None else iso(cell.time_ms)
-    if isinstance(cell, Size):
-        return "-" if cell.bytes is None else size_text(cell.bytes)
-    if isinstance(cell, Rate):
-        return "-" if cell.per_second is None else per_second(cell.per_second)
-    if isinstance(cell, Literal):
-        text = _short(cell.value)
-        return text if len(text) <= _CUT else f"{text[:_CUT]}... ({len(text):,} characters)"
-    if cell is None:
-        return "-"
-    return f"{cell:,}" if isinstance(cell, int) and not isinstance(cell, bool) else str(cell)
-
-
-def _short(value: Any) -> str:
-    """The text of a value. Of a long list not all is made."""
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes, tuple)) and len(value) > _CUT:
-        return f"[{', '.join([repr(each) for each in value[:20]])}, ... {len(value):,} elements]"
-    return repr(value)
-
-
-def _csv(sheet: Sheet) -> str:
+def _csv(grid: Grid) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([column.replace(" (UTC)", "") for column in sheet.columns])
-    for row in sheet.rows:
+    writer.writerow([column.replace(" (UTC)", "") for column in grid.columns])
+    for row in grid.rows:
         writer.writerow([printable(_plain(cell)) for cell in row])
     return text.getvalue()
 
 
 def _plain(cell: Any) -> str:
-    if isinstance(cell, When):
-        return "" if cell.time_ms is None else iso(cell.time_ms)
-    if isinstance(cell, Size):
-        return "" if cell.bytes is None else str(cell.bytes)
-    if isinstance(cell, Rate):
-        return "" if cell.per_second is None else f"{cell.per_second:.3f}"
     if isinstance(cell, Literal):
         return json.dumps(as_json(cell.value))
+    if isinstance(cell, Measure):
+        return cell.plain()
     return "" if cell is None else str(cell)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from changelog_engine.cli.options import PATH, at_option
-from changelog_engine.cli.shown import Answer, Sheet, shows
+from changelog_engine.cli.shown import Answer, shows
+from changelog_engine.display import Grid
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql import QueryResult, query
 from changelog_engine.readable import counted
@@ -32,7 +33,7 @@ def sql(path: str, text: str, at: str | None, spark: bool) -> Answer:
     columns = _distinct(found.columns)
     rows = [[_cell(value) for value in row] for row in found.rows]
     documents = [dict(zip(columns, row, strict=True)) for row in found.rows]
-    return Answer(documents, [Sheet(columns, rows)], notes=[counted(len(rows), "row")])
+    return Answer(documents, [Grid(columns, rows)], notes=[counted(len(rows), "row")])
 
 
 def _distinct(names: Sequence[str]) -> list[str]:

@@ -18,16 +18,8 @@ from changelog_engine.cli.options import (
     pickle_option,
     state_option,
 )
-from changelog_engine.cli.shown import (
-    Answer,
-    Sheet,
-    identified,
-    missed_lines,
-    shows,
-    withheld_line,
-    withheld_lines,
-)
-from changelog_engine.display import Literal
+from changelog_engine.cli.shown import Answer, identified, missed_lines, shows, withheld_line, withheld_lines
+from changelog_engine.display import Grid, Literal
 from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at
 from changelog_engine.readable import counted
 
@@ -57,7 +49,7 @@ def states(path: str, at: str | None, allow_pickle: bool) -> Answer:
         for each in found.states
     ]
     return Answer(
-        _document(found), [Sheet(columns, rows, right=1)], [_title(found.checkpoint)], _withheld_states(found)
+        _document(found), [Grid(columns, rows, right=1)], [_title(found.checkpoint)], _withheld_states(found)
     )
 
 
@@ -120,7 +112,7 @@ def state(
     }
     return Answer(
         {**document, "missed": found.missed},
-        [Sheet(columns, rows)],
+        [Grid(columns, rows)],
         [_title(found.checkpoint)],
         notes,
         status=int(missed),
@@ -143,7 +135,7 @@ def _overview(found: StatesAt) -> Answer:
         for each in found.states
     ]
     return Answer(
-        _document(found), [Sheet(columns, rows)], [_title(found.checkpoint)], _withheld_states(found)
+        _document(found), [Grid(columns, rows)], [_title(found.checkpoint)], _withheld_states(found)
     )
 
 

@@ -11,8 +11,9 @@ import click
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.metrics import details_of, measured
 from changelog_engine.cli.options import PATH
-from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
+from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.clock import wall_s
+from changelog_engine.display import Grid, Size, When
 from changelog_engine.inspection.jobs import (
     FailedAttempt,
     JobStatus,
@@ -59,9 +60,9 @@ def jobs(base: str) -> Answer:
         f"{each.folder.root}: a fork by {each.who}, that was not finished; the next fork here takes it away"
         for each in left
     ]
-    sheet = Sheet(columns, rows, right=4, spare=("attempts", "checkpoints", "size", "newest", "time (UTC)"))
+    grid = Grid(columns, rows, right=4, spare=("attempts", "checkpoints", "size", "newest", "time (UTC)"))
     return Answer(
-        found, [sheet], notes=[*(notes if found else [f"no jobs below {base}"]), *said], status=bool(notes)
+        found, [grid], notes=[*(notes if found else [f"no jobs below {base}"]), *said], status=bool(notes)
     )
 
 
@@ -75,25 +76,25 @@ def status(path: str) -> Answer:
     """
     found = job_status(path)
     facts = [("job", found.summary.name), ("state", _state(found)), *_facts(found)]
-    sheets = [Sheet(("what", "found"), facts)]
+    grids = [Grid(("what", "found"), facts)]
     shown, left_out = _splits(found)
     rows = [(p.source, p.split, str(p.position), "yes" if p.finished else "") for p in shown]
-    sheets.append(Sheet(("source", "split", "position", "finished"), rows))
+    grids.append(Grid(("source", "split", "position", "finished"), rows))
     marks = [
         (m.operator, "the end" if m.ended else "none yet" if m.time_ms is None else When(m.time_ms), m.idle)
         for m in found.watermarks
     ]
-    sheets.append(Sheet(("operator", "watermark (UTC)", "idle inputs"), marks))
+    grids.append(Grid(("operator", "watermark (UTC)", "idle inputs"), marks))
     states, *others = details_of(found.metrics)
-    sheets += [states._replace(rows=states.rows[:_STATES]), *others]
+    grids += [states._replace(rows=states.rows[:_STATES]), *others]
     if len(states.rows) > _STATES:
         left_out.append(f"{len(states.rows) - _STATES} states more: changelog-engine metrics PATH shows all")
     failures = [
         (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
     ]
-    sheets.append(Sheet(("attempt", "failed (UTC)", "with"), failures, right=1))
+    grids.append(Grid(("attempt", "failed (UTC)", "with"), failures, right=1))
     notes = [*found.faults, *found.unreadable, *left_out, *_what_to_do(found)]
-    return Answer(_document(found), sheets, notes=notes, status=bool(found.faults))
+    return Answer(_document(found), grids, notes=notes, status=bool(found.faults))
 
 
 def _splits(found: JobStatus) -> tuple[Sequence[SourcePosition], list[str]]:

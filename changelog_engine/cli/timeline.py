@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import click
 
 from changelog_engine.cli.options import PATH, most_option, point_option
-from changelog_engine.cli.shown import Answer, Sheet, Size, When, shows
+from changelog_engine.cli.shown import Answer, shows
+from changelog_engine.display import Grid, Size, When
 from changelog_engine.inspection.timeline import (
     IMPORTED,
     REWOUND,
@@ -66,8 +67,8 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
     notes = [*_left_notes(found, rows), *_attempt_notes(found.attempts), *unreadable]
     if not notes and not rows:
         notes = ["no checkpoint yet"]
-    sheet = Sheet(columns, shown, spare=("size", "rows", "ms", "attempt", "time (UTC)"))
-    return Answer(document, [sheet], notes=notes, status=int(bool(unreadable)))
+    grid = Grid(columns, shown, spare=("size", "rows", "ms", "attempt", "time (UTC)"))
+    return Answer(document, [grid], notes=notes, status=int(bool(unreadable)))
 
 
 def _left_notes(found: Timeline, rows: Sequence[CheckpointRow]) -> list[str]:

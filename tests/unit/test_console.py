@@ -37,9 +37,10 @@ from api.common.time import Time
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.cli import completion, main
-from changelog_engine.cli.shown import Answer, Sheet, _print
+from changelog_engine.cli.shown import Answer, _print
 from changelog_engine.connectors.files import FileSource
 from changelog_engine.connectors.iterable import IterableSource
+from changelog_engine.display import Grid
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import ConfigurationError, RestoreError, StorageError
 from changelog_engine.graph.nodes import StateKind
@@ -147,7 +148,7 @@ def test_where_no_table_has_room_there_are_records(
     monkeypatch.setattr("changelog_engine.cli.console._PIPE_WIDTH", 24)
     columns = ("number", "operator", "state", "value")
     _print(
-        Answer(None, [Sheet(columns, [(1, "count", "total", None), (2, "sum", "largest", "x y")], right=1)])
+        Answer(None, [Grid(columns, [(1, "count", "total", None), (2, "sum", "largest", "x y")], right=1)])
     )
     fields = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines() if line.strip()]
     assert fields == [
