@@ -18,6 +18,7 @@ from changelog_engine.errors import ChangelogEngineError, EpochFailedError
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.blocks import decode
 from changelog_engine.operators.build import StageBuilder
+from changelog_engine.operators.failures import is_ctrl_c
 from changelog_engine.operators.messages import Durable, EpochReport
 from changelog_engine.spark.runtimes import Assemble, Runtimes
 from changelog_engine.spark.shipping import ShippedJob
@@ -109,7 +110,9 @@ class InProcessRunner:
                     )
                 except ChangelogEngineError:
                     raise
-                except Exception as error:
+                except BaseException as error:  # an element's __reduce__ may call sys.exit()
+                    if is_ctrl_c(error):
+                        raise
                     raise in_engine(error, repr(error)) from error
                 if self.crash is not None and self.crash(self.epochs, stage.id, subtask):
                     self.runtimes.clear()

@@ -22,6 +22,7 @@ import numpy as np
 from changelog_engine.codec import by_value
 from changelog_engine.codec.columns import repeats
 from changelog_engine.errors import NotSerializableError
+from changelog_engine.operators.failures import is_ctrl_c, user_traceback
 from changelog_engine.operators.messages import EpochReport
 from changelog_engine.types.copies import IMMUTABLE
 from changelog_engine.types.row import Row, columns_of_rows, rows_of_columns
@@ -105,16 +106,35 @@ def _dump(fields: tuple[Any, ...], way: str = "") -> bytes:
     except Exception:  # classes of the user's main module are not in the worker's: they travel by value
         try:
             return by_value.dumps(fields, 5)
-        except Exception as error:
+        except BaseException as error:  # whatever a __reduce__ of the user's raises
+            if is_ctrl_c(error):
+                raise
             raise NotSerializableError(
                 f"an element{way} cannot be moved to another task: {type(error).__name__}: {error}. Elements must be "
                 "picklable: numbers, text, tuples, Rows, or objects of such"
             ) from error
 
 
-def decode(data: bytes) -> Block | EpochReport:
-    """Bytes back to the block or report; ``elements`` makes lists of the block's columns."""
-    kind, *fields = pickle.loads(data)
+def decode(data: bytes, to: str = "") -> Block | EpochReport:
+    """Bytes back to the block or report; ``elements`` makes lists of the block's columns.
+
+    Args:
+        to: for messages: which operators the elements are for.
+
+    Raises:
+        NotSerializableError: an object was pickled, and cannot be made again.
+    """
+    try:
+        kind, *fields = pickle.loads(data)
+    except (MemoryError, pickle.UnpicklingError):
+        raise
+    except BaseException as error:
+        if is_ctrl_c(error):
+            raise
+        raise NotSerializableError(
+            f"an element{to} was pickled and cannot be read where it has arrived: {type(error).__name__}: {error}. Look at "
+            f"its class's __reduce__, __getstate__ or __setstate__\n{user_traceback(error)}"
+        ) from error
     if kind == "report":
         report: EpochReport = fields[0]
         return report

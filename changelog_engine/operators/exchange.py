@@ -25,7 +25,7 @@ from changelog_engine.operators.blocks import (
     join,
     select,
 )
-from changelog_engine.operators.failures import element_at, user_failure
+from changelog_engine.operators.failures import element_at, is_ctrl_c, user_failure
 from changelog_engine.types.typeinfo import shown
 
 _FEW = 8  # receivers, up to which it is cheaper to look for the elements of each
@@ -184,8 +184,11 @@ class Exchange:
             ) from None
         except ChangelogEngineError:
             raise
-        except Exception as error:
-            raise InvalidJobError(f"a key of {selector!r}{self._way} cannot be used: {error}") from error
+        except BaseException as error:  # whatever a __reduce__ of the user's raises
+            if is_ctrl_c(error):
+                raise
+            what = f"{type(error).__name__}: {error}"
+            raise InvalidJobError(f"a key of {selector!r}{self._way} cannot be used: {what}") from error
 
     def _forward(self, values: Sequence[Any], times: Column | None) -> None:
         self._pieces[self.channel].append((None, times, column_of(values)))

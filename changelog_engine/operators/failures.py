@@ -61,7 +61,7 @@ def user_failure(
     if isinstance(error, ChangelogEngineError):
         _add_place(error, f"{call} of operator {operator!r}", where)
         raise error
-    if isinstance(error, KeyboardInterrupt) and not _was_raised(error):
+    if is_ctrl_c(error):
         raise error
     if isinstance(error, NotIterableError):
         lines, what = "", str(error)
@@ -256,9 +256,11 @@ def _text(error: BaseException) -> str:
         return "<no text>"
 
 
-def _was_raised(error: BaseException) -> bool:
-    """Whether code raised it, and no signal: the interpreter puts those of signals between two instructions."""
+def is_ctrl_c(error: BaseException) -> bool:
+    """Whether a signal raised it, and no code: the interpreter puts those of signals between two instructions."""
+    if not isinstance(error, KeyboardInterrupt):
+        return False
     last = error.__traceback__
     while last is not None and last.tb_next is not None:
         last = last.tb_next
-    return last is not None and last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
+    return last is None or last.tb_frame.f_code.co_code[last.tb_lasti] != _RAISE

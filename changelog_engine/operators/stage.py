@@ -176,7 +176,7 @@ class StageRuntime:
     def _run(self, order: EpochOrder, data: Iterable[bytes]) -> tuple[list[tuple[int, bytes]], EpochReport]:
         report = EpochReport(self.stage, self.subtask)
         self.done = None
-        blocks, passed_on = _sorted(data)
+        blocks, passed_on = self._sorted(data)
         self._acknowledge(order)
         if order.kind is EpochKind.CONFIRM:
             return self._passed_on(passed_on), report
@@ -438,6 +438,20 @@ class StageRuntime:
                 state[small_name(self.uids[node])] = small
         return state
 
+    def _sorted(self, data: Iterable[bytes]) -> tuple[list[Block], list[bytes]]:
+        """Blocks by edge and channel, and the reports that travel with them."""
+        blocks: list[Block] = []
+        reports: list[bytes] = []
+        to = f" to {' or '.join([repr(head.name) for head in self._heads])}"
+        for encoded in data:
+            item = decode(encoded, to)
+            if isinstance(item, EpochReport):
+                reports.append(bytes(encoded))
+            else:
+                blocks.append(item)
+        blocks.sort(key=lambda block: (block.edge, block.channel))
+        return blocks, reports
+
     def _snapshot_shared(self) -> SmallState:
         shared = {self.uids[node]: operator.snapshot_shared() for node, operator in self.operators.items()}
         return {uid: state for uid, state in shared.items() if state is not None}
@@ -469,17 +483,3 @@ class StageRuntime:
                 failures.append(error)
         if failures:
             raise failures[0]
-
-
-def _sorted(data: Iterable[bytes]) -> tuple[list[Block], list[bytes]]:
-    """Blocks by edge and channel, and the reports that travel with them."""
-    blocks: list[Block] = []
-    reports: list[bytes] = []
-    for encoded in data:
-        item = decode(encoded)
-        if isinstance(item, EpochReport):
-            reports.append(bytes(encoded))
-        else:
-            blocks.append(item)
-    blocks.sort(key=lambda block: (block.edge, block.channel))
-    return blocks, reports

@@ -9,7 +9,7 @@ from support.chance import chosen_seed
 from support.jobs import NO_RESTART, TestJob
 from support.raising import PLACES, Trap, all_exceptions, graph_of, made
 
-from changelog_engine.errors import JobExecutionError, UserFunctionError
+from changelog_engine.errors import JobExecutionError, NotSerializableError, UserFunctionError
 
 ELEMENTS = 30
 
@@ -125,3 +125,44 @@ def test_facts_of_a_failure_reach_the_driver():
     assert isinstance(keyless, NoCurrentKeyError)
     assert (keyless.operator, keyless.call) == ("counts", "open")
     assert "open of operator 'counts'" in str(keyless)
+
+
+def raising(method, name):
+    """A class whose objects raise where pickle calls them."""
+
+    def fail(self, *_):
+        raise made(name)
+
+    return type("Bad", (), {"__init__": lambda self, n: setattr(self, "n", n), method: fail})
+
+
+@pytest.mark.parametrize("name", ["ValueError", "StopIteration"])
+@pytest.mark.parametrize("method", ["__reduce__", "__getstate__", "__setstate__"])
+def test_objects_that_cannot_be_moved_or_made_again(tmp_path, method, name):
+    from api.datastream import StreamExecutionEnvironment
+
+    bad = raising(method, name)
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(2)
+    made_here = env.from_collection([1]).map(lambda n: (0, bad(n))).name("makes")
+    made_here.rebalance().map(lambda pair: pair[0]).name("takes").print()
+    job = TestJob(tmp_path, restart=NO_RESTART, checkpoint_interval_ms=None)
+    with pytest.raises(JobExecutionError) as raised:
+        job.run_driver(env.generate_stream_graph())
+    failure = raised.value.__cause__
+    assert isinstance(failure, NotSerializableError), failure
+    for words in (name, "to 'takes'"):
+        assert words in str(failure)
+    assert method != "__setstate__" or "in fail\n" in str(failure)
+
+
+@pytest.mark.parametrize("name", ["ValueError", "SystemExit", "Own"])
+def test_a_key_that_cannot_tell_what_it_is(tmp_path, name):
+    from api.datastream import StreamExecutionEnvironment
+
+    bad = raising("__reduce__", name)
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([1]).key_by(bad).map(lambda n: n).print()
+    job = TestJob(tmp_path, restart=NO_RESTART, checkpoint_interval_ms=None)
+    with pytest.raises(JobExecutionError, match=r"key of .* from 'Collection Source' to 'Map'.*no"):
+        job.run_driver(env.generate_stream_graph())
