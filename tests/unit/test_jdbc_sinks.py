@@ -300,7 +300,55 @@ def test_what_the_server_rounds_is_said_once(lenient, caplog):
     writer.write([(1, Decimal("1.5")), (2, Decimal("1.239")), (3, Decimal("1.239"))])
     writer.prepare(False)
     writer.close()
-    assert caplog.text.count("stores other values than it was given: Data truncated for column 'price'") == 1
+    assert caplog.text.count("stores other values or rows than it was given: Data truncated for column 'price'") == 1
+
+
+LEAVES_OUT = {
+    "sqlite": ["CREATE TRIGGER skip BEFORE INSERT ON t WHEN new.id = 2 BEGIN SELECT RAISE(IGNORE); END"],
+    "postgres": [
+        "CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS "
+        "'BEGIN IF new.id = 2 THEN RETURN NULL; END IF; RETURN new; END'",
+        "CREATE TRIGGER skip BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION skip()",
+    ],
+}
+
+
+@pytest.mark.parametrize("database", KINDS[:2], indirect=True)
+@pytest.mark.parametrize("values", ["VALUES (?, ?)", "VALUES (?, lower(?))"])
+def test_rows_that_the_table_leaves_out_are_said_once(database, values, caplog):
+    database.execute(TABLE)
+    for sql in LEAVES_OUT[database.kind]:
+        database.execute(sql)
+    writer = writer_of(sink(database, f"INSERT INTO t {values}", size=3))
+    writer.write([(1, "a"), (2, "b"), (3, "c"), (4, "d"), (2, "e")])
+    writer.prepare(False)
+    writer.close()
+    assert rows(database) == [(1, "a"), (3, "c"), (4, "d")]
+    assert caplog.text.count("stored 2 of 3 rows, and says nothing of the others") == 1
+    assert caplog.text.count("says nothing of the others") == 1
+
+
+def test_rows_that_the_statement_leaves_out_are_not_said(sqlite, caplog):
+    sqlite.execute(TABLE)
+    for sql in (INSERT, f"{INSERT} ON CONFLICT DO NOTHING", INSERT.replace("INSERT", "INSERT OR IGNORE")):
+        writer = writer_of(sink(sqlite, sql))
+        writer.write([(1, "a")])
+        writer.prepare(False)
+        writer.close()
+    assert caplog.text == ""
+
+
+@pytest.mark.slow
+def test_rows_that_insert_ignore_leaves_out_for_no_key_are_said(request, tmp_path, caplog):
+    database = Database("mariadb", tmp_path, request)
+    database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name VARCHAR(9) NOT NULL, CHECK (id < 3))")
+    writer = writer_of(sink(database, INSERT.replace("INSERT", "INSERT IGNORE"), size=2))
+    writer.write([(1, "a"), (1, "b")])
+    assert caplog.text == ""
+    writer.write([(2, "c"), (3, "d")])
+    writer.close()
+    assert rows(database) == [(1, "a"), (2, "c")]
+    assert "stores other values or rows than it was given: CONSTRAINT" in caplog.text
 
 
 def test_a_statement_that_is_wrong(database, waits):
@@ -622,6 +670,30 @@ class TestExactlyOnce:
         with pytest.raises(ConnectorError, match="does not know the writer"):
             writer.commit(portion)
         assert rows(sqlite) == []
+        writer.close()
+
+    def test_a_database_that_was_put_back_is_an_error(self, sqlite):
+        """As after a fail-over to a replica that was behind: commits that were acknowledged are gone."""
+        sqlite.execute(TABLE)
+        writer = writer_of(self.sink(sqlite))
+        writer.write([(1, "a")])
+        writer.commit(writer.prepare(False).committables)
+        backup = "CREATE TABLE {0}_old AS SELECT * FROM {0}"
+        for name in ("t", "changelog_engine_commits"):
+            sqlite.execute(backup.format(name))
+        for number in (2, 3):
+            writer.write([(number, "b")])
+            writer.commit(writer.prepare(False).committables)
+        writer.write([(4, "c")])
+        portion = writer.prepare(False)
+        for name in ("t", "changelog_engine_commits"):
+            sqlite.execute(f"DELETE FROM {name}")
+            sqlite.execute(f"INSERT INTO {name} SELECT * FROM {name}_old")
+        restored = CONTEXT._replace(attempt=2, restored=[RestoredSink(0, portion)])
+        for commit in (lambda: writer.commit(portion.committables), lambda: writer_of(self.sink(sqlite), restored)):
+            with pytest.raises(ConnectorError, match="has portion 1 of .* and portion 3 was committed"):
+                commit()
+        assert rows(sqlite) == [(1, "a")]
         writer.close()
 
     def test_old_rows_of_dead_writers_go(self, sqlite):

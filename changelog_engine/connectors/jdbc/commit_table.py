@@ -6,7 +6,8 @@
 Invariants:
     * A portion's rows reach the user's table in the transaction that raises ``committed`` to the portion's number, or not
       at all: of any number of commits of one portion one does something.
-    * A writer's portions are committed in the order of their numbers.
+    * A writer's portions are committed in the order of their numbers, none left out: a number that is older than the one
+      before is a database that lost what it had acknowledged.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.jdbc.dialects import Dialect
 from changelog_engine.connectors.jdbc.session import Session
+from changelog_engine.errors import ConnectorError
 
 _NAME_CHARS = 200
 
@@ -98,24 +100,39 @@ class CommitTable:
         """Within a transaction: become the one that commits a portion.
 
         Returns:
-            True when it is this transaction's to commit, False when it is committed, None when the writer is unknown.
+            True when it is this transaction's to commit, False when it is committed.
+
+        Raises:
+            ConnectorError: the writer is not known, or a portion before this one is not committed.
         """
         changed = self._execute(
             connection,
-            f"UPDATE {self.name} SET committed = ?, changed_ms = ? WHERE writer = ? AND committed < ?",
+            f"UPDATE {self.name} SET committed = ?, changed_ms = ? WHERE writer = ? AND committed = ?",
             number,
             _now_ms(),
             writer,
-            number,
+            number - 1,
         )
         if changed:
             return True
         cursor = connection.cursor()
         try:
             cursor.execute(self._sql(f"SELECT committed FROM {self.name} WHERE writer = ?"), (writer,))
-            return None if cursor.fetchone() is None else False
+            found = cursor.fetchone()
         finally:
             cursor.close()
+        if found is None:
+            raise ConnectorError(
+                f"the commit table {self.name} does not know the writer {writer} of the checkpoint that the job "
+                "goes on from: it was emptied, or is another database's; bring it back, or start without the checkpoint"
+            )
+        if found[0] < number - 1:
+            raise ConnectorError(
+                f"the database has lost rows that it had acknowledged: the commit table {self.name} has portion {found[0]} "
+                f"of writer {writer} as its newest, and portion {number - 1} was committed. It was put back from a backup, "
+                "or a replica took over that was behind. Nothing was written; restore a checkpoint from before the loss"
+            )
+        return False
 
     def chunks(self, connection: Any, writer: str, number: int, count: int) -> Iterable[bytes]:
         """Within a transaction: the chunks of a portion, in order; those that are missing are left out."""

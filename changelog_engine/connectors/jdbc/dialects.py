@@ -40,8 +40,8 @@ _STRICT = (
     "sql_mode = IF(@@SESSION.sql_mode REGEXP 'STRICT_(TRANS|ALL)_TABLES', @@SESSION.sql_mode, "
     "CONCAT_WS(',', NULLIF(@@SESSION.sql_mode, ''), 'STRICT_TRANS_TABLES'))"
 )
-# Of MySQL's notes and warnings: a value was not stored as it was given.
-_CHANGED = frozenset({1264, 1265, 1292, 1366, 1406})
+# Of MySQL's notes and warnings: a value was not stored as it was given, or a row was left out (not: as its key is there).
+_CHANGED = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 1452, 1526, 1748, 3819, 4025})
 # INSERT INTO a.b (c, d) VALUES (%s, %s)
 _PLAIN_INSERT = re.compile(
     r"(?P<insert>\s*INSERT\s+INTO\s+[\w.\"]+\s*(?:\([\w\s,\"]+\))?\s*VALUES\s*)"
@@ -114,10 +114,13 @@ class Dialect(abc.ABC):
     def begin(self, connection: Any) -> None:
         """Begin a transaction that the server ends when it is abandoned, and that waits for no lock without a bound."""
 
-    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Run a statement once for each row."""
-        with connection.cursor() as cursor:
-            cursor.executemany(sql, rows)
+    @abc.abstractmethod
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        """Run a statement once for each row.
+
+        Returns:
+            How many rows of the table it changed, as the database says.
+        """
 
     @abc.abstractmethod
     def may_pass(self, error: BaseException) -> bool:
@@ -167,20 +170,23 @@ class PostgresDialect(Dialect):
         # Of this transaction alone, as a pooler gives the connection to others; bounds that are set already stay.
         connection.execute(_BOUNDS_POSTGRESQL)
 
-    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         # A plain INSERT of many rows at once: half the work of one statement a row. With ON CONFLICT DO UPDATE it would not
         # be the same, as one statement must not touch a row twice.
         found = _PLAIN_INSERT.fullmatch(sql)
         with connection.cursor() as cursor:
             if found is None or len(rows) == 1:
                 cursor.executemany(sql, rows)
-                return
+                return int(cursor.rowcount)
+            changed = 0
             for start in range(0, len(rows), _ROWS_AT_ONCE):
                 some = rows[start : start + _ROWS_AT_ONCE]
                 cursor.execute(
                     f"{found['insert']}{', '.join([found['values']] * len(some))}",
                     list(itertools.chain.from_iterable(some)),
                 )
+                changed += cursor.rowcount
+            return changed
 
     def may_pass(self, error: BaseException) -> bool:
         driver = self.driver()
@@ -222,28 +228,30 @@ class MySqlDialect(Dialect):
             cursor.execute(f"SET SESSION {', '.join([*least, *([_STRICT] if strict else [])])}")
         return connection
 
-    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         # The driver makes one statement of many rows, when all placeholders are in VALUES (...).
         pattern = importlib.import_module("pymysql.cursors").RE_INSERT_VALUES
         found = pattern.match(sql)
         with connection.cursor() as cursor:
             if found is not None and "%s" not in found[1] + (found[3] or ""):
-                cursor.executemany(sql, rows)
+                changed = cursor.executemany(sql, rows)
                 self._say_changed(cursor, sql)
-                return
+                return int(changed or 0)
+            changed = 0
             for row in rows:
-                cursor.execute(sql, row)
+                changed += cursor.execute(sql, row)
                 self._say_changed(cursor, sql)
+            return changed
 
     def _say_changed(self, cursor: Any, sql: str) -> None:
-        """Say once of a statement that the server stores other values than it was given, such as rounded decimals."""
+        """Say once of a statement that the server does not store what it was given, such as rounded decimals."""
         if not cursor.warning_count or sql in self._said:
             return
         cursor.execute("SHOW WARNINGS")
         changed = [text for _, number, text in cursor.fetchall() if number in _CHANGED]
         if changed:
             self._said.add(sql)
-            log.warning("the database stores other values than it was given: %s. SQL: %s", changed[0], sql)
+            log.warning("the database stores other values or rows than it was given: %s. SQL: %s", changed[0], sql)
 
     def may_pass(self, error: BaseException) -> bool:
         driver = self.driver()
@@ -283,8 +291,8 @@ class SqliteDialect(Dialect):
             connection.execute(f"PRAGMA {name} = {value}")
         return connection
 
-    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> None:
-        connection.executemany(sql, rows)
+    def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
+        return int(connection.executemany(sql, rows).rowcount)
 
     def may_pass(self, error: BaseException) -> bool:
         code = getattr(error, "sqlite_errorcode", None)

@@ -142,13 +142,7 @@ class CommitTableWriter(CommittingWriter):
 
     def _commit(self, connection: Any, portion: dict[str, Any]) -> None:
         writer, number = portion["writer"], portion["portion"]
-        claimed = self._table.claim(connection, writer, number)
-        if claimed is None:
-            raise ConnectorError(
-                f"the commit table {self._table.name} does not know the writer {writer} of the checkpoint that the job "
-                "goes on from: it was emptied, or is another database's; bring it back, or start without the checkpoint"
-            )
-        if not claimed:
+        if not self._table.claim(connection, writer, number):
             return
         seen = 0
         for payload in self._table.chunks(connection, writer, number, portion["chunks"]):

@@ -5,6 +5,7 @@ Invariant: what comes out fits the declared types, or an error names the row and
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from changelog_engine.types.row import Row, field_names_of, values_of
 from changelog_engine.types.typeinfo import cut, shown
 
 _SHOWN_CHARS = 500
+# A row of the table for each row that is given, or an error: nothing in it says to leave rows out.
+_INSERT_EACH = re.compile(r"\s*INSERT\s+INTO\b(?!.*\b(?:CONFLICT|DUPLICATE|SELECT)\b)", re.IGNORECASE | re.DOTALL)
 _LISTS = ("LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY")
 
 
@@ -43,6 +46,7 @@ class Statement:
                 f"a JDBC sink needs a row type such as Types.ROW([Types.INT()]), got {type_info!r}"
             )
         self.given = sql
+        self.inserts_each = _INSERT_EACH.match(sql) is not None
         self.sql, count = translated(sql, dialect.grammar)
         self.type = type_info
         self.fields = type_info.get_field_types()

@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import logging
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.urls import driver_arguments
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ChangelogEngineError, ConnectorError
+
+log = logging.getLogger("changelog_engine")
 
 T = TypeVar("T")
 _FIRST_WAIT_S = 1.0
@@ -49,6 +52,7 @@ class Session:
         self._used_s = 0.0
         self._trouble = Trouble(f"the database at {options.shown_url}", clock)
         self._connection: Any = None
+        self._said_left_out = False
 
     def run(self, work: Callable[[Any], T], what: str) -> T:
         """Run a transaction.
@@ -92,7 +96,7 @@ class Session:
         """
         parameters = statement.parameters(rows)
         try:
-            self.dialect.write(connection, statement.sql, parameters)
+            stored = self.dialect.write(connection, statement.sql, parameters)
         except Exception as error:
             if self.dialect.may_pass(error):
                 raise
@@ -102,6 +106,16 @@ class Session:
             raise ConnectorError(
                 f"the database at {self._options.shown_url} refused {len(rows)} rows: {text}. SQL: {statement.given}"
             ) from None
+        if statement.inserts_each and 0 <= stored < len(rows) and not self._said_left_out:
+            self._said_left_out = True
+            log.warning(
+                "the database at %s stored %d of %d rows, and says nothing of the others: a trigger, a rule or a conflict "
+                "clause of the table leaves rows out, or stores them elsewhere. SQL: %s",
+                self._options.shown_url,
+                stored,
+                len(rows),
+                statement.given,
+            )
 
     def _name_the_row(
         self,
