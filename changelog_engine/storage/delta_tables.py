@@ -20,6 +20,7 @@ from deltalake import CommitProperties, DeltaTable, Schema, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
+from changelog_engine.clock import wall_ms
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_commits import Layout, NewFile, TableFile, deletion_vectors, text_of
@@ -41,6 +42,7 @@ from changelog_engine.storage.protocol import Storage
 _CONFLICTS = 100
 _FAILURES = 3
 _PAUSE_S = 0.05
+_OLD_MS = 3_600_000  # a VACUUM deletes what no commit refers to after some days, or hours
 _RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")  # in a column's metadata
 _TYPES = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
@@ -185,7 +187,7 @@ class UserTable:
             How many files this call added.
 
         Raises:
-            ConnectorError: it failed; it may be tried again. Or files are gone that no transaction id in the table tells of.
+            ConnectorError: it failed; it may be tried again. Or files or committed numbers before these are gone.
             StorageError: the commit could not be made durable; it may be tried again.
         """
         failures = conflicts = 0
@@ -237,11 +239,23 @@ class UserTable:
         """What of it the table does not have under its transaction ids."""
         new = {}
         for application, numbers in files.items():
-            done = self.transaction(application)
-            new[application] = {number: some for number, some in numbers.items() if number > (done or 0)}
-            if done is None:
-                self._refuse_gone(file for some in numbers.values() for file in some)
+            done = self.transaction(application) or 0
+            new[application] = {number: some for number, some in numbers.items() if number > done}
+            waiting = [file for some in new[application].values() for file in some]
+            self._refuse_gone(file for file in waiting if not done or self._may_be_gone(file))
+            first = min(new[application], default=done + 1)
+            if first > done + 1:
+                raise ConnectorError(
+                    f"the Delta table {self.storage.root} has not got all that was committed to it: of the writer "
+                    f"{application} portion {done} is its newest, and portion {first - 1} was committed. The table was "
+                    "made again, or put back from an older copy. Put it back as it was, or start the job without "
+                    "its checkpoints"
+                )
         return new
+
+    def _may_be_gone(self, file: NewFile) -> bool:
+        """Whether a file of a known table is looked for before it is added: a request each, where that costs something."""
+        return self.storage.local is not None or wall_ms() - file.time_ms > _OLD_MS
 
     def _refuse_gone(self, files: Iterable[NewFile]) -> None:
         """Refuse files that are not there, as of a table that was deleted and made again: nobody could read it."""

@@ -313,6 +313,43 @@ class TestSink:
             engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)
         assert table_rows(path) == []
 
+    def committed(self, sink, writer, *numbers):
+        for number in numbers:
+            writer.write([(number, 0)])
+            sink.commit_all(CONTEXT, writer.prepare(False).committables)
+
+    @pytest.mark.parametrize("put_back", [False, True], ids=["made again", "put back"])
+    def test_a_table_that_lost_what_was_committed(self, tmp_path, put_back):
+        """The job went on, and only what came later was there."""
+        sink = engine.DeltaSink(str(tmp_path / "t"), ROW)
+        writer = sink.committing_writer(CONTEXT)
+        self.committed(sink, writer, 1)
+        if put_back:
+            shutil.copytree(tmp_path / "t", tmp_path / "old")
+        self.committed(sink, writer, 2, 3)
+        shutil.rmtree(tmp_path / "t")
+        if put_back:
+            (tmp_path / "old").rename(tmp_path / "t")
+        else:
+            sink.table()
+        with pytest.raises(
+            ConnectorError, match=f"portion {int(put_back)} is its newest, and portion 3 was com"
+        ):
+            self.committed(sink, writer, 4)
+
+    def test_files_that_were_vacuumed_before_their_commit(self, tmp_path):
+        """Nobody could read the table."""
+        sink = engine.DeltaSink(str(tmp_path), ROW)
+        writer = sink.committing_writer(CONTEXT)
+        self.committed(sink, writer, 1)
+        writer.write([(2, 0)])
+        committables = writer.prepare(False).committables
+        table = deltalake.DeltaTable(str(tmp_path))
+        table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
+        with pytest.raises(ConnectorError, match=r"1 files .* are gone, such as part-"):
+            sink.commit_all(CONTEXT, committables)
+        assert table_rows(tmp_path) == [(1, 0)]
+
     def test_rules_that_only_a_query_engine_keeps(self, tmp_path):
         for rule in ("delta.generationExpression", "delta.identity.start", "delta.invariants"):
             fields = [

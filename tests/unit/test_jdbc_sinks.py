@@ -300,7 +300,10 @@ def test_what_the_server_rounds_is_said_once(lenient, caplog):
     writer.write([(1, Decimal("1.5")), (2, Decimal("1.239")), (3, Decimal("1.239"))])
     writer.prepare(False)
     writer.close()
-    assert caplog.text.count("stores other values or rows than it was given: Data truncated for column 'price'") == 1
+    assert (
+        caplog.text.count("stores other values or rows than it was given: Data truncated for column 'price'")
+        == 1
+    )
 
 
 LEAVES_OUT = {
@@ -690,8 +693,11 @@ class TestExactlyOnce:
             sqlite.execute(f"DELETE FROM {name}")
             sqlite.execute(f"INSERT INTO {name} SELECT * FROM {name}_old")
         restored = CONTEXT._replace(attempt=2, restored=[RestoredSink(0, portion)])
-        for commit in (lambda: writer.commit(portion.committables), lambda: writer_of(self.sink(sqlite), restored)):
-            with pytest.raises(ConnectorError, match="has portion 1 of .* and portion 3 was committed"):
+        for commit in (
+            lambda: writer.commit(portion.committables),
+            lambda: writer_of(self.sink(sqlite), restored),
+        ):
+            with pytest.raises(ConnectorError, match=r"has portion 1 of .* and portion 3 was committed"):
                 commit()
         assert rows(sqlite) == [(1, "a")]
         writer.close()

@@ -239,7 +239,7 @@ class MySqlDialect(Dialect):
                 return int(changed or 0)
             changed = 0
             for row in rows:
-                changed += cursor.execute(sql, row)
+                changed += int(cursor.execute(sql, row))
                 self._say_changed(cursor, sql)
             return changed
 
@@ -251,7 +251,9 @@ class MySqlDialect(Dialect):
         changed = [text for _, number, text in cursor.fetchall() if number in _CHANGED]
         if changed:
             self._said.add(sql)
-            log.warning("the database stores other values or rows than it was given: %s. SQL: %s", changed[0], sql)
+            log.warning(
+                "the database stores other values or rows than it was given: %s. SQL: %s", changed[0], sql
+            )
 
     def may_pass(self, error: BaseException) -> bool:
         driver = self.driver()

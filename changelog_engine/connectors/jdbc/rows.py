@@ -25,7 +25,9 @@ from changelog_engine.types.typeinfo import cut, shown
 
 _SHOWN_CHARS = 500
 # A row of the table for each row that is given, or an error: nothing in it says to leave rows out.
-_INSERT_EACH = re.compile(r"\s*INSERT\s+INTO\b(?!.*\b(?:CONFLICT|DUPLICATE|SELECT)\b)", re.IGNORECASE | re.DOTALL)
+_INSERT_EACH = re.compile(
+    r"\s*INSERT\s+INTO\b(?!.*\b(?:CONFLICT|DUPLICATE|SELECT)\b)", re.IGNORECASE | re.DOTALL
+)
 _LISTS = ("LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY")
 
 
