@@ -33,7 +33,7 @@ from typing import NamedTuple
 from changelog_engine.changelog.log_files import merged_bounds
 from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.changelog.row_files import tells_of_the_log
+from changelog_engine.changelog.row_files import moved_rows
 from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import CorruptChangelogError, StorageError
@@ -273,7 +273,7 @@ def _stays(storage: Storage, part: PartFile, stays: Needed) -> bool:
     if bounds is not None:
         return stays.logs_any(*bounds)
     needed_rows = any(map(stays.logs, counted_rows(storage, part.path)))  # drives our own code
-    return needed_rows or tells_of_the_log(storage, part.path)
+    return needed_rows or bool(moved_rows(storage, part.path))
 
 
 def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:

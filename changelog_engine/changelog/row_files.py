@@ -312,21 +312,17 @@ def _index_of(storage: Storage, path: str, operation: str) -> Index:
 def _others(storage: Storage, paths: pa.ChunkedArray) -> Iterator[tuple[str, ListedRow]]:
     """Rows that somebody else's compaction moved into files with other names."""
     for path in paths.to_pylist():
-        for row in _rows_about_the_log(storage, path):
+        for row in moved_rows(storage, path):
             identity = row[_ID[row["operation"]]]
             yield row["operation"], ListedRow(identity, row["attempt"], None, row["value"])
 
 
-def tells_of_the_log(storage: Storage, path: str) -> bool:
-    """Whether a file that somebody else compacted has rows of checkpoints or attempts.
+def moved_rows(storage: Storage, path: str) -> list[dict[str, Any]]:
+    """Rows of checkpoints and attempts that somebody else's compaction moved into a file.
 
     Raises:
         CorruptChangelogError: it is missing or cannot be read.
     """
-    return bool(_rows_about_the_log(storage, path))
-
-
-def _rows_about_the_log(storage: Storage, path: str) -> list[dict[str, Any]]:
     if is_log(path) or not _may_be_about_the_log(storage, path):
         return []
     table = _read(storage, path, None)

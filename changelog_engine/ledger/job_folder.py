@@ -16,9 +16,8 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ConfigurationError, ForeignPathError, StorageError
 from changelog_engine.ledger.process_notes import who_noted
-from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
-from changelog_engine.storage.delta_names import LOG
+from changelog_engine.storage.delta_names import LOG, SNAPSHOTS
 from changelog_engine.storage.delta_place import delta_place
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
@@ -40,6 +39,8 @@ _HASHED = re.compile(r"-[0-9a-f]{10}$")
 _TABLE_PROPERTIES = {
     "delta.logRetentionDuration": "interval 1 days",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
+    # What others committed is to be there when the engine looks at it; its own clean-up does not ask.
+    "delta.enableExpiredLogCleanup": "false",
 }
 
 

@@ -23,10 +23,10 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.bounds import Bounds
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.storage.delta_log import DeltaLog
+from changelog_engine.storage.delta_names import SNAPSHOTS
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 
-SNAPSHOTS = "snapshots"  # the table's folder, beside the changelog's
 _LOG = logging.getLogger("changelog_engine")
 _MOST_WARNED = 1_000
 _WARNED: set[str] = set()  # faults of which a warning was logged

@@ -42,9 +42,10 @@ from changelog_engine.ledger.job_folder import (
     refuse_inside_a_job,
 )
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.snapshots import SNAPSHOTS, Snapshots
+from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.readable import counted, iso, size_text
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
+from changelog_engine.storage.delta_names import SNAPSHOTS
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 

@@ -24,7 +24,6 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.nodes import StateKind
-from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.savepoints.given_tables import Batch, check_columns
 from changelog_engine.savepoints.state_rows import (
     POSITION,
@@ -36,6 +35,7 @@ from changelog_engine.savepoints.state_rows import (
 )
 from changelog_engine.savepoints.writer import SnapshotWriter
 from changelog_engine.state import mutation_log
+from changelog_engine.storage.delta_names import SNAPSHOTS
 from changelog_engine.storage.opening import open_storage
 
 PART_ROWS = 1_000_000  # rows of a state in one part, about

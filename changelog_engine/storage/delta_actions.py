@@ -101,6 +101,15 @@ def _lines(commit: bytes) -> list[bytes]:
     return [line for line in commit.splitlines() if line.strip()]
 
 
+def is_of_this_engine(commit: bytes) -> bool:
+    """Whether this engine wrote a commit, going by its first line, where it says so; see ``actions_of`` for the rest."""
+    try:
+        first = json.loads(commit.partition(b"\n")[0])
+        return bool(first["commitInfo"]["engineInfo"] == _ENGINE_INFO)
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
 def actions_of(commit: bytes) -> list[Action]:
     """What a commit does.
 

@@ -4,6 +4,7 @@ It is read once, as long as none of the log's files was changed.
 
 Invariants:
     * A table that asks for more than plain readers know is refused.
+    * Rows are those that this engine wrote (``foreign_commits``).
     * What the log lists are names of files in the table's folder: nothing else that stands there leaves this module.
 """
 
@@ -25,6 +26,7 @@ from changelog_engine.storage.delta_damage import refuse_damaged, unreadable
 from changelog_engine.storage.delta_names import CHECKPOINT_NAME, COMMIT_NAME, LOG, last_checkpoint_version
 from changelog_engine.storage.delta_place import delta_place
 from changelog_engine.storage.file_systems import FileSystems
+from changelog_engine.storage.foreign_commits import refuse_changed_rows
 from changelog_engine.storage.protocol import Entry, Storage
 
 _PLAIN_NAME = r"^[A-Za-z0-9_][A-Za-z0-9._+=-]*$"  # others' compactions give such names too
@@ -65,7 +67,7 @@ def content_of(storage: Storage) -> Content:
 
     Raises:
         ForeignPathError: somebody else changed what the table is, or added what is not a file in its folder.
-        CorruptChangelogError: a file of the log is missing or cannot be read; names it.
+        CorruptChangelogError: a file of the log is missing or cannot be read, or somebody else changed rows; names it.
     """
     listed = entries(storage)
     refuse_damaged(storage, listed)
@@ -153,6 +155,8 @@ def _read(storage: Storage, listed: list[Entry]) -> Content:
         _OPENED.pop(storage.root, None)
     paths = files["path"]
     plain_names(storage, paths.filter(pc.invert(pc.match_substring_regex(paths, _PLAIN_NAME))).to_pylist())
+    commits = (int(match[1]) for entry in listed if (match := COMMIT_NAME.match(entry.name)))
+    refuse_changed_rows(storage, max(commits, default=-1))
     if len(_READ) >= _MOST_READ:
         _READ.clear()
     _READ[storage.root] = listed, content
@@ -204,6 +208,6 @@ def _refuse_features(storage: Storage, table: DeltaTable) -> None:
         return
     raise ForeignPathError(
         f"the Delta table {storage.root} {what}: somebody else changed it, and its files alone do not say any more "
-        "which rows there are. Nothing was read or changed. Restore the folder from a copy, or start in another base "
-        "path"
+        "which rows there are. Nothing was read or changed. Ask 'changelog-engine verify "
+        f"{storage.root.rpartition('/')[0]} --repair' how to undo that, or restore the folder from a copy"
     )

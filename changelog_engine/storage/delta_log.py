@@ -22,7 +22,13 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 from changelog_engine.errors import LostCommitError, StorageError
-from changelog_engine.storage.delta_actions import Action, AddFile, actions_of, commit_document
+from changelog_engine.storage.delta_actions import (
+    Action,
+    AddFile,
+    actions_of,
+    commit_document,
+    is_of_this_engine,
+)
 from changelog_engine.storage.delta_checkpoints import shorten
 from changelog_engine.storage.delta_content import (
     content_of,
@@ -161,9 +167,13 @@ class DeltaLog:
         Raises:
             CommitConflictError: the table has moved on; nothing was committed.
             LostCommitError: the commit before is not there, or not what it was; nothing was committed.
+            CorruptChangelogError, ForeignPathError: others changed rows, or what the table is; nothing was committed.
             StorageError: anything else. The commit may or may not be there: look.
         """
         self.check_predecessor()
+        tip = self._tip
+        if tip is None or tip[0] != self.version or not is_of_this_engine(tip[1]):
+            content_of(self.storage)  # which refuses what others should not have done
         document = commit_document(adds, removes, metadata)
         if not self.storage.put_if_absent(commit_path(self.version + 1), document):
             raise CommitConflictError(

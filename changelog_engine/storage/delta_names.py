@@ -7,6 +7,7 @@ import re
 from changelog_engine.storage.protocol import Storage
 
 LOG = "_delta_log"
+SNAPSHOTS = "snapshots"  # the folder of a job's table of snapshots, beside the changelog's
 LAST_CHECKPOINT_NAME = "_last_checkpoint"
 LAST_CHECKPOINT = f"{LOG}/{LAST_CHECKPOINT_NAME}"
 COMMIT_NAME = re.compile(r"^(\d{20})\.json$")

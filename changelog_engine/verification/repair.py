@@ -21,13 +21,13 @@ from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.ledger.job_folder import CHANGELOG, SET_ASIDE, JobFolder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import DriverLock
-from changelog_engine.ledger.snapshots import SNAPSHOTS
 from changelog_engine.storage.delta_names import (
     CHECKPOINT_NAME,
     COMMIT_NAME,
     LAST_CHECKPOINT_NAME,
     LOG,
     NUMBERED,
+    SNAPSHOTS,
 )
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 

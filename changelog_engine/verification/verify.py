@@ -30,7 +30,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, CheckpointMark
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, Within, part_files
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
-from changelog_engine.changelog.row_files import read_merged_rows
+from changelog_engine.changelog.row_files import moved_rows, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.changelog.segments import extend, segment_of
 from changelog_engine.changelog.snapshot_row import read_snapshot_row
@@ -242,12 +242,12 @@ class _Verifier:
             name, many = parse_row(path), parse_merged_rows(path)
             if many is not None:
                 table = self._try(storage, path, partial(read_merged_rows, storage, path))
-                for row in [] if table is None else table.to_pylist():
-                    checkpoint = row["checkpoint_id"] if row["operation"] == CHECKPOINT else 0
-                    name = RowName(row["operation"], checkpoint, row["attempt"], many.crc)
-                    self._take_row(path, name, row["value"])
+                self._take_rows(path, [] if table is None else table.to_pylist(), many.crc)
                 continue
-            if name is None or name.operation not in (CHECKPOINT, ATTEMPT):
+            if name is None:
+                self._take_rows(path, self._try(storage, path, partial(moved_rows, storage, path)) or [])
+                continue
+            if name.operation not in (CHECKPOINT, ATTEMPT):
                 continue
             document = self._document(storage, path)
             if document is not None:
@@ -256,6 +256,11 @@ class _Verifier:
 
     def _document(self, storage: Storage, path: str) -> str | None:
         return self._try(storage, path, lambda: read_row(storage, path))
+
+    def _take_rows(self, path: str, rows: list[dict[str, Any]], crc: int = 0) -> None:
+        for row in rows:
+            checkpoint = row["checkpoint_id"] if row["operation"] == CHECKPOINT else 0
+            self._take_row(path, RowName(row["operation"], checkpoint, row["attempt"], crc), row["value"])
 
     def _take_row(self, path: str, name: RowName, document: str) -> None:
         storage = self.folder.changelog
@@ -345,6 +350,8 @@ class _Verifier:
             self._try(storage, file.path, partial(_read_pack, storage, file.path, file.within))
         table = self._try(storage, file.path, lambda: read_part(storage, file))
         if table is not None:
+            if file.name is None:  # others' compactions put rows about the log beside mutations
+                table = table.filter(table["sequence"].is_valid())
             self.found.files += 1
             self.found.rows += table.num_rows
             self.found.bytes += file.size
