@@ -12,18 +12,12 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.figures import CorrectionNote, Figures
-from changelog_engine.changelog.small_state import (
-    SHARED,
-    SmallState,
-    StageState,
-    give_inputs_back,
-    inputs_once,
-)
+from changelog_engine.changelog.small_state import KeptBroadcast, SmallState, StageState
 from changelog_engine.changelog.split_ends import SplitEnds, split_ends
 from changelog_engine.display import Displayed, Document, Grid, text_of
 from changelog_engine.errors import FormatVersionError
@@ -111,7 +105,7 @@ class Checkpoint(Displayed):
         restored_ms: the longest time in which a subtask of this attempt took its state from the restore point.
         snapshot: id of the checkpoint whose full snapshot restore starts from, or None for the log alone.
         sources: how far each was read, by uid.
-        operator_state: stage uid -> small state of its subtasks.
+        operator_state: small state of each stage, by uid.
         finished: True when the job's input ended with this checkpoint.
         stopped: True when the user stopped or cancelled the job after it.
         figures: what the job did since its parent. Empty in rows of older engines.
@@ -138,18 +132,17 @@ class Checkpoint(Displayed):
 
     def small_states(self) -> Iterator[tuple[str, int, SmallState]]:
         """Stage uid, subtask and small state of each subtask, without what all have alike."""
-        for stage, subtasks in self.operator_state.items():
-            for subtask, state in subtasks.items():
-                if subtask != SHARED:
-                    yield stage, int(subtask), state
+        for uid, stage in self.operator_state.items():
+            for subtask, state in stage.subtasks.items():
+                yield uid, subtask, state
 
     def small_state(self, stage: str, subtask: int) -> SmallState:
         """The small state of one subtask; empty where it has none."""
-        return self.operator_state.get(stage, {}).get(str(subtask), {})
+        return self.operator_state.get(stage, StageState()).subtasks.get(subtask, SmallState())
 
-    def shared_state(self, stage: str) -> SmallState:
+    def shared_state(self, stage: str) -> Mapping[str, KeptBroadcast]:
         """What all subtasks of a stage have alike: uid -> broadcast state."""
-        return self.operator_state.get(stage, {}).get(SHARED, {})
+        return self.operator_state.get(stage, StageState()).shared
 
     @property
     def rows_are(self) -> str:
@@ -200,7 +193,7 @@ class Checkpoint(Displayed):
 
     def to_json(self) -> str:
         """The row's JSON document."""
-        small = {uid: inputs_once(subtasks) for uid, subtasks in self.operator_state.items()}
+        small = {uid: stage.to_json() for uid, stage in self.operator_state.items()}
         document = {"format": FORMAT_VERSION, **vars(self), "operator_state": small}
         return json.dumps(document, separators=(",", ":"))
 
@@ -214,8 +207,8 @@ class Checkpoint(Displayed):
         document = _fields_of(Checkpoint, text)
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
         document["sources"] = {uid: split_ends(splits) for uid, splits in document.get("sources", {}).items()}
-        for subtasks in document.get("operator_state", {}).values():
-            give_inputs_back(subtasks)
+        small = document.get("operator_state", {})
+        document["operator_state"] = {uid: StageState.from_json(stage) for uid, stage in small.items()}
         return Checkpoint(**document)
 
 

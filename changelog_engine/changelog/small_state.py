@@ -1,31 +1,35 @@
-"""The small state of a stage's subtasks, which is not keyed: what a checkpoint's row has of it, and under which names.
+"""The small state of a stage's subtasks, which is not keyed: what a checkpoint's row has of it beside the log.
 
-Of a subtask: ``LOG``, ``INPUTS`` and ``SINKS``, and what its operators keep, by ``small_name`` of their uids. Beside the
-subtasks, under ``SHARED``, what all of them have alike (broadcast state), by uid. All of it is JSON; docs/table-format.md
-says it for readers.
+In the row it stands under the names of subtasks, and under ``SHARED`` what all of them have alike (broadcast state).
+docs/table-format.md says it for readers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from changelog_engine.graph.descriptions import DescribedState
 
-SHARED = "shared"
-LOG = "log"  # the next sequence number of its log, and the number of its last part
-INPUTS = "inputs"  # event time at its inputs: ``KeptInputs``
-SINKS = "sinks"  # uid of a committing sink -> ``KeptSink``
+_SHARED, _LOG, _INPUTS, _SINKS = "shared", "log", "inputs", "sinks"
+_ENGINE_NAMES = (_INPUTS, _LOG, _SINKS)  # which uids may be as well
+_UID = "uid:"  # before a uid that would be taken for one of these
 _TYPES = "__types"  # beside the names of broadcast states
-_ENGINE_NAMES = (INPUTS, LOG, SINKS)  # which uids may be as well
 
-SmallState = dict[str, Any]
-"""Of one subtask, or what all have alike."""
+Document = dict[str, Any]  # as it stands in the row
 
 
-StageState = dict[str, SmallState]
-"""Of a stage: subtask -> its small state; and ``SHARED``."""
+class LogPosition(NamedTuple):
+    """How much of the log a subtask has written in its attempt.
+
+    Args:
+        rows: so many, which is the sequence number of the next one.
+        parts: so many, which is the number of the last one.
+    """
+
+    rows: int = 0
+    parts: int = 0
 
 
 class KeptInputs(TypedDict):
@@ -63,12 +67,12 @@ class KeptBroadcast:
     rows: dict[str, list[list[str | None]]] = field(default_factory=dict)
     types: dict[str, DescribedState] = field(default_factory=dict)
 
-    def to_json(self) -> SmallState:
-        """What stands under the operator's uid in ``SHARED``."""
+    def to_json(self) -> Document:
+        """What stands under the operator's uid."""
         return {**self.rows, _TYPES: self.types}
 
     @staticmethod
-    def from_json(document: SmallState) -> KeptBroadcast:
+    def from_json(document: Document) -> KeptBroadcast:
         """Read ``to_json`` back."""
         rows = {name: rows for name, rows in document.items() if name != _TYPES}
         return KeptBroadcast(rows, document.get(_TYPES, {}))
@@ -81,30 +85,86 @@ class KeptBroadcast:
         )
 
 
-def small_name(uid: str) -> str:
-    """The name of an operator's small state beside what the engine keeps of a subtask by names of its own."""
-    return f"uid:{uid}" if uid in _ENGINE_NAMES or uid.startswith("uid:") else uid
+@dataclass(frozen=True)
+class SmallState:
+    """What is kept of one subtask; nothing by default.
 
-
-def inputs_once(subtasks: StageState) -> StageState:
-    """The subtasks' small state with the times of their inputs once where all have the same.
-
-    A stage has an input of each subtask before it, so that a row would grow by the square of the parallelism.
+    Args:
+        log: how much it has written, if it has a log.
+        inputs: event time at its inputs, if it has any.
+        operators: uid -> what ``Operator.snapshot`` gave, of those that gave something.
+        sinks: uid of a committing sink -> what it has prepared.
     """
-    first = next((subtask for subtask in subtasks if subtask != SHARED and INPUTS in subtasks[subtask]), None)
-    if first is None:
-        return subtasks
-    known = subtasks[first][INPUTS]
-    return {
-        subtask: {**state, INPUTS: first}
-        if subtask not in (SHARED, first) and state.get(INPUTS) == known
-        else state
-        for subtask, state in subtasks.items()
-    }
+
+    log: LogPosition | None = None
+    inputs: KeptInputs | None = None
+    operators: Mapping[str, Any] = field(default_factory=dict)
+    sinks: Mapping[str, KeptSink] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether anything is kept."""
+        return bool(self.log is not None or self.inputs is not None or self.operators or self.sinks)
+
+    def to_json(self) -> Document:
+        """What stands under the subtask's name."""
+        document: Document = {
+            f"{_UID}{uid}" if uid in _ENGINE_NAMES or uid.startswith(_UID) else uid: state
+            for uid, state in self.operators.items()
+        }
+        engine = {_LOG: self.log, _INPUTS: self.inputs, _SINKS: self.sinks or None}
+        return document | {name: state for name, state in engine.items() if state is not None}
+
+    @staticmethod
+    def from_json(document: Document) -> SmallState:
+        """Read ``to_json`` back."""
+        operators = {
+            name.removeprefix(_UID): state for name, state in document.items() if name not in _ENGINE_NAMES
+        }
+        log = document.get(_LOG)
+        position = None if log is None else LogPosition(*log)
+        return SmallState(position, document.get(_INPUTS), operators, document.get(_SINKS, {}))
 
 
-def give_inputs_back(subtasks: StageState) -> None:
-    """Undo ``inputs_once``."""
-    for subtask, state in subtasks.items():
-        if subtask != SHARED and isinstance(state.get(INPUTS), str):  # the subtask that has the same
-            state[INPUTS] = subtasks[state[INPUTS]][INPUTS]
+@dataclass(frozen=True)
+class StageState:
+    """What is kept of a stage.
+
+    Args:
+        subtasks: by number, of those that have some.
+        shared: uid -> broadcast state, which all subtasks have alike.
+    """
+
+    subtasks: Mapping[int, SmallState] = field(default_factory=dict)
+    shared: Mapping[str, KeptBroadcast] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether anything is kept."""
+        return bool(self.subtasks or self.shared)
+
+    def to_json(self) -> Document:
+        """What stands under the stage's uid.
+
+        A stage has an input of each subtask before it, so that a row would grow by the square of the parallelism: the times
+        of inputs stand once where subtasks have the same.
+        """
+        document = {str(number): state.to_json() for number, state in self.subtasks.items()}
+        first = next((name for name, state in document.items() if _INPUTS in state), None)
+        for name, state in document.items():
+            if first not in (None, name) and state.get(_INPUTS) == document[first][_INPUTS]:
+                state[_INPUTS] = first
+        if self.shared:
+            document[_SHARED] = {uid: kept.to_json() for uid, kept in self.shared.items()}
+        return document
+
+    @staticmethod
+    def from_json(document: Document) -> StageState:
+        """Read ``to_json`` back."""
+        subtasks = {}
+        for name, state in document.items():
+            if name != _SHARED:
+                inputs = state.get(_INPUTS)
+                if isinstance(inputs, str):  # the subtask that has the same
+                    state = {**state, _INPUTS: document[inputs][_INPUTS]}
+                subtasks[int(name)] = SmallState.from_json(state)
+        shared = document.get(_SHARED, {})
+        return StageState(subtasks, {uid: KeptBroadcast.from_json(kept) for uid, kept in shared.items()})

@@ -19,7 +19,7 @@ from changelog_engine.changelog.figures import CorrectionNote
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import Columns
-from changelog_engine.changelog.small_state import LOG, SHARED, SmallState, StageState, small_name
+from changelog_engine.changelog.small_state import LogPosition, SmallState, StageState
 from changelog_engine.changelog.split_ends import with_ends
 from changelog_engine.clock import wall_s
 from changelog_engine.codec.arrow_columns import without_dictionary
@@ -206,8 +206,12 @@ def _written(
                 writer.write(mine.num_rows, {**columns, "operator": operator["uid"], "state": state})
             if writer.rows:
                 parts.append(writer.finish())
-                log = {LOG: [writer.rows, 1]}
-                small.setdefault(operator["uid"], {}).setdefault(str(subtask), {}).update(log)
+                stage_state = small.get(operator["uid"], StageState())
+                log = LogPosition(writer.rows, 1)
+                written = replace(stage_state.subtasks.get(subtask, SmallState()), log=log)
+                small[operator["uid"]] = replace(
+                    stage_state, subtasks={**stage_state.subtasks, subtask: written}
+                )
     return Amendment(_corrected(parent, attempt, parts, small, note), parts)
 
 
@@ -241,15 +245,19 @@ def _corrected(
 
 def _without_what_was_written(parent: Checkpoint) -> dict[str, StageState]:
     """The small state, without how far the parent's attempt had counted, and where its epochs ended."""
-    sources = {small_name(uid) for uid in parent.sources}
 
     def left(state: SmallState) -> SmallState:
-        kept = {name: with_ends(each, []) if name in sources else each for name, each in state.items()}
-        return {name: each for name, each in kept.items() if name != LOG and each is not None}
+        kept = {
+            uid: with_ends(each, []) if uid in parent.sources else each
+            for uid, each in state.operators.items()
+        }
+        return replace(
+            state, log=None, operators={uid: each for uid, each in kept.items() if each is not None}
+        )
 
     return {
-        stage: {subtask: state if subtask == SHARED else left(state) for subtask, state in subtasks.items()}
-        for stage, subtasks in parent.operator_state.items()
+        uid: replace(stage, subtasks={number: left(state) for number, state in stage.subtasks.items()})
+        for uid, stage in parent.operator_state.items()
     }
 
 

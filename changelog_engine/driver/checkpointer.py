@@ -9,11 +9,13 @@ Invariants:
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.changelog.segments import extend
-from changelog_engine.changelog.small_state import INPUTS, SHARED, SmallState, StageState, small_name
+from changelog_engine.changelog.small_state import KeptBroadcast, SmallState, StageState
 from changelog_engine.changelog.split_ends import ends_of, with_ends
 from changelog_engine.clock import MonotonicMs, WallMs
 from changelog_engine.driver.compatibility import perhaps_renamed
@@ -197,31 +199,32 @@ class Checkpointer:
 
     def _operator_state(self, reports: list[EpochReport], with_inputs: bool) -> dict[str, StageState]:
         """The subtasks' small state by stage and subtask, and what all subtasks of a stage have alike."""
-        kept: dict[str, StageState] = {}
+        subtasks: dict[str, dict[int, SmallState]] = {}
+        shared: dict[str, Mapping[str, KeptBroadcast]] = {}
         for report in reports:
             uid = self._job.plan.stages[report.stage].uid
-            self._keep_new_ends(report.operator_state)
-            if report.operator_state:
-                kept.setdefault(uid, {})[str(report.subtask)] = report.operator_state
+            state = self._with_new_ends(report.operator_state)
+            if state:  # whoever goes on without times of inputs starts event time anew
+                subtasks.setdefault(uid, {})[report.subtask] = (
+                    state if with_inputs else replace(state, inputs=None)
+                )
             if report.shared_state:
-                kept.setdefault(uid, {})[SHARED] = report.shared_state
-        if not with_inputs:  # whoever goes on from here starts event time anew
-            for report in reports:
-                report.operator_state.pop(INPUTS, None)
-        return kept
+                shared[uid] = report.shared_state
+        return {uid: StageState(subtasks.get(uid, {}), shared.get(uid, {})) for uid in {**subtasks, **shared}}
 
-    def _keep_new_ends(self, state: SmallState) -> None:
+    def _with_new_ends(self, state: SmallState) -> SmallState:
         """Of where a subtask's epochs ended, keep those that the checkpoint before does not have, numbered from 1.
 
         A subtask that was told to begin the epoch while the one before ran did not know of that one's checkpoint.
         """
+        operators = dict(state.operators)
         for uid in self._progress.positions:
-            name = small_name(uid)
-            if name in state:
-                kept = state.pop(name)
+            if uid in operators:
+                kept = operators.pop(uid)
                 ends = [(number - self.committed_epoch, moved) for number, moved in ends_of(kept)]
                 if new := with_ends(kept, [end for end in ends if end[0] > 0]):
-                    state[name] = new
+                    operators[uid] = new
+        return replace(state, operators=operators)
 
     def _age_ms(self, epoch: Epoch, barrier_ms: WallMs) -> float:
         """How long ago a barrier of an epoch was.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.small_state import SHARED, KeptBroadcast, StageState
+from changelog_engine.changelog.small_state import KeptBroadcast, StageState
 from changelog_engine.connectors.protocols import SourceOfParts
 from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
@@ -48,16 +47,13 @@ def placed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     A stage is known by its first operator, and that may be another one in a changed program.
     """
     stage_of = {plan.uids[node]: stage.uid for stage in plan.stages for node in stage.nodes}
-    found: dict[str, StageState] = {}
-    for stage_uid, subtasks in checkpoint.operator_state.items():
-        for subtask, state in subtasks.items():
-            if subtask != SHARED:
-                found.setdefault(stage_uid, {})[subtask] = state
-                continue
-            for uid, entries in state.items():
-                at = found.setdefault(stage_of.get(uid, stage_uid), {})
-                at.setdefault(SHARED, {})[uid] = entries
-    return replace(checkpoint, operator_state=found)
+    found = {uid: replace(stage, shared={}) for uid, stage in checkpoint.operator_state.items()}
+    for stage_uid, stage in checkpoint.operator_state.items():
+        for uid, kept in stage.shared.items():
+            at = stage_of.get(uid, stage_uid)
+            there = found.get(at, StageState())
+            found[at] = replace(there, shared={**there.shared, uid: kept})
+    return replace(checkpoint, operator_state={uid: stage for uid, stage in found.items() if stage})
 
 
 def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
@@ -137,7 +133,7 @@ def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
         if found is not None:
             restored_versions(uid, found, spec, stage.key_type)
     for stage, node, spec in _broadcast_states(plan):
-        kept = KeptBroadcast.from_json(checkpoint.shared_state(stage.uid).get(plan.uids[node.id], {}))
+        kept = checkpoint.shared_state(stage.uid).get(plan.uids[node.id], KeptBroadcast())
         if spec.name in kept.types:
             restored_versions(node.label, kept.types[spec.name], replace(spec, ttl=None), None)
 
@@ -178,11 +174,13 @@ def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     known: dict[tuple[str, str], set[str]] = {}
     for stage, node, spec in _broadcast_states(plan):
         known.setdefault((stage.uid, plan.uids[node.id]), set()).add(spec.name)
-    small = copy.deepcopy(checkpoint.operator_state)
+    small = dict(checkpoint.operator_state)
     for (stage_uid, uid), names in known.items():
-        shared = small.get(stage_uid, {}).get(SHARED, {})
+        shared = checkpoint.shared_state(stage_uid)
         if uid in shared:
-            shared[uid] = KeptBroadcast.from_json(shared[uid]).only(names).to_json()
+            small[stage_uid] = replace(
+                small[stage_uid], shared={**small[stage_uid].shared, uid: shared[uid].only(names)}
+            )
     return replace(checkpoint, operators=operators, operator_state=small)
 
 
@@ -194,10 +192,10 @@ def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     """
     uids = set(plan.uids.values())
     stages = {stage.uid for stage in plan.stages}
-    small = with_sinks(checkpoint.operator_state, uids, stages)
-    for subtasks in small.values():
-        if SHARED in subtasks:
-            subtasks[SHARED] = {uid: state for uid, state in subtasks[SHARED].items() if uid in uids}
+    small = {
+        stage_uid: replace(stage, shared={uid: kept for uid, kept in stage.shared.items() if uid in uids})
+        for stage_uid, stage in with_sinks(checkpoint.operator_state, uids, stages).items()
+    }
     return replace(
         checkpoint,
         operators=[operator for operator in checkpoint.operators if operator["uid"] in uids],

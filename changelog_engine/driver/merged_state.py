@@ -10,7 +10,7 @@ split, so behind a key_by, where all subtasks have one time, what was late stays
 from __future__ import annotations
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.small_state import INPUTS, SmallState, small_name
+from changelog_engine.changelog.small_state import SmallState
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.ledger.described import parallelism_of
@@ -30,13 +30,13 @@ def merged_state(plan: JobPlan, checkpoint: Checkpoint) -> dict[str, SmallState]
         if before.get(stage.uid, stage.parallelism) == stage.parallelism:
             continue
         subtasks = [state for uid, _, state in checkpoint.small_states() if uid == stage.uid]
-        merged = found[stage.uid] = {}
-        inputs = [state[INPUTS] for state in subtasks if INPUTS in state]
-        if inputs:
-            merged[INPUTS] = merged_inputs(inputs)
-        for node in [node for node in plan.nodes_of(stage) if node.kind is NodeKind.TIMESTAMPS]:
-            name = small_name(plan.uids[node.id])
-            times = merged_times([state.get(name) for state in subtasks])
-            if times is not None:
-                merged[name] = times
+        inputs = [state.inputs for state in subtasks if state.inputs is not None]
+        times = {
+            uid: merged_times([state.operators.get(uid) for state in subtasks])
+            for uid in (plan.uids[n.id] for n in plan.nodes_of(stage) if n.kind is NodeKind.TIMESTAMPS)
+        }
+        found[stage.uid] = SmallState(
+            inputs=merged_inputs(inputs) if inputs else None,
+            operators={uid: merged for uid, merged in times.items() if merged is not None},
+        )
     return found

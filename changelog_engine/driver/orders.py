@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from changelog_engine.changelog.small_state import SmallState
 from changelog_engine.driver.checkpointer import Checkpointer
 from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.job import AttemptStart, Job
@@ -65,7 +66,7 @@ class EpochOrders:
             committed_epoch=committed,
             restore=None if checkpointer is None else checkpointer.point,
             restored_operators=[] if restored is None else restored.operators,
-            operator_state={},
+            operator_state=SmallState(),
             shared_state={},
             checkpoint_id=0 if checkpointer is None else checkpointer.next_id + _checkpoints(before),
             positions={},
@@ -80,7 +81,7 @@ class EpochOrders:
 
         def order(stage: int, subtask: int) -> EpochOrder:
             planned = job.plan.stages[stage]
-            kept = {} if restored is None else restored.small_state(planned.uid, subtask)
+            kept = SmallState() if restored is None else restored.small_state(planned.uid, subtask)
             merged = self._merged.get(planned.uid) if restores and last is start.checkpoint else None
             sinks, beside = ({}, {}) if prepared is None else job.sinks.restored(prepared, planned, subtask)
             return common._replace(

@@ -5,8 +5,10 @@ Invariant: what a sink prepared is found by the sink's uid, whatever stage and s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.small_state import SHARED, SINKS, StageState
+from changelog_engine.changelog.small_state import SmallState, StageState
 from changelog_engine.connectors.protocols import CommittingSink, Prepared, RestoredSink, SinkContext
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import Node, NodeKind
@@ -96,7 +98,7 @@ def prepared_sinks(checkpoint: Checkpoint) -> list[str]:
     found = {
         uid
         for _, _, state in checkpoint.small_states()
-        for uid, kept in state.get(SINKS, {}).items()
+        for uid, kept in state.sinks.items()
         if kept["committables"]
     }
     return sorted(found)
@@ -107,16 +109,17 @@ def with_sinks(
 ) -> dict[str, StageState]:
     """The state of some stages, and of the other stages what some sinks have prepared; other sinks' is left out."""
     kept: dict[str, StageState] = {}
-    for stage, subtasks in operator_state.items():
-        for subtask, state in subtasks.items():
-            mine = dict(state) if stage in stages else {}
-            if subtask != SHARED:
-                mine.pop(SINKS, None)
-                sinks = {uid: sink for uid, sink in state.get(SINKS, {}).items() if uid in uids}
-                if sinks:
-                    mine[SINKS] = sinks
-            if mine:
-                kept.setdefault(stage, {})[subtask] = mine
+    for uid, stage in operator_state.items():
+        subtasks = {}
+        for subtask, state in stage.subtasks.items():
+            sinks = {sink: prepared for sink, prepared in state.sinks.items() if sink in uids}
+            subtasks[subtask] = replace(state if uid in stages else SmallState(), sinks=sinks)
+        left = StageState(
+            {subtask: state for subtask, state in subtasks.items() if state},
+            stage.shared if uid in stages else {},
+        )
+        if left:
+            kept[uid] = left
     return kept
 
 
@@ -124,7 +127,7 @@ def kept_of(checkpoint: Checkpoint, uid: str) -> list[RestoredSink]:
     """What a checkpoint keeps of a sink, by subtask."""
     found = []
     for _, subtask, state in checkpoint.small_states():
-        kept = state.get(SINKS, {}).get(uid)
+        kept = state.sinks.get(uid)
         if kept is not None:
             found.append(RestoredSink(subtask, Prepared(kept["committables"], kept["state"])))
     return sorted(found, key=lambda sink: sink.subtask)

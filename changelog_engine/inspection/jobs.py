@@ -8,7 +8,7 @@ from typing import Any
 
 from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Attempt, Checkpoint
-from changelog_engine.changelog.small_state import INPUTS, KeptInputs
+from changelog_engine.changelog.small_state import KeptInputs
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
 from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.graph.rescaling import in_words
@@ -323,8 +323,8 @@ def _positions(checkpoint: Checkpoint) -> list[SourcePosition]:
 def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
     inputs_of: dict[str, list[KeptInputs]] = {}
     for uid, _, state in checkpoint.small_states():
-        if INPUTS in state:
-            inputs_of.setdefault(uid, []).append(state[INPUTS])
+        if state.inputs is not None:
+            inputs_of.setdefault(uid, []).append(state.inputs)
     found = []
     for uid, inputs in inputs_of.items():
         least = min(each["current"] for each in inputs)

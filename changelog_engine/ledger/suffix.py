@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -24,7 +23,7 @@ from changelog_engine.changelog.log_files import checksum_of, merged_bounds, rea
 from changelog_engine.changelog.model import Checkpoint, CheckpointMark, Segment
 from changelog_engine.changelog.part_selection import PartFile, restore_hint
 from changelog_engine.changelog.segments import on_lineage
-from changelog_engine.changelog.small_state import LOG
+from changelog_engine.changelog.small_state import LogPosition
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
 from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
@@ -36,14 +35,7 @@ from changelog_engine.storage.protocol import Storage
 _COUNTS: FileMemo[dict[CheckpointMark, int]] = FileMemo(256)  # of merged files
 
 
-class LogPosition(NamedTuple):
-    """How much a subtask had written of the log."""
-
-    rows: int
-    parts: int
-
-
-_START = LogPosition(0, 0)
+_START = LogPosition()
 
 
 @dataclass(frozen=True)
@@ -361,9 +353,9 @@ def _hull(shapes: set[tuple[int, int]], subtask: int) -> Bounds | None:
 def log_positions(checkpoint: Checkpoint) -> dict[tuple[str, int], LogPosition]:
     """What each subtask, by its stage's uid, had committed with a checkpoint, in the checkpoint's attempt."""
     return {
-        (uid, subtask): LogPosition(*state[LOG])
+        (uid, subtask): state.log
         for uid, subtask, state in checkpoint.small_states()
-        if LOG in state
+        if state.log is not None
     }
 
 

@@ -17,6 +17,7 @@ from sys import getrefcount
 from types import NoneType
 from typing import Any, Protocol
 
+from changelog_engine.changelog.small_state import KeptBroadcast
 from changelog_engine.errors import InvalidJobError, TypeMismatchError
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
@@ -266,11 +267,11 @@ class Operator:
         """Whether any timers are registered."""
         return False
 
-    def snapshot_shared(self) -> Any:
-        """State for the checkpoint that is the same in all subtasks, as JSON; None for none."""
+    def snapshot_shared(self) -> KeptBroadcast | None:
+        """State for the checkpoint that is the same in all subtasks; None for none."""
         return None
 
-    def restore_shared(self, state: Any) -> None:
+    def restore_shared(self, state: KeptBroadcast) -> None:
         """Take back what snapshot_shared() gave."""
 
     def emit(self, values: list[Any], times: Sequence[int] | None) -> None:

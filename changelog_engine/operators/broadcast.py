@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.conversion import DROPPED, Version, converted
-from changelog_engine.changelog.small_state import KeptBroadcast, SmallState
+from changelog_engine.changelog.small_state import KeptBroadcast
 from changelog_engine.clock import WallClock
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
@@ -173,12 +173,12 @@ class BroadcastStates:
         for writer in self.writers.values():
             writer.elements_end()
 
-    def snapshot(self) -> SmallState:
-        """All entries with their types, as ``KeptBroadcast.to_json`` gives them."""
+    def snapshot(self) -> KeptBroadcast:
+        """All entries with their types."""
         rows = {name: self._rows(name) for name in self._specs}
         types = {name: with_key_type(describe(spec), None) for name, spec in self._specs.items()}
         undeclared = self._undeclared
-        return KeptBroadcast(undeclared.rows | rows, undeclared.types | types).to_json()
+        return KeptBroadcast(undeclared.rows | rows, undeclared.types | types)
 
     def _rows(self, name: str) -> list[list[str | None]]:
         spec, entries = self._specs[name], self._entries[name]
@@ -192,13 +192,12 @@ class BroadcastStates:
             for key, value, payload in zip(keys, values.to_pylist(), binary, strict=True)
         ]
 
-    def restore(self, state: SmallState) -> None:
+    def restore(self, kept: KeptBroadcast) -> None:
         """Take back what snapshot() gave; states that the job no longer has are kept as they are.
 
         Raises:
             RestoreError: a state was written with a type that the declared one doesn't take.
         """
-        kept = KeptBroadcast.from_json(state)
         self._undeclared = kept.only(kept.rows.keys() - self._specs.keys())
         for name in self._specs.keys() & kept.rows.keys():
             self._take(name, self._specs[name], kept.rows[name], kept.types.get(name))
@@ -287,11 +286,11 @@ class _Broadcasting:
 
     states: BroadcastStates
 
-    def snapshot_shared(self) -> Any:
+    def snapshot_shared(self) -> KeptBroadcast:
         """The broadcast state, which is the same in all subtasks."""
         return self.states.snapshot()
 
-    def restore_shared(self, state: Any) -> None:
+    def restore_shared(self, state: KeptBroadcast) -> None:
         """Take back what snapshot_shared() gave."""
         self.states.restore(state)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.model import Part, RestorePoint
-from changelog_engine.changelog.small_state import SmallState
+from changelog_engine.changelog.small_state import KeptBroadcast, SmallState
 from changelog_engine.changelog.split_ends import SplitEnds
 from changelog_engine.connectors.protocols import Position, RestoredSink
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
@@ -62,7 +63,7 @@ class EpochOrder(NamedTuple):
             ``epoch - 1`` may restore only if this is it; else the job must rewind.
         restored_operators: Checkpoint.operators there, to compare declared states with.
         operator_state: small non-keyed state of this subtask at the restore point; empty where it may not restore.
-        shared_state: uid -> state at the restore point that all subtasks have alike (broadcast state); as operator_state.
+        shared_state: uid -> broadcast state at the restore point, which all subtasks have alike; as operator_state.
         checkpoint_id: the number that the next checkpoint will have.
         positions: source uid -> split id -> position, for the splits this subtask reads.
         max_records: how many elements each source of this subtask may read.
@@ -85,7 +86,7 @@ class EpochOrder(NamedTuple):
     restore: RestorePoint | None
     restored_operators: list[DescribedOperator]
     operator_state: SmallState
-    shared_state: SmallState
+    shared_state: Mapping[str, KeptBroadcast]
     checkpoint_id: int
     positions: dict[str, Positions]
     max_records: int
@@ -137,7 +138,7 @@ class EpochReport:
         mutations: rows of the changelog; 0 for a job without one.
         sources: by the sources' uids.
         operator_state: small non-keyed state at a barrier.
-        shared_state: uid -> state that all subtasks have alike, at a barrier, of the first subtask.
+        shared_state: uid -> broadcast state, which all subtasks have alike, at a barrier, of the first subtask.
         driver_output: sink node id -> what goes to the driver.
         next_timer_ms: the earliest processing-time timer, or None.
         barrier_ms: wall clock when the last element was processed.
@@ -159,8 +160,8 @@ class EpochReport:
     records_in: int = 0
     mutations: int = 0
     sources: dict[str, SplitEnds] = field(default_factory=dict)
-    operator_state: SmallState = field(default_factory=dict)
-    shared_state: SmallState = field(default_factory=dict)
+    operator_state: SmallState = field(default_factory=SmallState)
+    shared_state: Mapping[str, KeptBroadcast] = field(default_factory=dict)
     driver_output: dict[int, list[Any]] = field(default_factory=dict)
     states: dict[str, list[DescribedState]] = field(default_factory=dict)
     next_timer_ms: int | None = None

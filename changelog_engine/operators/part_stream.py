@@ -14,7 +14,7 @@ from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.pack_queue import PackQueue
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.rows import LogColumns
-from changelog_engine.changelog.small_state import LOG
+from changelog_engine.changelog.small_state import LogPosition
 from changelog_engine.clock import monotonic_ms
 from changelog_engine.graph.nodes import StateId
 from changelog_engine.operators.messages import EpochOrder
@@ -68,7 +68,7 @@ class PartStream:
         lineage = order.restore.lineage if order.restore is not None else ()
         # A new process within the attempt: go on counting.
         if lineage and lineage[-1].attempt == order.attempt:
-            self._sequence, self._part_number = order.operator_state.get(LOG, (0, 0))
+            self._sequence, self._part_number = order.operator_state.log or LogPosition()
 
     def begin_epoch(self, order: EpochOrder) -> None:
         """What is written from now on belongs to the order's next checkpoint."""
@@ -78,9 +78,9 @@ class PartStream:
                 order.checkpoint_id, order.attempt, self._config.stage, self._config.subtask, order.run
             )
 
-    def position(self) -> tuple[int, int]:
-        """Next sequence number and the last part's number, for the checkpoint."""
-        return self._sequence, self._part_number
+    def position(self) -> LogPosition:
+        """How much was written, for the checkpoint."""
+        return LogPosition(self._sequence, self._part_number)
 
     def step(self, most: int, left: int | None) -> int:
         """How many elements to process before `flush_when_full` and `flush_ahead`.

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from changelog_engine.changelog.small_state import INPUTS, LOG, SINKS, SmallState, small_name
+from changelog_engine.changelog.small_state import KeptBroadcast, KeptSink, SmallState
 from changelog_engine.clock import WallClock, monotonic_ms
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.event_time import MAX_WATERMARK
@@ -126,13 +126,12 @@ class StageRuntime:
             exchange.open(self.exchange_context)
         state = order.operator_state
         if state:
-            self.inputs.restore(state.get(INPUTS))
+            self.inputs.restore(state.inputs)
             for head in self._heads:
                 head.resume(self.inputs.current)
             for node, operator in self.operators.items():
-                name = small_name(self.uids[node])
-                if name in state:
-                    operator.restore(state[name])
+                if self.uids[node] in state.operators:
+                    operator.restore(state.operators[self.uids[node]])
         for node, operator in self.operators.items():
             if self.uids[node] in order.shared_state:
                 operator.restore_shared(order.shared_state[self.uids[node]])
@@ -408,9 +407,10 @@ class StageRuntime:
 
     def _at_barrier(self, order: EpochOrder, report: EpochReport, times: dict[str, float]) -> None:
         """What the checkpoint's row has of this subtask beside its log."""
-        report.operator_state = self._snapshot()
+        small = self._snapshot()
         began_ms = monotonic_ms()
-        self._prepare_sinks(order, report)
+        report.operator_state = replace(small, sinks=self._prepared(order))
+        report.moved = report.moved or any(sink.moved for sink in self._sinks.values())
         times["write"] += monotonic_ms() - began_ms
         if self.subtask == 0:
             report.shared_state = self._snapshot_shared()
@@ -420,23 +420,17 @@ class StageRuntime:
             if context.declared or self.uids[node] in self._logged or self.operators[node].has_timers()
         }
 
-    def _prepare_sinks(self, order: EpochOrder, report: EpochReport) -> None:
+    def _prepared(self, order: EpochOrder) -> dict[str, KeptSink]:
         kept = {uid: sink.prepare(order.epoch, order.kind.ends) for uid, sink in self._sinks.items()}
-        if any(kept.values()):
-            report.operator_state[SINKS] = {uid: sink for uid, sink in kept.items() if sink is not None}
-        report.moved = report.moved or any(sink.moved for sink in self._sinks.values())
+        return {uid: sink for uid, sink in kept.items() if sink is not None}
 
     def _snapshot(self) -> SmallState:
-        state: SmallState = {}
-        if self.store is not None:
-            state[LOG] = self.store.parts.position()
-        if self.inputs.watermarks:
-            state[INPUTS] = self.inputs.snapshot()
-        for node, operator in self.operators.items():
-            small = operator.snapshot()
-            if small is not None:
-                state[small_name(self.uids[node])] = small
-        return state
+        operators = {self.uids[node]: operator.snapshot() for node, operator in self.operators.items()}
+        return SmallState(
+            log=None if self.store is None else self.store.parts.position(),
+            inputs=self.inputs.snapshot() if self.inputs.watermarks else None,
+            operators={uid: state for uid, state in operators.items() if state is not None},
+        )
 
     def _sorted(self, data: Iterable[bytes]) -> tuple[list[Block], list[bytes]]:
         """Blocks by edge and channel, and the reports that travel with them."""
@@ -452,7 +446,7 @@ class StageRuntime:
         blocks.sort(key=lambda block: (block.edge, block.channel))
         return blocks, reports
 
-    def _snapshot_shared(self) -> SmallState:
+    def _snapshot_shared(self) -> dict[str, KeptBroadcast]:
         shared = {self.uids[node]: operator.snapshot_shared() for node, operator in self.operators.items()}
         return {uid: state for uid, state in shared.items() if state is not None}
 

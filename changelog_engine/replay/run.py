@@ -18,7 +18,7 @@ from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
-from changelog_engine.changelog.small_state import small_name
+from changelog_engine.changelog.small_state import SmallState
 from changelog_engine.changelog.split_ends import SplitEnd, SplitEnds, ends_of
 from changelog_engine.clock import WallClock
 from changelog_engine.connectors.protocols import DiscoveringSource
@@ -174,7 +174,7 @@ class ReplayRun:
         self, stage: Stage, subtask: int, checkpoint: Checkpoint, ends: Ends, barrier: bool
     ) -> EpochOrder:
         start, first = self._start, self._epoch == 1
-        small = {} if start is None else start.small_state(stage.uid, subtask)
+        small = SmallState() if start is None else start.small_state(stage.uid, subtask)
         return EpochOrder(
             run="replay",
             attempt=self._attempt,
@@ -252,7 +252,7 @@ def _epoch_ends(checkpoint: Checkpoint) -> Iterator[Ends]:
     epochs: dict[int, Ends] = {}
     for _, _, states in checkpoint.small_states():
         for uid in checkpoint.sources:
-            for number, moved in ends_of(states.get(small_name(uid))):
+            for number, moved in ends_of(states.operators.get(uid)):
                 epochs.setdefault(number, {}).setdefault(uid, {}).update(moved)
     for number in sorted(epochs):
         yield epochs[number]

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.changelog.model import Checkpoint, Part, Segment
-from changelog_engine.changelog.small_state import SHARED
+from changelog_engine.changelog.small_state import KeptBroadcast, StageState
 from changelog_engine.clock import wall_ms
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
@@ -126,7 +126,7 @@ def bootstrap(
     try:
         changelog, snapshots = begin_tables(target)
         attempt = attempt_of_this_process(1, None, given.now_ms)
-        small = {uid: {SHARED: {uid: state}} for uid, state in shared.items()}
+        small = {uid: StageState(shared={uid: state}) for uid, state in shared.items()}
         checkpoint = Checkpoint(
             1,
             1,
@@ -280,8 +280,8 @@ class _Given:
             f"Types.STRING()), or for a ValueState the type of its values, such as Types.LONG(); got {found!r}"
         )
 
-    def broadcast_state(self, uid: Any) -> dict[str, Any]:
-        """The broadcast state of an operator, as checkpoints have it."""
+    def broadcast_state(self, uid: Any) -> KeptBroadcast:
+        """The broadcast state of an operator."""
         tables = self.broadcast[uid]
         specs = tuple(self._spec(uid, name) for name in tables)
         for spec in specs:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from changelog_engine.changelog.small_state import INPUTS, SmallState
+from changelog_engine.changelog.small_state import KeptBroadcast, SmallState
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.descriptions import DescribedOperator
@@ -34,6 +34,7 @@ from changelog_engine.replay.log_rows import Mutation, mutations_of, table_of, u
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.testing.harness_graph import cut_out, find_operator
 
+_Kept = TypeVar("_Kept")
 _NOWHERE = "harness"  # mutations are taken from the buffer before any would be written
 
 
@@ -44,7 +45,7 @@ class HarnessSnapshot:
     rows: pa.Table
     described: list[DescribedOperator]
     operator_state: SmallState
-    shared_state: SmallState
+    shared_state: dict[str, KeptBroadcast]
     processing_time: int
     watermarks: tuple[int, ...]
 
@@ -182,7 +183,7 @@ class OperatorHarness:
             committed_epoch=0,
             restore=None,
             restored_operators=[],
-            operator_state={} if snapshot is None else snapshot.operator_state,
+            operator_state=SmallState() if snapshot is None else snapshot.operator_state,
             shared_state={} if snapshot is None else snapshot.shared_state,
             checkpoint_id=1,
             positions={},
@@ -342,7 +343,7 @@ class OperatorHarness:
         return HarnessSnapshot(
             pa.concat_tables(tables) if tables else table_of(0, {}),
             json.loads(json.dumps(described)),
-            {INPUTS: runtime.inputs.snapshot(), **_present(small)},
+            SmallState(inputs=runtime.inputs.snapshot(), operators=_present(small)),
             _present(shared),
             self._now,
             tuple(exchange.current_watermark for exchange in self._exchanges),
@@ -375,5 +376,5 @@ class OperatorHarness:
         self.close()
 
 
-def _present(states: SmallState) -> SmallState:
+def _present(states: dict[str, _Kept | None]) -> dict[str, _Kept]:
     return {uid: state for uid, state in states.items() if state is not None}

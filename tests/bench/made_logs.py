@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.changelog.small_state import LogPosition, SmallState, StageState
 from changelog_engine.graph.key_groups import key_group_range, key_groups_of_ints
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder, open_job_folder
@@ -81,7 +82,9 @@ def _part(writer: PartWriter, keys: Any, counts: Any, groups: Any) -> Part:
 
 
 def _row(checkpoint: int, parts: list[Part], sequences: list[int]) -> Checkpoint:
-    written = {str(subtask): {"log": [rows, checkpoint]} for subtask, rows in enumerate(sequences)}
+    written = StageState(
+        {subtask: SmallState(LogPosition(rows, checkpoint)) for subtask, rows in enumerate(sequences)}
+    )
     return Checkpoint(
         id=checkpoint,
         attempt=1,

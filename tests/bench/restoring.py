@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from changelog_engine.changelog.small_state import SmallState
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import JobSettings, StateKind, StateSpec
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
@@ -104,7 +105,7 @@ def recovered(base: str, changed: int) -> dict[str, Any]:
             committed_epoch=0,
             restore=point,
             restored_operators=checkpoint.operators,
-            operator_state={},
+            operator_state=SmallState(),
             shared_state={},
             checkpoint_id=checkpoint.id + 1,
             positions={},

@@ -22,6 +22,7 @@ from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.changelog.changed_keys import ChangedKeys
 from changelog_engine.changelog.model import CheckpointMark, RestorePoint, Segment
 from changelog_engine.changelog.rows import LogColumns
+from changelog_engine.changelog.small_state import SmallState
 from changelog_engine.errors import DiskFullError, NoCurrentKeyError
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
 from changelog_engine.operators import kept_state, part_stream
@@ -305,7 +306,7 @@ def order(epoch: int, committed: int, checkpoint: int, attempt: int = 1, ahead: 
         committed_epoch=committed,
         restore=RestorePoint("t", newest, line, None),
         restored_operators=[],
-        operator_state={},
+        operator_state=SmallState(),
         shared_state={},
         checkpoint_id=checkpoint,
         positions={},

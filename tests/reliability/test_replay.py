@@ -288,12 +288,11 @@ def test_several_epochs_in_one_checkpoint_with_several_sources(tmp_path: Path, r
         report = replay(job, build.graph(), start)
         assert report.equal, report.text()
     marks = [
-        states[uid]
+        state.operators[uid]
         for row in job.commits
-        for subtasks in row.operator_state.values()
-        for states in subtasks.values()
+        for _, _, state in row.small_states()
         for uid in ("one", "other")
-        if uid in states
+        if uid in state.operators
     ]
     assert marks
 

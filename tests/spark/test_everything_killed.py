@@ -21,7 +21,6 @@ from driver_process import Driver, checkpoints
 from servers.kafka import KafkaServer
 from support.chance import chosen_seed
 
-from changelog_engine.changelog.small_state import SHARED
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.restore_plan import complete_snapshots
 from changelog_engine.verification.verify import verify
@@ -173,8 +172,8 @@ def _check_state(table: Path, expected: job.Expected, attempts: int) -> None:
     assert sum(len(times) for times in fired.values()) == len(expected.timers), "none fired twice"
     windows = {name: entries for name, entries in folded.states.items() if name[0] == "windows"}
     assert not any(len(entries) for entries in windows.values()), "every window is done"
-    shared = [state[SHARED] for state in folded.checkpoint.operator_state.values() if SHARED in state]
-    rules = [rows for state in shared for rows in [state["follow"]["rules"]]]
+    stages = folded.checkpoint.operator_state.values()
+    rules = [stage.shared["follow"].rows["rules"] for stage in stages if stage.shared]
     assert [sorted((int(key), int(value)) for key, value, _ in rows) for rows in rules] == [
         [(rule, rule * rule) for rule in range(job.RULES)]
     ]

@@ -10,6 +10,7 @@ import pyarrow as pa
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, RestorePoint
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.segments import extend
+from changelog_engine.changelog.small_state import LogPosition, SmallState, StageState
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
 from changelog_engine.ledger.lineage import Lineage
@@ -97,9 +98,11 @@ class Driver:
             **more,
         )
 
-    def written(self) -> dict[str, dict[str, list[int]]]:
-        """How far each subtask has come, as its operator's row says it."""
-        return {str(s): {"log": [self.sequence[s], number]} for s, number in self.number.items()}
+    def written(self) -> StageState:
+        """How far each subtask has come."""
+        return StageState(
+            {s: SmallState(LogPosition(self.sequence[s], number)) for s, number in self.number.items()}
+        )
 
     def checkpoint(self, rows: dict[str, int], time_ms: int = 0, **more: bool) -> Checkpoint:
         """Commit a checkpoint of one part."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +14,7 @@ from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Segment
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.changelog.segments import extend
+from changelog_engine.changelog.small_state import KeptBroadcast, LogPosition, SmallState, StageState
 from changelog_engine.changelog.snapshot_row import read_snapshot_row
 from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
@@ -208,20 +208,26 @@ def test_retired_snapshot_is_refused_by_the_plan(tmp_path: Path) -> None:
 def test_a_row_has_the_times_of_inputs_once_where_all_subtasks_have_the_same() -> None:
     def row(parallelism: int, late: bool = False) -> Checkpoint:
         times = {f"0/{sender}": 1_700_000_000_000 for sender in range(parallelism)}
-        small: dict[str, Any] = {
-            str(subtask): {"log": [7, 1], "inputs": {"current": 5, "channels": dict(times), "idle": []}}
+        subtasks = {
+            subtask: SmallState(
+                LogPosition(7, 1),
+                {"current": 4 if late and subtask == 2 else 5, "channels": dict(times), "idle": []},
+                {"log": {"current": 1}, "uid:log": 2, "plain": None},  # uids, as users may give them
+                {"files": {"committables": ["a"], "state": None}},
+            )
             for subtask in range(parallelism)
         }
-        if late:
-            small["2"]["inputs"]["current"] = 4
-        small["shared"] = {"rules": {"r": []}}
-        return Checkpoint(1, 1, None, (Segment(1, 1, 1),), 0, operator_state={"count": small, "numbers": {}})
+        small = StageState(subtasks, {"rules": KeptBroadcast({"r": []})})
+        state = {"count": small, "numbers": StageState({0: SmallState()})}
+        return Checkpoint(1, 1, None, (Segment(1, 1, 1),), 0, operator_state=state)
 
     for made in (row(4), row(4, late=True)):
         assert Checkpoint.from_json(made.to_json()) == made
     assert len(row(64).to_json()) < 6 * len(row(16).to_json())
     alike = json.loads(row(4, late=True).to_json())["operator_state"]["count"]
     assert (alike["1"]["inputs"], alike["2"]["inputs"]["current"]) == ("0", 4)
+    assert set(alike["0"]) == {"log", "inputs", "sinks", "uid:log", "uid:uid:log", "plain"}
+    assert (alike["0"]["log"], alike["shared"]["rules"]["r"]) == ([7, 1], [])
 
 
 def test_fields_of_newer_engines_are_left_out_and_newer_formats_refused(tmp_path: Path) -> None:
