@@ -2,7 +2,7 @@
 
 Invariants:
     * Names, when there are any, are unique and as many as the values.
-    * Two rows are equal when names, values and kind are; a row with names never equals one without.
+    * Two rows are equal when kind and values are, by name in whichever order; a row with names never equals one without.
     * A row has one of two forms. A spread one, of kind INSERT, has its fields in its ``__dict__``, in order, where Python
       itself finds them, for a tenth of what ``__getattr__`` costs. A compact one has lists, in half the memory: state keeps
       those. Which form it is cannot be seen, by ``vars`` neither; who asks for a row's own lists makes it compact.
@@ -295,15 +295,15 @@ class Row(_Parts):
         return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(names, values, strict=False))})"
 
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Row)
-            and field_names_of(self) == field_names_of(other)
-            and self._row_kind is other._row_kind
-            and values_of(self) == values_of(other)
-        )
+        if not isinstance(other, Row) or self._row_kind is not other._row_kind:
+            return False
+        names, others = field_names_of(self), field_names_of(other)
+        if names == others:
+            return values_of(self) == values_of(other)
+        return names is not None and others is not None and _by_name(self) == _by_name(other)
 
     def __hash__(self) -> int:
-        return hash(tuple(values_of(self)))
+        return hash(tuple(values_of(self) if field_names_of(self) is None else _by_name(self).values()))
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self._own.values() if self._list is None else self._list)
@@ -352,6 +352,11 @@ def _compacted(row: Row) -> list[Any]:
 def field_names_of(row: Row) -> list[str] | None:
     """The row's field names, or None; not to be changed."""
     return [*row._own] if row._list is None else row._names
+
+
+def _by_name(row: Row) -> dict[str, Any]:
+    """A named row's values, in the order of the names."""
+    return dict(sorted(zip(field_names_of(row) or (), values_of(row), strict=False), key=itemgetter(0)))
 
 
 def values_of(row: Row) -> list[Any]:

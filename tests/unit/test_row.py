@@ -68,6 +68,11 @@ def test_equality_hash_and_kind():
     assert Row(1, 2) == Row(1, 2)
     assert Row(1, 2) != (1, 2)
     assert hash(Row(1, 2)) == hash(Row(1, 2))
+    assert Row(a=1, b=2) == Row(b=2, a=1)
+    assert hash(Row(a=1, b=2)) == hash(Row(b=2, a=1))
+    assert Row(a=1, b=2) != Row(b=1, a=2)
+    assert Row(a=1) != Row(a=1, b=2)
+    assert Row(f0=1) != Row(1)
     gone = Row.of_kind(RowKind.DELETE, a=1)
     assert gone != Row(a=1)
     assert [str(kind) for kind in RowKind] == ["+I", "-U", "+U", "-D"]
@@ -129,7 +134,7 @@ def test_a_row_is_the_same_in_both_forms():
             2,
         )
         assert row == Row(id=1, name="one") == copy.copy(row) == pickle.loads(pickle.dumps(row))
-        assert row != Row(name="one", id=1)
+        assert row == Row(name="one", id=1)
         row[1], row["id"] = "two", 2
         assert repr(row) == "Row(id=2, name='two')"
         with pytest.raises(IndexError):

@@ -98,6 +98,9 @@ def equality_of_rows(env):
             Row(a=1, b=2) == Row(a=1, b=2),
             Row(a=1, b=2) == Row(1, 2),
             Row(a=1, b=2) == Row(b=1, a=2),
+            Row(a=1, b=2) == Row(b=2, a=1),
+            Row(a=1, b=2) == Row(a=1, b=2, c=3),
+            Row(a=Row(x=1, y=2), b=[Row(p=1, q=2)]) == Row(b=[Row(q=2, p=1)], a=Row(y=2, x=1)),
             Row(1, 2) == deleted,
             Row(1, 2) == (1, 2),
         ]
