@@ -1,4 +1,4 @@
-"""Names of the files in a changelog, and the one-row files of rows about the log itself.
+"""Names of the files in a changelog, and what they promise of the bytes.
 
 Names say whose a file is and carry the crc32 of its bytes, so most questions are answered without opening a file:
 
@@ -6,34 +6,27 @@ Names say whose a file is and carry the crc32 of its bytes, so most questions ar
     checkpoint-<checkpoint>-<attempt>-<crc>.parquet
     attempt-<attempt>-<crc>.parquet
     snapshot-<checkpoint>-<attempt>-<crc>.parquet    in the snapshots table: a complete snapshot
-
-A part's number counts the parts of its subtask in its attempt, from 1.
     merged-<first>-<last>-<crc>.parquet              parts of checkpoints first to last, merged: the same rows
     checkpoints-<first>-<last>-<crc>.parquet         rows of checkpoints, merged; first and last are among them
     attempts-<first>-<last>-<crc>.parquet            rows of attempts, merged likewise
     pack-<checkpoint>-<attempt>-<stage>-<parts>-<crc>.parquet    parts of several subtasks of a stage, one behind the other
+
+A part's number counts the parts of its subtask in its attempt, from 1.
 A pack's name says of each part, in the order in which they lie, <subtask>.<number>.<rows>.<bytes>.<crc> in base 36, with _
-between two of them.
-Of files with other names, readers look at statistics and rows.
+between two of them. Of files with other names, readers look at statistics and rows.
 """
 
 from __future__ import annotations
 
 import re
-import struct
-import sys
 import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from changelog_engine.changelog.model import CheckpointMark
-from changelog_engine.changelog.part_stats import PARQUET_STATISTICS, listed_values
-from changelog_engine.changelog.rows import SCHEMA, RowOfLog
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.protocol import Storage
 
 SNAPSHOT = "snapshot"  # operation of the row that says a snapshot is complete
@@ -194,6 +187,12 @@ def _base36(number: int) -> str:
     return _DIGITS[number] + digits
 
 
+def row_name(name: RowName) -> str:
+    """The file name of a row about the log."""
+    ids = f"{name.attempt}" if name.operation == "attempt" else f"{name.checkpoint}-{name.attempt}"
+    return f"{name.operation}-{ids}-{name.crc:08x}.parquet"
+
+
 def parse_row(path: str) -> RowName | None:
     """What the name of a file about the log says, or None when it isn't one."""
     match = _ROW.fullmatch(path)
@@ -246,70 +245,3 @@ def checksum_of(path: str) -> int | None:
         if match is not None:
             return int(match.groups()[-1], 16)
     return None
-
-
-def row_file(
-    operation: str, checkpoint: int, attempt: int, document: str, time_ms: int
-) -> tuple[str, pa.Buffer]:
-    """Name and bytes of a one-row file about the log.
-
-    Args:
-        checkpoint: its id; for an attempt, the checkpoint it starts from, or 0.
-        time_ms: epoch milliseconds, goes into event_time.
-    """
-    given = RowOfLog(checkpoint, attempt, operation, document, time_ms * 1000)._asdict()
-    row = pa.Table.from_arrays(
-        [column_of_one(given.get(field.name), field.type) for field in SCHEMA], schema=SCHEMA
-    )
-    data = row_bytes(operation, row)
-    middle = f"{attempt}" if operation == "attempt" else f"{checkpoint}-{attempt}"
-    return f"{operation}-{middle}-{crc32(data):08x}.parquet", data
-
-
-def column_of_one(value: str | int | None, type_: pa.DataType) -> pa.Array:
-    """A column with one value.
-
-    ``pa.array()`` would import pandas to see whether the value is of it: a quarter of a second of CPU in a driver whose
-    first epoch waits for the row of its attempt.
-    """
-    if value is None:
-        return pa.nulls(1, type_)
-    if isinstance(value, str):
-        data = value.encode()
-        offsets = struct.pack("=2i", 0, len(data))
-        return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-    number = value.to_bytes(type_.bit_width // 8, sys.byteorder, signed=True)
-    return pa.Array.from_buffers(type_, 1, [None, pa.py_buffer(number)])
-
-
-# A page that zstd compresses costs 25 us, and all but the document are a number, a word or nothing.
-_OF_ONE_ROW = {name: "zstd" if name == "value" else "snappy" for name in SCHEMA.names}
-
-
-def row_bytes(operation: str, rows: pa.Table) -> pa.Buffer:
-    """A file of rows about the log, all of one kind, as Parquet."""
-    sink = pa.BufferOutputStream()
-    pq.write_table(
-        rows.replace_schema_metadata(listed_values([], [operation])),
-        sink,
-        compression="zstd" if rows.num_rows > 1 else _OF_ONE_ROW,
-        use_dictionary=False,
-        write_statistics=list(PARQUET_STATISTICS),
-    )
-    return sink.getvalue()
-
-
-def read_row(storage: Storage, path: str, size: int | None = None) -> str:
-    """The JSON document of a one-row file.
-
-    Args:
-        size: see read_unchanged.
-
-    Raises:
-        CorruptChangelogError: the file is missing or isn't what its name says.
-    """
-    name = parse_row(path)
-    with reading(storage.join(path)):
-        data = read_unchanged(storage, path, None if name is None else name.crc, size)
-        values = pq.ParquetFile(pa.BufferReader(data)).read(["value"], use_threads=False)["value"]
-        return str(values[0].as_py())

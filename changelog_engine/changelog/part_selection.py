@@ -6,9 +6,8 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,13 +69,13 @@ class PartFile:
     path: str
     name: PartName | None
     size: int
-    rows: int | None
-    first_checkpoint: int | None
-    last_checkpoint: int | None
-    first_key_group: int | None
-    last_key_group: int | None
-    first_operator: str | None
-    last_operator: str | None
+    rows: int | None = None
+    first_checkpoint: int | None = None
+    last_checkpoint: int | None = None
+    first_key_group: int | None = None
+    last_key_group: int | None = None
+    first_operator: str | None = None
+    last_operator: str | None = None
     within: Within | None = None
 
     @property
@@ -107,33 +106,25 @@ def part_files(files: pa.Table) -> list[PartFile]:
     for path, size, rows, *bounds in zip(*columns, strict=True):
         packed = parse_pack(path)
         if packed is not None:
-            found.extend(_parts_of_pack(path, packed, size, rows, bounds[2:]))
+            pack = PartFile(path, None, size, rows, *bounds)
+            found += [_in_pack(pack, part) for part in packed]
         elif parse_row(path) is None:
             checkpoints = merged_bounds(path) or bounds[:2]
             found.append(PartFile(path, parse_part(path), size, rows, *checkpoints, *bounds[2:]))
     return found
 
 
-def _parts_of_pack(
-    path: str, packed: Sequence[PackedPart], size: int, rows: int | None, bounds: Sequence[Any]
-) -> Iterator[PartFile]:
-    for part in packed:
-        number = part.name.checkpoint
-        within = Within(part.offset, size, rows)
-        first, last, first_operator, last_operator = bounds
-        yield PartFile(
-            path,
-            part.name,
-            part.size,
-            part.rows,
-            number,
-            number,
-            first,
-            last,
-            first_operator,
-            last_operator,
-            within,
-        )
+def _in_pack(pack: PartFile, part: PackedPart) -> PartFile:
+    """A part of a pack, of which the table knows what it knows of the pack."""
+    return replace(
+        pack,
+        name=part.name,
+        size=part.size,
+        rows=part.rows,
+        first_checkpoint=part.name.checkpoint,
+        last_checkpoint=part.name.checkpoint,
+        within=Within(part.offset, pack.size, pack.rows),
+    )
 
 
 def restore_hint(lineage: Sequence[Segment], checkpoint: int) -> str:

@@ -26,10 +26,9 @@ from changelog_engine.changelog.log_files import (
     merged_rows_name,
     parse_merged_rows,
     parse_row,
-    read_row,
     read_unchanged,
-    row_bytes,
 )
+from changelog_engine.changelog.one_row_files import read_row, row_bytes
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA, RowOfLog
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.damaged import reading

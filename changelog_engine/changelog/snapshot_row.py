@@ -13,8 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from changelog_engine.changelog.log_files import parse_part, parse_row, read_row
+from changelog_engine.changelog.log_files import parse_part, parse_row
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Part, check_format
+from changelog_engine.changelog.one_row_files import read_row
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.storage.protocol import Storage
 

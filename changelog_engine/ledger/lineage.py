@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.log_files import column_of_one
 from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
+from changelog_engine.changelog.one_row_files import column_of_one
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
 from changelog_engine.errors import CorruptChangelogError, RestoreError

@@ -24,8 +24,9 @@ from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import NamedTuple
 
-from changelog_engine.changelog.log_files import parse_merged_rows, parse_row, read_row, row_file
+from changelog_engine.changelog.log_files import parse_merged_rows, parse_row
 from changelog_engine.changelog.model import Attempt
+from changelog_engine.changelog.one_row_files import read_row, row_file
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.clock import wall_s

@@ -201,10 +201,7 @@ class ReplayRun:
         }
 
     def _read(self, part: Any) -> pa.Table:
-        file = PartFile(
-            part.path, parse_part(part.path), part.size, part.rows, None, None, None, None, None, None
-        )
-        return read_part(self._scratch, file)
+        return read_part(self._scratch, PartFile(part.path, parse_part(part.path), part.size, part.rows))
 
     def types(self) -> tuple[dict[StateId, StateSpec], dict[str, TypeInformation | None]]:
         """States as they are stored, by (operator, state); and operator to the type of its keys."""

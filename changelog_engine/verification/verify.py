@@ -23,10 +23,10 @@ from changelog_engine.changelog.log_files import (
     parse_merged_rows,
     parse_pack,
     parse_row,
-    read_row,
     read_unchanged,
 )
 from changelog_engine.changelog.model import Attempt, Checkpoint, CheckpointMark
+from changelog_engine.changelog.one_row_files import read_row
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile, Within, part_files
 from changelog_engine.changelog.part_stats import delta_stats, footer_of

@@ -89,7 +89,7 @@ def selected(base: str, at: Any) -> Any:
 
 
 def _file(path: str) -> PartFile:
-    return PartFile(path, parse_part(path), 0, None, None, None, None, None, None, None)
+    return PartFile(path, parse_part(path), 0)
 
 
 def saved(base: str, checkpoint: int) -> Any:

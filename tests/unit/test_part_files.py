@@ -326,7 +326,7 @@ def test_chosen_rows_are_those_of_all_rows(tmp_path: Path) -> None:
         part = part_of.finish()
     storage = open_storage(str(tmp_path))
     name = parse_part(part.path)
-    file = PartFile(part.path, name, part.size, part.rows, None, None, None, None, None, None)
+    file = PartFile(part.path, name, part.size, part.rows)
     whole = read_part(storage, file)
     assert pq.ParquetFile(tmp_path / part.path).metadata.num_row_groups > 1
     for _ in range(30):
@@ -446,7 +446,7 @@ def test_wrong_sequence_is_found(tmp_path: Path, numbers: list[int], wrong: str)
 def test_a_part_with_other_rows_than_the_table_says_is_refused(tmp_path: Path, said: int) -> None:
     driver = Driver.start(tmp_path)
     part = driver.part({"a": 1, "b": 2})
-    file = PartFile(part.path, parse_part(part.path), part.size, 2, None, None, None, None, None, None)
+    file = PartFile(part.path, parse_part(part.path), part.size, 2)
     assert read_part(driver.folder.changelog, file).num_rows == 2
     other, says = dataclasses.replace(file, rows=said), f"has 2 rows, the table says {said}"
     with pytest.raises(CorruptChangelogError, match=says):

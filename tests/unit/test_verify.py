@@ -19,8 +19,9 @@ from support.materialized import damage
 from support.script import Script
 
 from api.common.typeinfo import Types
-from changelog_engine.changelog.log_files import PartName, crc32, parse_part, part_name, read_row, row_file
+from changelog_engine.changelog.log_files import PartName, crc32, parse_part, part_name
 from changelog_engine.changelog.model import Checkpoint, Segment
+from changelog_engine.changelog.one_row_files import read_row, row_file
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.cli import main
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder

@@ -10,12 +10,13 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changelog_engine.changelog.log_files import crc32, row_file
+from changelog_engine.changelog.log_files import crc32
+from changelog_engine.changelog.one_row_files import row_file
 from changelog_engine.changelog.rows import SCHEMA
 
 WITHOUT_PANDAS = """
 import sys
-from changelog_engine.changelog.log_files import row_file
+from changelog_engine.changelog.one_row_files import row_file
 from changelog_engine.driver.journal import JobJournal
 row_file("attempt", 0, 1, "{}", 0)
 journal = JobJournal.open(sys.argv[1], "job")
