@@ -13,6 +13,8 @@ LAST_CHECKPOINT = f"{LOG}/{LAST_CHECKPOINT_NAME}"
 COMMIT_NAME = re.compile(r"^(\d{20})\.json$")
 CHECKPOINT_NAME = re.compile(r"^(\d{20})\.checkpoint\.")
 NUMBERED = re.compile(r"^(\d{20})\.(json$|checkpoint\.)")
+OF_VERSION = re.compile(r"^(?:\.|_checksum-)?(\d{20})[.-]")
+"""All that is of a version: its commit and Delta checkpoint, and their checksums by this engine, Delta and Hadoop."""
 
 
 def commit_path(version: int) -> str:

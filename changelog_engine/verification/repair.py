@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,12 +27,13 @@ from changelog_engine.storage.delta_names import (
     COMMIT_NAME,
     LAST_CHECKPOINT_NAME,
     LOG,
-    NUMBERED,
+    OF_VERSION,
     SNAPSHOTS,
 )
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 _TRIAL = f"{TEMPORARY_PREFIX}repair-"
+_CHECKSUM_NAME = re.compile(r"^_checksum-|^\.\d{20}\.checkpoint\.")  # of a Delta checkpoint
 _LEFTOVER_S = 3_600  # longer than any trial takes
 
 
@@ -171,9 +173,9 @@ class _Trial:
 
 def _cuts(names: Sequence[str]) -> Iterator[set[str]]:
     """Files of a log to leave out: none, Delta checkpoints, then the newest commits, one more each time."""
-    numbered = {name: int(match.group(1)) for name in names if (match := NUMBERED.match(name))}
-    checkpoints = {name for name in numbered if CHECKPOINT_NAME.match(name)}
-    pointer = {LAST_CHECKPOINT_NAME} & set(names)
+    numbered = {name: int(match[1]) for name in names if (match := OF_VERSION.match(name))}
+    checkpoints = {name for name in numbered if CHECKPOINT_NAME.match(name) or _CHECKSUM_NAME.match(name)}
+    pointer = {LAST_CHECKPOINT_NAME, f".{LAST_CHECKPOINT_NAME}.crc"} & set(names)
     yield set()
     yield pointer
     for first in sorted({numbered[name] for name in checkpoints}, reverse=True):

@@ -29,6 +29,8 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli import main
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, JobExecutionError
 from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.storage.delta_checkpoints import shorten
+from changelog_engine.storage.opening import open_storage
 from materializer import state_at
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -213,6 +215,28 @@ def test_case_68_other_rows_are_refused_until_they_are_undone(
     go_on(job.parent)
     assert cli("verify", repaired, "--repair", "--yes").exit_code == 0
     go_on(repaired.parent)
+
+
+def test_case_68_a_repair_sets_aside_what_spark_wrote_beside_its_commit(
+    stopped: Path, tmp_path: Path
+) -> None:
+    """Delta's checksum of a version that is gone stops delta-rs; Hadoop's of a commit stops Spark at the next one."""
+    job = shutil.copytree(stopped / "job", tmp_path / "job")
+    log = job / "changelog" / "_delta_log"
+    update(DeltaTable(job / "changelog"))
+    commit = max(log.glob("*.json"))
+    shorten(open_storage(str(job / "changelog")), 1)
+    beside = {
+        f"{commit.stem}.crc",
+        f".{commit.name}.crc",
+        f".{commit.stem}.checkpoint.parquet.crc",
+        "._last_checkpoint.crc",
+    }
+    for name in beside:
+        (log / name).write_text("{}")
+    assert cli("verify", job, "--repair", "--yes").exit_code == 0
+    assert [path.name for path in log.iterdir() if commit.stem in path.name or "last" in path.name] == []
+    go_on(tmp_path)
 
 
 @pytest.mark.parametrize(("table", "harmless"), NO_HARM_TO, ids=by_name)
