@@ -33,6 +33,11 @@ from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.storage.side_by_side import side_by_side
 
+_GONE = (
+    "is missing: somebody deleted it, as by VACUUM, before its checkpoint was committed, and that is not committed now. Run "
+    "the job again: it goes on from the checkpoint before"
+)
+
 
 class CheckpointCommitter:
     """Commits the checkpoints of one attempt.
@@ -205,7 +210,7 @@ def _verify(storage: Storage, parts: Sequence[Part]) -> AddFile:
     full = storage.join(path)
     if len(parts) > 1 or parts[0].pack_size:
         _check_pack(parts, full)
-    with reading(full, consequence="The checkpoint is not committed"):
+    with reading(full, missing=_GONE, consequence="The checkpoint is not committed"):
         stats = delta_stats(storage.read_footer(path, size))
     if stats["numRecords"] != rows:
         raise CorruptChangelogError(f"has {stats['numRecords']} rows, its subtask wrote {rows}", full)

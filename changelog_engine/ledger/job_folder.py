@@ -19,6 +19,7 @@ from changelog_engine.ledger.process_notes import who_noted
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_names import LOG, SNAPSHOTS
 from changelog_engine.storage.delta_place import delta_place
+from changelog_engine.storage.foreign_commits import has_own_commit
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
@@ -111,11 +112,14 @@ def our_properties(log: DeltaLog, what_to_do: str) -> dict[str, str]:
 
     Raises:
         ForeignPathError: it is somebody else's Delta table.
+        CorruptChangelogError: it was this engine's, until somebody else replaced it.
         FormatVersionError: a newer engine wrote it.
     """
     properties, root = log.properties(), log.storage.root
     written = properties.get(FORMAT_PROPERTY)
     if written is None:
+        if has_own_commit(log.storage, log.version):
+            log.files()  # which says what was committed to it, and how to undo that
         raise ForeignPathError(
             f"{root} is a Delta table, but no changelog: it has no {FORMAT_PROPERTY}. {what_to_do}", root
         )

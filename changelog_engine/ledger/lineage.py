@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -21,6 +21,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.one_row_files import column_of_one
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
+from changelog_engine.clock import wall_ms
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.readable import iso
@@ -30,6 +31,7 @@ from changelog_engine.storage.protocol import Storage
 
 _HEAD = r"^(?:part|pack)-(?P<checkpoint>\d{1,18})-"
 _PART = rf"{_HEAD}\d+-\d+-[0-9a-z._-]+-[0-9a-f]{{8}}\.parquet$"
+_CLOCKS_DIFFER_MS = 60_000  # of machines whose clocks nobody set
 _LOOKED_AT = 20  # checkpoints before one whose row can't be read
 
 
@@ -151,23 +153,31 @@ class Lineage:
                 faults[each] = error
         return found
 
-    def at_or_before(self, time_ms: int) -> Checkpoint | None:
+    def at_or_before(self, time_ms: int, now_ms: Callable[[], int] = wall_ms) -> Checkpoint | None:
         """The newest checkpoint whose barrier was at or before a time (epoch milliseconds); None for none.
 
         Raises:
-            RestoreError: the one after it is not there any more, and may have been the newest then.
+            RestoreError: the one after it is not there any more, and may have been the newest then. Or that one's time is
+                yet to come: a clock was set, and it and those after it may be older.
             CorruptChangelogError: a row can't be read.
         """
-        later = None
+        later, later_ms = None, 0
         for identity in reversed(self.checkpoints.ids()):
-            if self.checkpoints.time_of(self.checkpoints[identity]) <= time_ms:
+            found_ms = self.checkpoints.time_of(self.checkpoints[identity])
+            if found_ms <= time_ms:
                 if later is not None and later > identity + 1:
                     raise RestoreError(
                         f"checkpoints {identity + 1} to {later - 1} of {self.storage.root} were truncated, and one of them "
                         f"may have been the newest then: ask for {identity} or {later}"
                     )
+                if later is not None and later_ms > now_ms() + _CLOCKS_DIFFER_MS:
+                    raise RestoreError(
+                        f"checkpoint {later} of {self.storage.root} has a time that is yet to come, {iso(later_ms)}: a "
+                        "clock was set, and it and those after it may be older than that. Ask for an id: the one before it "
+                        f"is {identity} ({iso(found_ms)}), the newest {self.newest_checkpoint_id}"
+                    )
                 return self.checkpoint(identity)
-            later = identity
+            later, later_ms = identity, found_ms
         return None
 
     def _before(self, checkpoint: int) -> str:

@@ -50,6 +50,12 @@ def refuse_changed_rows(storage: Storage, version: int) -> None:
         raise _refusal(storage, first, same)
 
 
+def has_own_commit(storage: Storage, version: int) -> bool:
+    """Whether this engine committed to a table, going by the commits that are there."""
+    commits = list(_since_our_own(storage, version))
+    return len(commits) <= version and storage.exists(commit_path(version - len(commits)))
+
+
 def _since_our_own(storage: Storage, version: int) -> Iterator[_Commit]:
     """The commits since the newest of this engine, the newest first."""
     for number in range(version, -1, -1):

@@ -11,6 +11,7 @@ from support.graphs import keyed_job
 from support.jobs import TestJob
 
 from changelog_engine.clock import MonotonicMs, WallMs
+from changelog_engine.errors import RestoreError
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.storage.delta_log import DeltaLog
@@ -80,6 +81,31 @@ def test_case_50_as_of_finds_its_checkpoint_across_jumps(tmp_path: Path) -> None
         assert found is not None
         assert found.time_ms == checkpoint.time_ms
         assert found.id == max(other.id for other in job.commits if other.time_ms == checkpoint.time_ms)
+
+
+def test_case_50_a_time_among_checkpoints_that_a_clock_in_the_future_stamped_is_refused(
+    tmp_path: Path,
+) -> None:
+    """All that came after the clock was right again keep the time that it had: nobody knows which was newest."""
+    years_ms = 20 * 365 * 24 * HOUR_MS
+    job = run(tmp_path, {9: years_ms, 12: -years_ms})
+    lineage = Lineage(DeltaLog(open_storage(job.table())))
+    right = [checkpoint for checkpoint in job.commits if checkpoint.time_ms < START_MS + years_ms]
+    assert 1 < len(right) < len(job.commits) - 2
+    for time_ms in (right[-1].time_ms, START_MS + HOUR_MS):
+        with pytest.raises(
+            RestoreError, match=rf"time that is yet to come.* is {right[-1].id} .* {job.commits[-1].id}$"
+        ):
+            decide_restore(lineage, _iso(time_ms))
+    for point in (_iso(right[0].time_ms), str(right[0].id)):
+        assert _chosen(lineage, point) == right[0].id
+    for point in ("latest", "2099-01-01T00:00:00"):
+        assert _chosen(lineage, point) == job.commits[-1].id
+
+
+def _chosen(lineage: Lineage, point: str) -> int | None:
+    found = decide_restore(lineage, point).checkpoint
+    return None if found is None else found.id
 
 
 def _iso(time_ms: int) -> str:

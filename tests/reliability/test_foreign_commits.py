@@ -81,6 +81,13 @@ def overwrite(table: DeltaTable) -> None:
     write_deltalake(table, table.to_pyarrow_table(), mode="overwrite")
 
 
+def replace(table: DeltaTable) -> None:
+    """As CREATE OR REPLACE TABLE: the properties are gone, too."""
+    rows = table.to_pyarrow_table()
+    DeltaTable.create(table.table_uri, table.schema(), mode="overwrite")
+    write_deltalake(table.table_uri, rows, mode="append")
+
+
 def restore(table: DeltaTable) -> None:
     table.restore(table.version() - 1)
 
@@ -102,7 +109,8 @@ def empty_what_was_optimized(table: DeltaTable) -> None:
 
 
 HARM: list[Callable[[DeltaTable], None]] = [
-    update, delete, merge, insert, overwrite, restore, optimize_and_update, update_and_optimize, empty_what_was_optimized,
+    update, delete, merge, insert, overwrite, replace, restore, optimize_and_update, update_and_optimize,
+    empty_what_was_optimized,
 ]  # fmt: skip
 
 
@@ -115,7 +123,7 @@ def zorder(table: DeltaTable) -> None:
 
 
 def vacuum(table: DeltaTable) -> None:
-    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
 
 
 def set_properties(table: DeltaTable) -> None:
