@@ -202,6 +202,30 @@ def test_a_zombie_is_fenced(kafka: KafkaServer) -> None:
     assert visible(kafka, topic) == Counter(["1", "2"])
 
 
+def test_a_zombie_takes_no_id_after_it_was_replaced(kafka: KafkaServer) -> None:
+    """Its successor has ended when it wakes: nobody would end what it begins, and all would wait behind that."""
+    topic = kafka.create_topic()
+    with driven(sink_into(kafka, topic)) as one:
+        first = one.start()
+        first.write(["1"])
+        zombie = one.start(first.prepare(False))
+        zombie.write(["2"])
+        kept = zombie.prepare(False)
+        zombie.commit(kept.committables)
+        successor = one.start(kept)
+        successor.write(["3"])
+        successor.commit(successor.prepare(True).committables)
+
+        def goes_on() -> None:
+            zombie.write(["too late"])
+            zombie.prepare(False)
+
+        with pytest.raises(ConnectorError, match=r"fenced|has ended"):
+            goes_on()
+        assert visible(kafka, topic) == Counter(["1", "2", "3"])
+        assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic), "an open transaction"
+
+
 def test_a_commit_that_outlives_its_job(kafka: KafkaServer) -> None:
     """While the old writer commits, its successor takes over and commits the same: the old one may fail, it does not."""
     topic = kafka.create_topic()

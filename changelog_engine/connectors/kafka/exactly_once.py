@@ -49,6 +49,7 @@ _DEFAULT_TIMEOUT_MS = 900_000  # the most that brokers allow by default
 _STEP_TIMEOUT_S = 60.0
 _ABORT_TIMEOUT_S = 5.0
 _LONGEST_PREFIX = 6_400
+_SLOTS = 3  # one rests, one is prepared, one is open; more where commits fail
 
 
 @dataclass(eq=False, repr=False)
@@ -170,10 +171,10 @@ class TransactionalWriter(CommittingWriter):
         self._partition: int | None = None
         try:
             self._take_over()
-            # Taking an id may last half a second: the second one, which the second checkpoint needs, comes along.
-            first, second, *_ = self._free()
-            with ThreadPoolExecutor(2) as pool:
-                slot, _ = pool.map(self._slot, (first, second))
+            # A process that sleeps while another takes over must be shut out of all: an id that it takes later is its own.
+            # Taking one may last half a second, so they come along with the first.
+            with ThreadPoolExecutor(_SLOTS) as pool:
+                slot, *_ = pool.map(self._slot, range(_SLOTS))
             if sink.one_partition:
                 self._partition = first_partition(slot.producer, sink.schema, context.subtask)
         except BaseException:
