@@ -21,9 +21,12 @@ from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restart import Restarts, strategy_of
 from changelog_engine.errors import (
     ChangelogEngineError,
+    FencedError,
     JobExecutionError,
+    RestoreError,
     SparkEndedError,
     StateLostError,
+    StorageError,
     UserFunctionError,
 )
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
@@ -153,6 +156,7 @@ class Coordinator:
         delay_ms = None if is_final(failure) else self.restarts.after_failure(self._job.clock.monotonic_ms())
         if delay_ms is None or once_too_often or self.control.stopping:
             self._become("FAILED")
+            failure = self._explained(failure)
             if isinstance(failure, UserFunctionError) and failure.traceback:
                 forget_our_frames(failure)
             raise self._given_up(failure, once_too_often) from failure
@@ -166,6 +170,18 @@ class Coordinator:
             self._told(failure),
         )
         self.control.wait(delay_ms)
+
+    def _explained(self, failure: ChangelogEngineError) -> ChangelogEngineError:
+        """Files that are missing may be swept ones: by a driver that took the job over, which is what there is to say."""
+        if isinstance(failure, StorageError | RestoreError) and self._job.journal is not None:
+            try:
+                self._job.journal.check_owner()
+            except FencedError as fenced:
+                fenced.__cause__ = failure
+                return fenced
+            except ChangelogEngineError:
+                pass
+        return failure
 
     def _was_stopped_with_spark(self, failure: ChangelogEngineError) -> bool:
         """Whether the job was to stop and Spark ended first, as where a signal goes to all processes: nothing failed."""

@@ -181,6 +181,16 @@ class JobJournal:
         if self._snapshots is not None:
             self._snapshots.append(checkpoint.id)
 
+    def check_owner(self) -> None:
+        """Look whether the job is still this driver's.
+
+        Raises:
+            FencedError: another driver took it over.
+            StorageError: the log cannot be read.
+        """
+        if self._committer is not None:
+            self._committer.refuse_if_fenced("a checkpoint")
+
     def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
         """The newest checkpoint that an attempt committed, as the log has it."""
         return Lineage(self.folder.open_changelog()).newest_checkpoint(attempt)

@@ -81,6 +81,9 @@ class Journal(Protocol):
     def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
         """Where workers find the state of a checkpoint."""
 
+    def check_owner(self) -> None:
+        """Raise a FencedError when another driver took the job over."""
+
     def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
         """The newest checkpoint that an attempt committed, as the log has it."""
 

@@ -106,7 +106,7 @@ class CheckpointCommitter:
             )
         self._check_owner(checkpoint, parts)
         adds = verify_parts(self.folder.snapshots, parts)
-        self._refuse_if_fenced(f"snapshot {checkpoint.id}")
+        self.refuse_if_fenced(f"snapshot {checkpoint.id}")
         self._snapshot_store().commit(checkpoint, parts, adds)
         self._commit_row(checkpoint, [])
 
@@ -123,7 +123,7 @@ class CheckpointCommitter:
             FencedError: another driver took the job over.
             StorageError: storage failed; the next call finishes.
         """
-        self._refuse_if_fenced("retiring snapshots")
+        self.refuse_if_fenced("retiring snapshots")
         return self._snapshot_store().retire(keep)
 
     def logs(self) -> list[DeltaLog]:
@@ -144,7 +144,12 @@ class CheckpointCommitter:
         self._newest = checkpoint.id
         self._parent = checkpoint.id
 
-    def _refuse_if_fenced(self, who: str) -> None:
+    def refuse_if_fenced(self, who: str) -> None:
+        """Raise a FencedError when another driver took the job over.
+
+        Args:
+            who: what this driver is about to do, for the message.
+        """
         seen = self._log.version
         self._log.refresh()
         check_fence(self._log, seen, "", who)

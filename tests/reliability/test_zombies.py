@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,13 +18,17 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.changelog.log_files import parse_part
+from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import FencedError, JobExecutionError
+from changelog_engine.ledger import committer
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ownership import DriverLock
 from changelog_engine.spark.runtimes import Runtimes
+from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.protocol import Storage
 from materializer.fold import state_at
 
 ELEMENTS = rounds(3, 30)
@@ -121,6 +125,32 @@ def test_case_9_a_zombie_that_restarts_does_not_take_the_job_back(tmp_path: Path
     rival.run(graph())
     assert by_key(zombie.output + rival.output) == EXPECTED
     assert final_counts(rival) == COUNTS
+
+
+def test_case_9_a_zombie_whose_parts_were_swept_is_told_who_took_the_job(tmp_path: Path) -> None:
+    """Its commit finds first that parts are missing: to whoever took the job over they were a dead driver's."""
+    rival = TestJob(tmp_path, Script(sizes=(7,)))
+    zombie = TestJob(tmp_path, Script(sizes=(4,)))
+    verify_parts = committer.verify_parts
+    begun: list[TestJob] = []
+
+    def replaced_before(storage: Storage, parts: Sequence[Part]) -> list[AddFile]:
+        if len(zombie.commits) == 2 and not begun:
+            begun.append(rival)
+            rival.run_driver(graph())
+            for part in parts:
+                storage.delete(part.path)
+        return verify_parts(storage, parts)
+
+    with (
+        no_locks(),
+        mock.patch.object(committer, "verify_parts", replaced_before),
+        pytest.raises(JobExecutionError, match="took the job") as raised,
+    ):
+        zombie.run_driver(graph())
+    assert isinstance(raised.value.__cause__, FencedError)
+    assert "is missing" in str(raised.value.__cause__.__cause__)
+    assert by_key(zombie.output + rival.output) == EXPECTED
 
 
 def test_case_9_a_driver_that_starts_slowly_does_not_take_the_job_back(tmp_path: Path) -> None:
