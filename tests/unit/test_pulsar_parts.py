@@ -30,6 +30,7 @@ from api.datastream.connectors.pulsar import (
 from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors.pulsar import sink
 from changelog_engine.connectors.pulsar.clients import Client
+from changelog_engine.connectors.pulsar.reader import PartitionReader, ReadOptions
 from changelog_engine.connectors.pulsar.routing import Router, java_hash, murmur3_hash
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, ConnectorError, NotSupportedError
 
@@ -303,3 +304,56 @@ def test_what_was_not_taken_is_told_when_a_sink_that_does_not_wait_is_closed(
         client.asked.side_effect = lambda *_: sent(result, None)
     writer.close()
     assert [record.getMessage() for record in caplog.records] == ["writing to 't': TimeOut"]
+
+
+class Stored:
+    """A message of a topic without partitions."""
+
+    def __init__(self, ledger: int, entry: int, published_ms: int) -> None:
+        self.place, self.published_ms = (ledger, entry), published_ms
+
+    def message_id(self) -> Any:
+        return pulsar.MessageId(-1, *self.place, -1)
+
+    def publish_timestamp(self) -> int:
+        return self.published_ms
+
+    def event_timestamp(self) -> int:
+        return 0
+
+    def has_null_value(self) -> bool:
+        return False
+
+    def data(self) -> bytes:
+        return f"{self.place[0]}:{self.place[1]}".encode()
+
+
+def reader_of(*given: Stored, fails: bool = True) -> Any:
+    """A reader whose client gives these messages, and then nothing."""
+    client = mock.Mock(named="Pulsar", pulsar=pulsar)
+    client.reader.return_value.read_next.side_effect = [*given, *[pulsar.Timeout()] * 9]
+    options = ReadOptions(SimpleStringSchema(), "s", None, 10, fails, None)
+    return PartitionReader(client, lambda: None, options, "t")
+
+
+def position_of(stored: Stored) -> Any:
+    return ["read", stored.message_id().serialize().hex(), None]
+
+
+def test_messages_that_come_again_are_given_out_once() -> None:
+    """Also of a producer whose clock is ahead."""
+    first, ahead, last, new = Stored(5, 0, 10), Stored(5, 1, 99), Stored(5, 2, 11), Stored(5, 3, 12)
+    reader = reader_of(first, ahead, last, ahead, last, new)
+    assert list(reader.read(position_of(first), 10).values) == ["5:1", "5:2", "5:3"]
+
+
+@pytest.mark.parametrize("restored", [False, True])
+def test_a_topic_whose_ids_began_anew_is_an_error(restored: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Its messages were left out, as if they came again: brokers lost their storage."""
+    old, anew = [Stored(5, 0, 10), Stored(5, 1, 11)], [Stored(3, 0, 12), Stored(3, 1, 13)]
+    given = anew if restored else [*old[1:], *anew]
+    position = position_of(old[-1])
+    with pytest.raises(ConnectorError, match=r"read 't' up to message 5:1, .* the next one is 3:0"):
+        reader_of(*given).read(position, 10)
+    assert list(reader_of(*given, fails=False).read(position, 10).values) == ["3:0", "3:1"]
+    assert "the next one is 3:0" in caplog.text

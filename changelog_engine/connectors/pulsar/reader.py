@@ -3,7 +3,8 @@
 Invariants:
     * What is given out begins exactly behind the position asked for, and follows the partition without a gap: a reader that
       goes on behind a message begins with that message, and drops it. Where it is not there any more, the job says so.
-    * A message that the client gives again, after its connection was lost, is not given out twice.
+    * A message that the client gives again, after its connection was lost, is not given out twice. One with an old id that
+      was published after all that were read is another topic's: its ids began anew, as brokers lost their storage.
     * The subscription is acknowledged up to the entry before the last one that a durable checkpoint covers: so the message
       with which a restore begins stays.
 """
@@ -116,6 +117,7 @@ class PartitionReader(SplitReader):
         self._consumer: Any = None  # of the subscription
         self._place: Position = None
         self._last: Key | None = None  # of what was given out, or is not to be
+        self._newest_ms = 0  # when the newest message that was read was published
         self._expected: Any = None  # the message that the reader is to begin with
         self._stop: list[Any] | None = None
         self._stop_key: Key | None = None
@@ -153,6 +155,7 @@ class PartitionReader(SplitReader):
         self._close_reader()
         kind, text, stop = position
         self._expected = self._last = None
+        self._newest_ms = 0
         self._stop = stop
         self._stop_key = key_of(id_of(stop[1])) if stop is not None and stop[0] == ID else None
         self._wait_ms = _FIRST_WAIT_MS
@@ -178,15 +181,18 @@ class PartitionReader(SplitReader):
             while len(taken) < most:
                 message = next_of(wait_ms)
                 wait_ms = 0
-                key = key_of(message.message_id())
+                key, published_ms = key_of(message.message_id()), message.publish_timestamp()
                 if self._expected is not None:
                     known, self._expected = self._expected, None
-                    self._last = key_of(known)
-                    if key == self._last:
+                    if key == key_of(known):
+                        self._last, self._newest_ms = key, published_ms
                         continue
                     self._missing(known, message.message_id())
                 if self._last is not None and key <= self._last:
-                    continue  # the client's connection was lost, and it began a little earlier
+                    if published_ms <= self._newest_ms:
+                        continue  # the client's connection was lost, and it began a little earlier
+                    self._began_anew(message.message_id())
+                self._newest_ms = max(self._newest_ms, published_ms)
                 if stops:
                     before, with_it = self._stops_at(message, key)
                     if before:
@@ -216,11 +222,24 @@ class PartitionReader(SplitReader):
         return time_ms > value or (time_ms == value and not inclusive), False
 
     def _missing(self, expected: Any, found: Any) -> None:
+        self._lost(
+            f"up to message {shown(expected)}, which is not there any more: the next one is {shown(found)}, and messages "
+            "between may have been deleted, by a time to live or a backlog quota, because somebody acknowledged or removed "
+            "the subscription, or as this is an older checkpoint"
+        )
+
+    def _began_anew(self, found: Any) -> None:
+        assert self._last is not None
+        last = ":".join(map(str, self._last[:2]))  # drives our own code
+        self._lost(
+            f"up to message {last}, and the next one is {shown(found)}, although it was published later: the topic was "
+            "deleted and made again, or its brokers lost their storage, and messages that were not read with it"
+        )
+
+    def _lost(self, how: str) -> None:
         error = ConnectorError(
-            f"{self._client.named}: the job has read {self._topic!r} up to message {shown(expected)}, which is not there "
-            f"any more: the next one is {shown(found)}, and messages between may have been deleted, by a time to live or a "
-            "backlog quota, because somebody acknowledged or removed the subscription, or as this is an older checkpoint. "
-            "Start the job anew, or set option 'changelog.on-data-loss' to ignore to go on with what is there"
+            f"{self._client.named}: the job has read {self._topic!r} {how}. Start the job anew, or set option "
+            "'changelog.on-data-loss' to ignore to go on with what is there"
         )
         if self._reading.data_loss_fails:
             raise error
