@@ -207,6 +207,17 @@ class TestRestore:
         with pytest.raises(StorageError, match="is gone, of which the checkpoint counts 2 bytes"):
             sink_to(tmp_path).committing_writer(context(restored=[RestoredSink(0, prepared)]))
 
+    def test_a_file_that_was_deleted_before_it_was_shown_is_an_error(self, tmp_path):
+        """Not taken for one that readers of the folder have had."""
+        writer = sink_to(tmp_path).committing_writer(context())
+        writer.write(["a"])
+        committables = writer.prepare(True).committables
+        (left,) = hidden(tmp_path)
+        left.unlink()
+        with pytest.raises(StorageError, match=r"\.inprogress.* which was to become .* is gone"):
+            writer.commit(committables)
+        writer.close()
+
     def test_a_file_that_was_cut_is_an_error(self, tmp_path):
         writer = sink_to(tmp_path).committing_writer(context())
         writer.write(["a"])

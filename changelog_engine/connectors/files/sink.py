@@ -188,6 +188,7 @@ class FileWriter(CommittingWriter):
         self._rows = sink.encoder if isinstance(sink.encoder, RowEncoder) else None
         self._parts: dict[str, _Part] = {}
         self._pending: list[PendingFile] = []
+        self._prepared: set[str] = set()  # hidden files of this writer that were never shown
         self._unknown: set[str] = set()  # hidden files that no checkpoint can know
         self._writer = str(context.subtask) if sink.names.by_subtask else str(uuid.uuid4())
         self._counter = 0
@@ -367,6 +368,7 @@ class FileWriter(CommittingWriter):
             state["held"] = self._held.state()
         else:
             committables = [list(file) for file in self._pending]
+            self._prepared.update(file.temporary for file in self._pending)
         self._pending = []
         self._unknown.clear()
         return Prepared(committables, state)
@@ -377,7 +379,8 @@ class FileWriter(CommittingWriter):
             if sources:
                 self._held.publish(temporary, final, size, *sources)
             else:
-                self._store.finish(temporary, self._place(temporary, final))
+                self._store.finish(temporary, self._place(temporary, final), temporary in self._prepared)
+            self._prepared.discard(temporary)
 
     def _place(self, temporary: str, final: str, size: int | None = None) -> str:
         """Where a file is shown: under its name, or beside a file of that name which another job made that counts alike.

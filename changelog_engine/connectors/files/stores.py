@@ -117,11 +117,24 @@ class Store:
         """Make durable what was written; close the stream or not."""
         self._storage.persist(stream, path, closing)
 
-    def finish(self, temporary: str, final: str) -> None:
-        """Show a pending file under its name."""
+    def finish(self, temporary: str, final: str, first: bool = False) -> None:
+        """Show a pending file under its name.
+
+        Args:
+            first: nobody has done so before: who asks has just made it.
+
+        Raises:
+            StorageError: it is gone, and was never shown.
+        """
         if not self._storage.move(temporary, final) and not self._storage.exists(final):
-            # Readers of the folder may have removed finished files.
             target = self._masked(self._storage.join(final))
+            if first:
+                raise StorageError(
+                    f"the file {self._masked(self._storage.join(temporary))}, which was to become {target}, is gone: "
+                    "somebody removed it, and its elements with it. Keep others from hidden files here, and restore "
+                    "the checkpoint before"
+                )
+            # Readers of the folder may have removed finished files.
             log.warning("the file %s was finished by a checkpoint and is gone since", target)
 
     def is_anothers(self, temporary: str, final: str, size: int | None = None) -> bool:
