@@ -234,6 +234,20 @@ def pytest_unconfigure() -> None:
     gc.unfreeze()
 
 
+@pytest.fixture(scope="module")
+def little_to_collect() -> None:
+    """What earlier tests left is looked at by no collection of garbage that tests of this module ask for."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture
+def lost_writers(little_to_collect: None) -> Iterator[None]:
+    """Writers of processes that are lost go here, where their open files are no surprise."""
+    yield
+    gc.collect()
+
+
 @pytest.fixture(autouse=True)
 def _logger_as_it_was() -> Iterator[None]:
     """What a job does to the engine's logger ends with its test."""

@@ -286,6 +286,7 @@ def _everything(side: Side, kind: StateKind, values: list[Any]) -> None:
     side.table.clear()
 
 
+@pytest.mark.usefixtures("little_to_collect")
 @pytest.mark.parametrize("kind", list(CALLS))
 @pytest.mark.parametrize("value_type", [Types.LONG(), LONGS, ROWS, Types.LIST(Types.LONG())], ids=str)
 def test_calls_in_c_hold_nothing_for_good(calls: ModuleType, kind: StateKind, value_type: Any) -> None:
@@ -315,6 +316,7 @@ def test_calls_in_c_hold_nothing_for_good(calls: ModuleType, kind: StateKind, va
     assert more - blocks < 40, "something is left of each round"
 
 
+@pytest.mark.usefixtures("little_to_collect")
 @pytest.mark.parametrize("kind", list(CALLS))
 def test_handles_in_c_go_with_their_last_user(calls: ModuleType, kind: StateKind) -> None:
     side = Side(_spec(kind, LONGS, Types.STRING()), True, True, calls)

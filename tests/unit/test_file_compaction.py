@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import io
 import json
 import math
@@ -143,13 +142,6 @@ class TestWhenFilesAppear:
         for letter in "abc":
             checkpoint(writer, letter)
         assert texts(tmp_path) == ["a\n--\nb\n--\nc\n"]
-
-
-@pytest.fixture
-def lost_writers():
-    """They go here, where their open files are no surprise."""
-    yield
-    gc.collect()
 
 
 @pytest.mark.usefixtures("lost_writers")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import itertools
 import random
 from collections import Counter
@@ -43,15 +42,10 @@ from changelog_engine.ledger.ownership import DriverLock
 from changelog_engine.testing.conformance import check_committing_sink
 
 # Writers of processes that are lost are never closed.
-pytestmark = pytest.mark.filterwarnings("ignore:.*inprogress:pytest.PytestUnraisableExceptionWarning")
-
-
-@pytest.fixture(autouse=True)
-def lost_writers():
-    """They go here, where their open files are no surprise."""
-    yield
-    gc.collect()
-
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*inprogress:pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.usefixtures("lost_writers"),
+]
 
 NUMBERS = 150
 ALL = Counter(str(number) for number in range(1, NUMBERS + 1))

@@ -80,7 +80,7 @@ def test_every_fault_alone(sqlite, tmp_path, fault, epoch):
 
 @pytest.mark.filterwarnings("ignore:.*was deleted while still open:ResourceWarning")
 @pytest.mark.parametrize("settings", [{}, {"changelog": False}, {"tolerable_failures": 5}])
-def test_random_faults(database, tmp_path, settings):
+def test_random_faults(little_to_collect, database, tmp_path, settings):
     """30 runs in all: each record is there exactly once."""
     seed = chosen_seed()
     chance = random.Random(seed)

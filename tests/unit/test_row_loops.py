@@ -436,13 +436,6 @@ class _Garbage:
             self.victim.clear()
 
 
-@pytest.fixture(scope="module")
-def little_to_collect() -> None:
-    """What earlier tests left is looked at by no collection of garbage: tests have one at each allocation."""
-    gc.collect()
-    gc.freeze()
-
-
 @pytest.mark.parametrize("after", range(24))
 def test_a_list_that_is_emptied_while_it_is_read(
     loops: ModuleType, little_to_collect: None, after: int
