@@ -25,12 +25,8 @@ def register(spark: SparkSession) -> None:
         >>> count = {"path": "changelog-data/words", "operator": "count", "state": "count"}  # doctest: +SKIP
         >>> spark.read.format("changelog_state").options(**count).load().show()  # doctest: +SKIP
     """
-    from changelog_engine.history.data_sources import (
-        MutationsDataSource,
-        PushingMutationsSource,
-        PushingStateSource,
-        StateDataSource,
-    )
+    from changelog_engine.history.mutations_source import MutationsDataSource, PushingMutationsSource
+    from changelog_engine.history.state_source import PushingStateSource, StateDataSource
 
     pushes = spark.conf.get(_PUSHES, "false") == "true"
     spark.dataSource.register(PushingStateSource if pushes else StateDataSource)

@@ -16,12 +16,9 @@ from support.reminders import reminded
 from support.visits import UID, VISITS, visited
 
 from changelog_engine.errors import ChangelogEngineError, NotLoggedError, RestoreError
-from changelog_engine.history.data_sources import (
-    MutationsDataSource,
-    PushingMutationsSource,
-    StateDataSource,
-)
+from changelog_engine.history.mutations_source import MutationsDataSource, PushingMutationsSource
 from changelog_engine.history.names import view_names
+from changelog_engine.history.state_source import StateDataSource
 from changelog_engine.inspection.sql import query
 from changelog_engine.ledger.job_folder import find_job_folder
 from materializer.materialize import materialize

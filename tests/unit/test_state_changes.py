@@ -27,7 +27,8 @@ from changelog_engine.errors import (
     ForeignPathError,
     RestoreError,
 )
-from changelog_engine.history.data_sources import StateReader, _key_texts
+from changelog_engine.history.pushed_filters import key_texts
+from changelog_engine.history.state_source import StateReader
 from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.follower import LogFollower
 from changelog_engine.ledger.job_folder import find_job_folder
@@ -205,6 +206,6 @@ def test_other_key_groups_than_the_splits_have_are_an_error(tmp_path: Path) -> N
 
 def test_a_filter_that_asks_for_no_key_keeps_the_rows_without_one() -> None:
     operator = {"key_type": Types.LONG().spec()}
-    assert _key_texts(EqualNullSafe(("key",), None), operator) in (None, {"null"})
-    assert _key_texts(EqualNullSafe(("key",), 5), operator) == {"5"}
-    assert _key_texts(EqualTo(("key_json",), "null"), operator) == {"null"}
+    assert key_texts(EqualNullSafe(("key",), None), operator) in (None, {"null"})
+    assert key_texts(EqualNullSafe(("key",), 5), operator) == {"5"}
+    assert key_texts(EqualTo(("key_json",), "null"), operator) == {"null"}

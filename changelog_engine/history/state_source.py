@@ -1,0 +1,184 @@
+"""Spark's data source ``changelog_state``: a state, or the timers of an operator, at a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    Filter,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.fold import group_by_state
+from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.errors import ForeignPathError
+from changelog_engine.graph.descriptions import key_type_of
+from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
+from changelog_engine.history.data_sources import (
+    check_schema,
+    checked_options,
+    ddl_of,
+    key_group_ranges,
+    typed_columns,
+)
+from changelog_engine.history.plain_rows import Values, state_values, timers_values
+from changelog_engine.history.pushed_filters import key_texts
+from changelog_engine.history.tables import Tables
+from changelog_engine.history.timers_sql import TimerColumns
+from changelog_engine.ledger.described import described_operator
+from changelog_engine.ledger.reading import read_parts
+from changelog_engine.state.backend import TIMER_DOMAINS
+
+STATE = "changelog_state"
+_ROWS_OF_BATCH = 50_000
+
+
+class StatePartition(InputPartition):
+    """A range of key groups."""
+
+    def __init__(self, first: int, last: int) -> None:
+        self.first = first
+        self.last = last
+
+
+class StateDataSource(DataSource):
+    """``changelog_state``: a state, or the timers of an operator, at a checkpoint."""
+
+    reader_class: type[StateReader]
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        given = checked_options(STATE, options, ("path", "operator", "state"), ("at",))
+        self._path, self._operator, self._state = given["path"], given["operator"], given["state"]
+        tables = Tables(self._path)
+        checkpoint = tables.checkpoint(given.get("at"))
+        self._checkpoint = checkpoint.id
+        self._table = tables.table
+        self._columns = typed_columns(checkpoint, self._operator, self._state).shown()
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return STATE
+
+    def schema(self) -> str:
+        """The columns of the state's view."""
+        return ddl_of(self._columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads the state."""
+        check_schema(STATE, schema, self._columns)
+        return self.reader_class(
+            self._path, self._table, self._checkpoint, self._operator, self._state, schema
+        )
+
+
+class StateReader(DataSourceReader):
+    """Folds a state, range by range of key groups."""
+
+    def __init__(
+        self, path: str, table: str, checkpoint: int, operator: str, state: str, schema: StructType
+    ) -> None:
+        self._path = path
+        self._table = table
+        self._number = checkpoint
+        self._operator = operator
+        self._state = state
+        self._schema = to_arrow_schema(schema, timezone="UTC")
+        self._keys: frozenset[str] | None = None  # texts of the keys that are asked for; None for all
+
+    def _tables(self) -> Tables:
+        tables = Tables(self._path)
+        if tables.table != self._table:
+            raise ForeignPathError(
+                f"{self._path} is another changelog than the one that the DataFrame or view was made of: the job's folder "
+                "was made anew. Make the DataFrame or view anew"
+            )
+        return tables
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Ranges of key groups, as many as the rows are worth."""
+        tables = self._tables()
+        checkpoint = tables.lineage.checkpoint(self._number)
+        operator = described_operator(checkpoint, self._operator)
+        groups = operator["max_parallelism"]
+        if self._keys is not None:
+            codec = key_codec_for(key_type_of(operator))
+            found = {key_group(codec.from_texts([text])[0], groups) for text in self._keys}
+            return [StatePartition(group, group + 1) for group in sorted(found)] or [StatePartition(0, 0)]
+        base = tables.ledger.base(checkpoint)
+        uids = frozenset([self._operator])
+        files = tables.ledger.log_files(base.suffix, ALL_KEY_GROUPS, uids)
+        if base.snapshot is not None:
+            files += tables.ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, uids)
+        rows = sum(file.rows or 0 for file in files)
+        return [StatePartition(*pair) for pair in key_group_ranges(operator, rows)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The entries of a range of key groups."""
+        assert isinstance(partition, StatePartition)
+        if partition.first == partition.last:
+            return
+        tables = self._tables()
+        checkpoint = tables.lineage.checkpoint(self._number)
+        columns = typed_columns(checkpoint, self._operator, self._state)
+        groups = range(partition.first, partition.last)
+        if isinstance(columns, TimerColumns):
+            found = [self._live(tables, checkpoint, groups, state) for state in TIMER_DOMAINS]
+            yield self._batch(timers_values([each for each in found if each is not None], columns))
+            return
+        live = self._live(tables, checkpoint, groups, self._state)
+        if live is None:
+            return
+        for start in range(0, live.num_rows, _ROWS_OF_BATCH):
+            # A list's elements lie in one batch or not: those are made of all rows at once.
+            rows = live if columns.kind == "list" else live.slice(start, _ROWS_OF_BATCH)
+            yield self._batch(state_values(rows, columns, checkpoint.time_ms))
+            if columns.kind == "list":
+                return
+
+    def _batch(self, values: Values) -> pa.RecordBatch:
+        arrays = [pa.array(values[field.name], field.type) for field in self._schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _live(self, tables: Tables, checkpoint: Checkpoint, groups: range, state: str) -> pa.Table | None:
+        point = tables.ledger.restore_point(checkpoint)
+        pieces = read_parts(point, groups, frozenset([self._operator]), tables.ledger)
+        own = group_by_state(pieces).get((self._operator, state))
+        if own is None:
+            return None
+        if self._keys is not None:
+            wanted = pa.array(sorted(self._keys), pa.string())
+            own = [piece.filter(pc.is_in(piece["key"].cast(pa.string()), value_set=wanted)) for piece in own]
+        return fold_state(own)
+
+
+class PushingStateReader(StateReader):
+    """As StateReader, where the session pushes filters: those on keys choose key groups."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # Spark's name
+        """Take what filters say of the key. Spark looks at the rows again: nothing is left to this alone."""
+        tables = self._tables()
+        operator = described_operator(tables.lineage.checkpoint(self._number), self._operator)
+        for each in filters:
+            texts = key_texts(each, operator)
+            if texts is not None:
+                self._keys = texts if self._keys is None else self._keys & texts
+        return filters
+
+
+class PushingStateSource(StateDataSource):
+    """As StateDataSource, where the session pushes filters."""
+
+    reader_class = PushingStateReader
+
+
+StateDataSource.reader_class = StateReader
