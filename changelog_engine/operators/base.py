@@ -267,6 +267,12 @@ class Operator:
         """Whether any timers are registered."""
         return False
 
+    def process_keyed(
+        self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+    ) -> None:
+        """Take elements with the identities of their keys, at the head of a keyed stage."""
+        raise TypeError(f"{type(self).__name__} is not the head of a keyed stage")
+
     def snapshot_shared(self) -> KeptBroadcast | None:
         """State for the checkpoint that is the same in all subtasks; None for none."""
         return None

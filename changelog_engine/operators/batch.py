@@ -14,7 +14,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from changelog_engine.event_time import NO_TIMESTAMP
-from changelog_engine.operators.two_inputs import operator_of
+from changelog_engine.operators.base import Operator
+from changelog_engine.operators.two_inputs import Head, operator_of
 
 
 class _Waiting(NamedTuple):
@@ -37,15 +38,15 @@ class KeyedBatch:
         heads: operators and input ports, in the order in which a key's elements are given to them.
     """
 
-    def __init__(self, heads: list[Any]) -> None:
-        self._waiting: dict[Any, dict[Any, _Waiting]] = {head: {} for head in heads}
+    def __init__(self, heads: list[Head]) -> None:
+        self._waiting: dict[Head, dict[Any, _Waiting]] = {head: {} for head in heads}
         self._keys: dict[Any, None] = {}
-        self._inputs: dict[Any, list[Any]] = {}  # of each operator
+        self._inputs: dict[Operator, list[Head]] = {}
         for head in sorted(heads, key=_position):
             self._inputs.setdefault(operator_of(head), []).append(head)
 
     def add(
-        self, head: Any, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
+        self, head: Head, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
     ) -> None:
         """Keep elements of one head."""
         by_key = self._waiting[head]
@@ -74,13 +75,13 @@ class KeyedBatch:
         self._keys.clear()
 
 
-def _give_both(key: Any, inputs: list[tuple[Any, _Waiting]]) -> None:
+def _give_both(key: Any, inputs: list[tuple[Head, _Waiting]]) -> None:
     for turn, start, end in _runs(inputs[0][1].times, inputs[1][1].times):
         head, (values, times, timed) = inputs[turn]
         head.process_keyed([key] * (end - start), values[start:end], times[start:end] if timed else None)
 
 
-def _position(head: Any) -> int:
+def _position(head: Head) -> int:
     """Which input of its operator a head is."""
     ports = operator_of(head).ports
     return ports.index(head) if ports else 0

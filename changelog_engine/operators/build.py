@@ -33,7 +33,7 @@ from changelog_engine.operators.source import SourceHead, SourceStart
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.store_config import StoreConfig
-from changelog_engine.operators.two_inputs import KeyedTwoInputs, TwoInputs
+from changelog_engine.operators.two_inputs import Head, KeyedTwoInputs, TwoInputs
 from changelog_engine.operators.windows_build import build_window_operator
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS
 from changelog_engine.state.backends import open_backend
@@ -189,8 +189,9 @@ class StageBuilder:
             inputs[node] = [operators[node]] if count == 1 else [*Union(operators[node], count).inputs]
         return inputs
 
-    def _head(self, operator: Operator, position: int) -> Any:
-        return operator.ports[position] if operator.ports else operator
+    def _head(self, operator: Operator, position: int) -> Head:
+        port: Head = operator.ports[position] if operator.ports else operator
+        return port
 
     def _info(self, name: str) -> TaskInfo:
         return TaskInfo(

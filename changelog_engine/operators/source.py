@@ -89,7 +89,7 @@ class SourceStart(PassOperator):
             return ends or None
         return {"ends": ends, "watermark": self.current_watermark}
 
-    def restore(self, state: Any) -> None:
+    def restore(self, state: KeptSource) -> None:
         """Functions behind the source see the watermark again before a reader gives the next one."""
         if isinstance(state, dict):
             self.resume(state["watermark"])

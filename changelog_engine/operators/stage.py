@@ -33,7 +33,7 @@ from changelog_engine.operators.source import SourceHead
 from changelog_engine.operators.state_types import describe
 from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore
-from changelog_engine.operators.two_inputs import operator_of
+from changelog_engine.operators.two_inputs import Head, operator_of
 from changelog_engine.types.copies import separate
 
 log = logging.getLogger("changelog_engine")
@@ -67,7 +67,7 @@ class StageRuntime:
     uids: dict[int, str]
     contexts: dict[int, TaskContext]
     sources: list[SourceHead]
-    heads: dict[int, list[Any]]
+    heads: dict[int, list[Head]]
     exchanges: list[Exchange]
     offsets: list[int]
     outputs: dict[int, DriverOutput]
@@ -327,7 +327,7 @@ class StageRuntime:
 
     def _process_step(
         self,
-        heads: list[Any],
+        heads: list[Head],
         identities: list[Any] | None,
         own: list[Sequence[Any]],
         times: Sequence[int] | None,

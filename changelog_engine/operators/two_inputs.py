@@ -146,7 +146,11 @@ class KeyedTwoInputs(TimerFunctionOperator):
         self.emit_tagged(out, out_times)
 
 
-def operator_of(head: Operator | InputPort) -> Operator:
+Head = Operator | InputPort
+"""What reads an exchange: an operator, or one of its inputs."""
+
+
+def operator_of(head: Head) -> Operator:
     """The operator that a stage's head belongs to: itself, or the owner of the port."""
     operator: Operator = head.operator if isinstance(head, InputPort) else head
     return operator
