@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from support.functions import Count
 from support.graphs import keyed_job
 
+from changelog_engine.changelog.split_ends import SplitEnd
 from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors import DiscoveringSource, Split, SplitReader
 from changelog_engine.driver.progress import SourceProgress
@@ -58,11 +59,11 @@ def test_splits_are_dealt_by_their_numbers(steps: list[Any], parallelism: int) -
             before = len(positions)
             assert progress.discover(MonotonicMs(0)) == (len(source.names) > before)
         elif step == "restored":
-            progress = SourceProgress(plan, progress.to_json())
+            progress = SourceProgress(plan, progress.reached())
         else:
             split = str(step[0] % len(positions))
-            if not positions[split][1]:
-                progress.advance({uid: {split: (step[1], step[2])}})
+            if not positions[split].finished:
+                progress.advance({uid: {split: SplitEnd(step[1], step[2])}})
                 assert progress.positions[uid][split] == (step[1], step[2])
         positions = progress.positions[uid]
         assert list(positions) == source.names[: len(positions)]
