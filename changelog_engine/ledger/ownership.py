@@ -323,6 +323,21 @@ def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
     return own in added
 
 
+def refuse_replaced(changelog: Storage, attempt: int, still_s: float) -> None:
+    """Refuse to go on with an attempt that was replaced while a process of it stood still.
+
+    Raises:
+        FencedError: there is a newer attempt.
+    """
+    newest = Lineage(DeltaLog(changelog)).newest_attempt_id
+    if newest > attempt:
+        raise FencedError(
+            f"attempt {newest} took the job in {changelog.root} over while a process of attempt {attempt} stood still for "
+            f"{still_s:.0f} s, so it must not write to sinks any more. This driver stops; nothing that was acknowledged is "
+            "lost"
+        )
+
+
 def _refuse_truncated(log: DeltaLog, since: int, checkpoint: int) -> None:
     """Whoever moves rows about the log, to truncate or to merge them, removes files; rows never come back."""
     removed = log.removed_since(since) if log.version != since else []

@@ -31,6 +31,7 @@ from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.sink import CommittingSinkOperator, SinkOperator
 from changelog_engine.operators.source import SourceHead, SourceStart
 from changelog_engine.operators.stage import StageRuntime
+from changelog_engine.operators.standing_still import StandingStill
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.operators.two_inputs import Head, KeyedTwoInputs, TwoInputs
@@ -90,6 +91,7 @@ class StageBuilder:
         self.keys = key_codec_for(stage.key_type) if stage.keyed else None
         self.head_nodes = {node for edge in stage.inputs for node in edge.to_nodes}
         self.store = self._store(folder) if stage.keyed else None
+        self.still = StandingStill(folder)
 
     def _store(self, folder: str | None) -> KeyedStore:
         stage, job = self.stage, self.plan.graph.name
@@ -135,6 +137,7 @@ class StageBuilder:
             offsets=stage.partitions(parallelism),
             outputs=self.outputs,
             store=self.store,
+            still=self.still,
             inputs=Inputs(channels),
             keys=self.keys,
             clock=self.clock,
@@ -321,9 +324,9 @@ class StageBuilder:
         elif isinstance(sink, CommittingSink):
             job, uid = self.plan.graph.name, self.plan.uids[node.id]
             place = SinkContext(job, uid, self.subtask, self.stage.parallelism, "", 0, False, ())
-            return CommittingSinkOperator(node.label, sink, place)
+            return CommittingSinkOperator(node.label, sink, place, self.still)
         else:
-            return SinkOperator(node.label, sink, self.subtask, self.stage.parallelism)
+            return SinkOperator(node.label, sink, self.subtask, self.stage.parallelism, self.still)
         self.outputs[node.id] = output
         return output
 

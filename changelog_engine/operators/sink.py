@@ -31,6 +31,7 @@ from changelog_engine.connectors.protocols import (
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.failures import element_in, user_failure
 from changelog_engine.operators.messages import EpochOrder
+from changelog_engine.operators.standing_still import StandingStill
 
 
 def _own(given: Sequence[Any]) -> Sequence[Any]:
@@ -39,10 +40,11 @@ def _own(given: Sequence[Any]) -> Sequence[Any]:
 
 
 class WritingOperator(Operator):
-    """Hands elements to a writer."""
+    """Hands elements to a writer, unless another driver took the job over while the process stood still."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, still: StandingStill) -> None:
         super().__init__(name, None)
+        self._still = still
         self.typed = True
         self.records = 0
         self._writer: Any = None
@@ -58,6 +60,7 @@ class WritingOperator(Operator):
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         self.records += len(values)
+        self._still.check()
         try:
             self._write(_own(values), None if times is None else _own(times), self.current_watermark)
         except BaseException as error:
@@ -76,8 +79,8 @@ class SinkOperator(WritingOperator):
 
     _writer: SinkWriter
 
-    def __init__(self, name: str, sink: Sink, subtask: int, parallelism: int) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, sink: Sink, subtask: int, parallelism: int, still: StandingStill) -> None:
+        super().__init__(name, still)
         self.sink = sink
         self.subtask = subtask
         self.parallelism = parallelism
@@ -87,6 +90,7 @@ class SinkOperator(WritingOperator):
         self._open_writer(lambda: self.sink.writer(self.subtask, self.parallelism), demand, SinkWriter)
 
     def end_epoch(self, now_ms: int) -> None:
+        self._still.check()
         try:
             self._writer.flush()
         except BaseException as error:
@@ -98,8 +102,8 @@ class CommittingSinkOperator(WritingOperator):
 
     _writer: CommittingWriter
 
-    def __init__(self, name: str, sink: CommittingSink, context: SinkContext) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, sink: CommittingSink, context: SinkContext, still: StandingStill) -> None:
+        super().__init__(name, still)
         self.sink = sink
         self.context = context  # what of it is known before the start
         self.moved = False  # whether the last barrier found anything new
@@ -123,6 +127,7 @@ class CommittingSinkOperator(WritingOperator):
         self._open_writer(lambda: self.sink.committing_writer(context), demand, CommittingWriter)
 
     def end_epoch(self, now_ms: int) -> None:
+        self._still.check()
         try:
             self._writer.end_epoch()
         except BaseException as error:
@@ -130,6 +135,7 @@ class CommittingSinkOperator(WritingOperator):
 
     def prepare(self, epoch: int, final: bool) -> KeptSink | None:
         """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
+        self._still.check()
         try:
             prepared = self._writer.prepare(final)
             committables = list(prepared.committables)

@@ -30,6 +30,7 @@ from changelog_engine.operators.keyed import KeyedOperator
 from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport, SourceReport
 from changelog_engine.operators.sink import CommittingSinkOperator, WritingOperator
 from changelog_engine.operators.source import SourceHead
+from changelog_engine.operators.standing_still import StandingStill
 from changelog_engine.operators.state_types import describe
 from changelog_engine.operators.stateless import TimestampsOperator
 from changelog_engine.operators.store import KeyedStore
@@ -72,6 +73,7 @@ class StageRuntime:
     offsets: list[int]
     outputs: dict[int, DriverOutput]
     store: KeyedStore | None
+    still: StandingStill
     inputs: Inputs
     keys: KeyCodec | None
     clock: WallClock
@@ -118,6 +120,7 @@ class StageRuntime:
             tell: is told how many rows and bytes of the state have been read, as they are.
             kept: what the subtask's keyed state was in the attempt before, if this process has it.
         """
+        self.still.attempt = order.attempt
         if self.store is not None:
             self.kept = self.store.load(order.restore, order.restored_operators, tell, kept)
         for operator in self.operators.values():

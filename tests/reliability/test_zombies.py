@@ -5,27 +5,31 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
 from support.functions import Count, by_key, counted, rounds
-from support.graphs import keyed_job
-from support.jobs import TestJob
+from support.graphs import GraphBuilder, keyed_job
+from support.jobs import NO_RESTART, TestJob
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
+from api.datastream import MapFunction
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.connectors import Sink, SinkWriter
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import FencedError, JobExecutionError
+from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.ledger import committer
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ownership import DriverLock
+from changelog_engine.operators.standing_still import StandingStill
 from changelog_engine.spark.runtimes import Runtimes
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.protocol import Storage
@@ -170,6 +174,63 @@ def test_case_9_a_driver_that_starts_slowly_does_not_take_the_job_back(tmp_path:
         slow.close()
     other.run(graph())
     assert by_key(first.output + other.output) == EXPECTED
+
+
+class Upserts(Sink, SinkWriter):
+    """The newest value of each key."""
+
+    table: ClassVar[dict[int, int]] = {}
+
+    def writer(self, subtask: int, parallelism: int) -> Upserts:
+        return self
+
+    def write(self, values: Sequence[Any]) -> None:
+        self.table.update({value % 5: value for value in values})
+
+    def flush(self) -> None:
+        pass
+
+
+class Stands(MapFunction):
+    """Stands still at an element, while something else happens."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def map(self, value: int) -> int:
+        if value == 13 and Stands.meanwhile is not None:
+            happens, Stands.meanwhile = Stands.meanwhile, None
+            happens()
+        return value
+
+
+def upserts() -> Any:
+    build = GraphBuilder()
+    mapped = build.add(NodeKind.MAP, "stands", build.source(range(100)), function=Stands())
+    build.add(NodeKind.SINK, "table", mapped, function=Upserts())
+    return build.graph()
+
+
+def test_case_9_what_stood_still_does_not_write_over_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An upsert that comes late puts old values back; the checkpoint that would be refused is later."""
+    now_s = [0.0]
+    monkeypatch.setattr(StandingStill.__init__, "__defaults__", (lambda: now_s[0],))
+
+    def take_over() -> None:
+        job().run_driver(upserts())
+        now_s[0] += 60
+
+    def job() -> TestJob:
+        return TestJob(tmp_path, Script(sizes=(10,), barriers=(False, True)), restart=NO_RESTART)
+
+    with mock.patch.object(DriverLock, "acquire"):
+        Stands.meanwhile = take_over
+        with pytest.raises(JobExecutionError) as raised:
+            job().run_driver(upserts())
+    assert isinstance(raised.value.__cause__, FencedError)
+    assert "stood still for 60 s" in str(raised.value)
+    assert Upserts.table == {number % 5: number for number in range(95, 100)}
 
 
 def test_case_10_another_driver_on_this_machine_is_refused(tmp_path: Path) -> None:
