@@ -220,8 +220,8 @@ def failure_of_spark(
         said = said.partition(" Consider setting")[0]
         worker_ended = errors.EpochFailedError(
             "a Python worker ended without an error, as one does that the system kills for want of memory (its log says so: "
-            "journalctl -k | grep -i -E 'oom|killed process') or whose native code crashes. Where it is memory: state in "
-            f"RocksDB, or more parallelism (docs/runbook.md). Spark says: {said}"
+            "journalctl -k | grep -i -E 'oom|killed process') or that calls os._exit(), or whose native code crashes. Where "
+            f"it is memory: state in RocksDB, or more parallelism (docs/runbook.md). Spark says: {said}"
         )
         worker_ended.ended_from_outside = True
         return worker_ended

@@ -357,3 +357,24 @@ def test_a_topic_whose_ids_began_anew_is_an_error(restored: bool, caplog: pytest
         reader_of(*given).read(position, 10)
     assert list(reader_of(*given, fails=False).read(position, 10).values) == ["3:0", "3:1"]
     assert "the next one is 3:0" in caplog.text
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_topic_that_ends_before_what_was_read_is_an_error(fails: bool) -> None:
+    """Its broker gives nothing: the reader stands behind the end."""
+    last = Stored(5, 9, 10)
+    reader = reader_of(fails=fails)
+    consumer = reader._client.subscribed.return_value
+    for end in ((5, 9), (6, -1), (-1, -1)):  # as it was; all was deleted by retention
+        consumer.get_last_message_id.return_value = Stored(*end, 0).message_id()
+        assert list(reader.read(position_of(last), 10).values) == []
+        reader._looked_s = None
+    consumer.get_last_message_id.return_value = Stored(5, 3, 0).message_id()
+    if fails:
+        with pytest.raises(ConnectorError, match=r"read 't' up to message 5:9, and its last one is 5:3 now"):
+            reader.read(position_of(last), 10)
+        return
+    reader.read(position_of(last), 10)
+    reader._client.reader.return_value.read_next.side_effect = [Stored(5, 3, 12), pulsar.Timeout()]
+    assert list(reader.read(position_of(last), 10).values) == ["5:3"]
+    assert reader._client.reader.call_args.args[1] == pulsar.MessageId.earliest

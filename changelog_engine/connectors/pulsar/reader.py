@@ -46,6 +46,9 @@ log = logging.getLogger("changelog_engine")
 _WAIT_MS = 5
 _FIRST_WAIT_MS = 200  # for the first messages of a reader that was just made
 _PAUSE_S = 0.5
+_LOOK_S = (
+    10.0  # how often a reader without messages looks whether its topic is still the one that it has read
+)
 
 
 class PulsarMessage(NamedTuple):
@@ -125,6 +128,7 @@ class PartitionReader(SplitReader):
         self._named = f"{client.named}: reading {topic!r}"
         self._trouble = Trouble(self._named, clock)
         self._lost_s: float | None = None
+        self._looked_s: float | None = None
         self._acknowledged_s = clock()
 
     def read(self, position: Position, max_records: int) -> Range:
@@ -159,6 +163,7 @@ class PartitionReader(SplitReader):
         self._stop = stop
         self._stop_key = key_of(id_of(stop[1])) if stop is not None and stop[0] == ID else None
         self._wait_ms = _FIRST_WAIT_MS
+        self._looked_s = None
         message_id = self._client.pulsar.MessageId.earliest if kind == EARLIEST else id_of(text)
         if kind == READ:
             self._expected = message_id
@@ -250,6 +255,8 @@ class PartitionReader(SplitReader):
         if got or self._reader.is_connected():
             self._lost_s = None
             self._trouble.over()
+            if not got:
+                self._look_at_the_end()
             return
         now_s = self._clock()
         self._trouble.again(f"{self._named}: the connection was lost")
@@ -262,6 +269,30 @@ class PartitionReader(SplitReader):
                 "NotConnected",
                 f"not connected for {reconnecting.PATIENCE_S:.0f} s (or the topic was deleted)",
             )
+
+    def _look_at_the_end(self) -> None:
+        """A broker that has lost its storage gives nothing before the place where the reader stands, for ever."""
+        place = self._last if self._expected is None else key_of(self._expected)
+        now_s = self._clock()
+        if place is None or (self._looked_s is not None and now_s - self._looked_s < _LOOK_S):
+            return
+        self._looked_s = now_s
+        try:
+            end = key_of(self._consumer.get_last_message_id()) if self._consumer.is_connected() else place
+        except self._client.pulsar.PulsarException as error:
+            log.debug("%s: the last message's id: %s", self._named, error)
+            return
+        if end[0] < 0 or end[:2] >= place[:2]:
+            return  # nothing is there, as all was deleted that was read; or all is as it was
+        ids = [":".join(map(str, key[:2])) for key in (place, end)]  # drives our own code
+        self._lost(
+            f"up to message {ids[0]}, and its last one is {ids[1]} now: the topic was deleted and made again, or its "
+            "brokers lost their storage, and messages that were not read with it"
+        )
+        self._close_reader()
+        self._expected = self._last = None
+        self._newest_ms = 0
+        connected(lambda: self._open(self._client.pulsar.MessageId.earliest, False), self._named, _PAUSE_S)
 
     def acknowledged(self, position: Position) -> None:
         """The broker need not keep what lies before the last message that was read."""
