@@ -16,7 +16,8 @@ from contextlib import contextmanager
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.errors import CorruptChangelogError, StorageError
+from changelog_engine.storage.retry import is_transient
 
 # Arrow's own errors, and those of Python that its readers let through: bytes that are not text (a ValueError), names,
 # places and types that are not there.
@@ -56,14 +57,21 @@ def reading(path: str, *, missing: str = "is missing", consequence: str = "") ->
 
     Raises:
         CorruptChangelogError: the file is missing or cannot be read, or the block raised it.
+        StorageError: the disk failed while it was read, which does not mean that the file is damaged.
     """
     try:
         yield
     except CorruptChangelogError:
         raise
+    except StorageError as error:
+        if isinstance(error.__cause__, OSError) and is_transient(error.__cause__, remote=False):
+            raise  # of a disk that failed for a moment: the file may be whole, and a restart helps
+        raise _unreadable(error, path, consequence) from error
     except FileNotFoundError as error:
         raise CorruptChangelogError(missing, path) from error
     except PARQUET_ERRORS as error:
-        raise CorruptChangelogError(
-            f"can't be read: {error}{consequence and '. ' + consequence}", path
-        ) from error
+        raise _unreadable(error, path, consequence) from error
+
+
+def _unreadable(error: BaseException, path: str, consequence: str) -> CorruptChangelogError:
+    return CorruptChangelogError(f"can't be read: {error}{consequence and '. ' + consequence}", path)

@@ -17,9 +17,11 @@ from test_commit_helpers import Driver, state_at
 from changelog_engine.errors import CorruptChangelogError, FencedError, StorageError
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import snapshot_of
+from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.retry import explain
 from materializer.sweep import sweep
 
 
@@ -339,3 +341,11 @@ def _raiser(number: int):  # type: ignore[no-untyped-def]
         raise OSError(number, "injected")
 
     return fail
+
+
+def test_a_disk_that_fails_for_a_moment_does_not_make_a_part_damaged() -> None:
+    """A damaged file ends the job for good; an outage does not."""
+    for error, damaged in ((OSError(errno.EIO, "Input/output error"), False), (OSError("no footer"), True)):
+        with pytest.raises(StorageError, match="could not read") as raised, reading("part"):
+            raise explain(error, "read", "part", 4) from error
+        assert isinstance(raised.value, CorruptChangelogError) == damaged
