@@ -23,6 +23,7 @@ from api.datastream import StreamExecutionEnvironment
 from changelog_engine.cli import main
 from changelog_engine.clock import wall_ms
 from changelog_engine.connectors import NumberSequenceSource, PrintSink
+from changelog_engine.driver import inbox
 from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.rescaling import RescaleRequests
 from changelog_engine.errors import ConfigurationError, InvalidJobError, JobExecutionError, StorageError
@@ -231,7 +232,8 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     def ask(*arguments: str) -> Result:
         return console.invoke(main, ["rescale", path, *arguments])
 
-    with without_spark():
+    # The job counts as fast as it can for as long as a request waits for the driver's look.
+    with without_spark(), mock.patch.object(inbox, "_LOOK_S", 0.05):
         env = environment(base, execution__checkpointing__interval="50 ms", state__changelog__enabled="true")
         client = endless(env, "job")
         told = SimpleNamespace(base=base, path=path, console=console, client=client)
