@@ -63,6 +63,7 @@ class WatermarkStrategy(NamesOfPyFlink):
         self._out_of_orderness_ms = out_of_orderness_ms
         self._timestamp_assigner: TimestampAssigner | None = None
         self._idle_timeout_ms: int | None = None
+        self._given_to_from_source = False
 
     @staticmethod
     def for_monotonous_timestamps() -> WatermarkStrategy:
@@ -151,12 +152,14 @@ class WatermarkStrategy(NamesOfPyFlink):
 
     def _in_from_source(self) -> WatermarkStrategy:
         """The strategy as `from_source` uses it: there PyFlink calls no assigner, so functions and what yields pass."""
+        changed = copy.copy(self)
+        changed._given_to_from_source = True
         given = self._timestamp_assigner
         function = given if isinstance(given, types.FunctionType) else None
         extract = function or hook_of(given, "extract_timestamp")
         yields = inspect.isgeneratorfunction(extract)
         if extract is None or (function is None and not yields):
-            return self
+            return changed
         if function is not None:
             refuse_async(function, "the function", "WatermarkStrategy.with_timestamp_assigner")
             _LOG.warning(
@@ -170,7 +173,6 @@ class WatermarkStrategy(NamesOfPyFlink):
                 "that it yields is taken. Write return instead of yield",
                 type(given).__name__,
             )
-        changed = copy.copy(self)
         changed._timestamp_assigner = _Yielded(extract) if yields else _OfFunction(extract)
         return changed
 
@@ -185,7 +187,12 @@ class WatermarkStrategy(NamesOfPyFlink):
                 f"extract_timestamp of {type(self._timestamp_assigner).__name__}",
                 "WatermarkStrategy.with_timestamp_assigner",
             )
-        return WatermarkSpec(self._timestamp_assigner, self._out_of_orderness_ms, self._idle_timeout_ms)
+        return WatermarkSpec(
+            self._timestamp_assigner,
+            self._out_of_orderness_ms,
+            self._idle_timeout_ms,
+            self._given_to_from_source,
+        )
 
     def _does_nothing(self) -> bool:
         return self._timestamp_assigner is None and self._out_of_orderness_ms is None

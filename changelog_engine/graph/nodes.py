@@ -123,11 +123,13 @@ class WatermarkSpec:
         out_of_orderness_ms: how far the watermark lags behind the largest timestamp; None emits no watermarks before
             the end of the input.
         idle_timeout_ms: None, or after how long without elements a channel no longer holds the watermark back.
+        in_from_source: whether ``from_source`` was given them, where PyFlink calls no assigner.
     """
 
     assigner: Any | None
     out_of_orderness_ms: int | None
     idle_timeout_ms: int | None = None
+    in_from_source: bool = False
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,13 @@ class NotIterableError(TypeError):
 
 
 def user_failure(
-    error: BaseException, operator: str, call: str, key: Any = NOTHING, element: Any = NOTHING
+    error: BaseException, operator: str, call: str, key: Any = NOTHING, element: Any = NOTHING, hint: str = ""
 ) -> ChangelogEngineError:
     """What to raise when a user's function raised.
 
     Args:
         call: which function of it, such as ``process_element``.
+        hint: what else is to be said, after the traceback.
 
     Returns:
         A UserFunctionError with the user's traceback.
@@ -68,7 +69,7 @@ def user_failure(
     else:
         lines = user_traceback(error)
         what = f"raised {type(error).__name__}: {_text(error)}\n{lines}"
-    failure = UserFunctionError(f"{call} of operator {operator!r}{where} {what}")
+    failure = UserFunctionError(f"{call} of operator {operator!r}{where} {what}{hint}")
     failure.traceback, failure.place_told = lines, True
     failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
     return failure

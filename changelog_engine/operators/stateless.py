@@ -197,6 +197,12 @@ class _Progress:
         self.seen = False
 
 
+_IN_FROM_SOURCE = (
+    "\nPyFlink never calls the timestamp assigner of the strategy that from_source is given. If this program ran there,"
+    " leave .with_timestamp_assigner() out of it: elements then have the times that the source gives them, as in PyFlink"
+)
+
+
 class TimestampsOperator(Operator):
     """Assigns timestamps; emits a periodic watermark at the end of each epoch, so results don't hang on the wall clock.
 
@@ -207,6 +213,7 @@ class TimestampsOperator(Operator):
     def __init__(self, name: str, output: TypeInformation | None, spec: Any) -> None:
         super().__init__(name, output)
         self.spec = spec
+        self._hint = _IN_FROM_SOURCE if spec.in_from_source else ""
         self.periodic = True  # whether this epoch ends with a watermark
         self.idle = False
         self._progress = _Progress()  # of the split that is read
@@ -244,7 +251,9 @@ class TimestampsOperator(Operator):
                     times = [extract(value, time) for value, time in zip(rest, times, strict=True)]
             except BaseException as error:
                 failed = element_at(values, rest)
-                raise user_failure(error, self.name, "extract_timestamp", element=failed) from error
+                raise user_failure(
+                    error, self.name, "extract_timestamp", element=failed, hint=self._hint
+                ) from error
             if not _INT.issuperset(map(type, times)):
                 times = self._milliseconds(times, values)
         progress = self._progress
@@ -268,7 +277,7 @@ class TimestampsOperator(Operator):
                 raise TypeMismatchError(
                     f"extract_timestamp of operator {self.name!r} returned {shown(time)} for the element "
                     f"{shown(value)}; a timestamp is a number of milliseconds since 1970, such as "
-                    f"moment.timestamp() * 1000{yields}"
+                    f"moment.timestamp() * 1000{yields}{self._hint}"
                 )
             found.append(whole)
         return found

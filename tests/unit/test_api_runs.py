@@ -288,6 +288,19 @@ def test_an_assigner_that_yields_works_in_from_source_which_is_where_pyflink_nev
         run(timed(lambda value, time: (yield "5")))
 
 
+def test_an_assigner_that_fails_in_from_source_is_told_with_what_pyflink_does_there(env, run):
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
+    numbers = env.from_source(NumberSequenceSource(1, 2), strategy, "numbers")
+    hint = r"(?s)element 1 raised TypeError: 'int' object is not subscriptable.*PyFlink never calls the timestamp assigner"
+    with pytest.raises(ChangelogEngineError, match=hint):
+        run(numbers.process(TimesOf()))
+    again = env.from_collection([1, 2]).assign_timestamps_and_watermarks(strategy)
+    with pytest.raises(ChangelogEngineError) as told:
+        run(again.process(TimesOf()))
+    assert "PyFlink" not in str(told.value)
+
+
 def test_a_function_as_an_assigner_works_in_from_source_which_is_where_pyflink_never_calls_it(
     env, run, caplog
 ):

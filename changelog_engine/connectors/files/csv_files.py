@@ -25,8 +25,8 @@ from changelog_engine.connectors.files.plain_csv import BYTE_ORDER_MARK, PlainCo
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import StorageError, TypeMismatchError
 from changelog_engine.formats.csv_lines import Quoter
-from changelog_engine.types import Row, Types
-from changelog_engine.types.row import make_row, rows_of_columns, values_in_order
+from changelog_engine.types import Row, RowTypeInfo
+from changelog_engine.types.row import make_row, rows_of_columns, values_in_order, values_of
 from changelog_engine.types.typeinfo import shown
 
 _CHUNK_BYTES = 1 << 20
@@ -36,6 +36,16 @@ _LONGEST_CELL = (
 )
 csv.field_size_limit(max(_LONGEST_CELL, csv.field_size_limit()))
 _LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+class _RowDataTypeInfo(RowTypeInfo):
+    """Rows that print() shows as Flink shows its RowData, which its reader of CSV gives: ``+I(1,x,true)``."""
+
+    def format(self, value: Any) -> str:
+        if not isinstance(value, Row):
+            return super().format(value)
+        fields = zip(self.get_field_types(), values_of(value), strict=True)
+        return f"{value.get_row_kind()}({','.join([kind.nested_text(field) for kind, field in fields])})"
 
 
 class CsvRecords(FileFormat):
@@ -51,7 +61,7 @@ class CsvRecords(FileFormat):
     def __init__(self, schema: CsvSchema) -> None:
         self._schema = schema
         types = [column.type_info for column in schema.columns]
-        self.output_type = Types.ROW_NAMED(schema.names, types)
+        self.output_type = _RowDataTypeInfo(types, schema.names)
 
     def reader(self, file: InputFile) -> SplitReader:
         return _CsvReader(file, self._schema, self.bad_tag)

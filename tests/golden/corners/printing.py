@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import tempfile
+from pathlib import Path
 
-from pyflink.common import Row, Types
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.datastream.connectors.file_system import FileSource
+from pyflink.datastream.formats.csv import CsvReaderFormat, CsvSchema
+from pyflink.table import DataTypes
 
 from corners.how import unordered
 
@@ -261,4 +266,22 @@ def maps_of_other_keys(env):
         ("byte", Types.BYTE(), [5, -3, 100, 0, -128]),
     ]:
         some.map(lambda _, keys=keys: dict.fromkeys(keys, 1), Types.MAP(kind, Types.INT())).print(name)
+    env.execute()
+
+
+def rows_of_a_csv_file(env):
+    """print() directly behind the reader of CSV files, which has rows of another kind."""
+    folder = tempfile.mkdtemp()
+    Path(folder, "numbers.csv").write_text(
+        '1,2,3.5,12.50,true,x\n-1,40000000000,1e-3,0.1,FALSE,"y ""z, é"\n2,0,1e7,-3,true,\n'
+    )
+    schema = (
+        CsvSchema.builder()
+        .add_number_column("a", DataTypes.SMALLINT())
+        .add_number_column("b", DataTypes.BIGINT())
+    )
+    schema = schema.add_number_column("c", DataTypes.DOUBLE()).add_number_column("d", DataTypes.DECIMAL(6, 2))
+    schema = schema.add_boolean_column("e").add_string_column("f").build()
+    source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), folder).build()
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "csv").print()
     env.execute()
