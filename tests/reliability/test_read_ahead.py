@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock, Mock
@@ -159,7 +160,8 @@ def test_an_epoch_that_changes_nothing_keeps_its_checkpoint(tmp_path: Path, begu
     )
     assert len(begun) > 10
     assert len(with_.commits) > len(without.commits)
-    assert with_.output == without.output
+    # How many elements of each source an epoch takes goes by the clock; the order within a key does not.
+    assert sorted(with_.output, key=itemgetter(0)) == sorted(without.output, key=itemgetter(0))
     assert logged_state(with_.settings.base_path) == logged_state(without.settings.base_path)
 
 
