@@ -3,11 +3,13 @@
 Invariants:
     * The file stays when the lock is released: deleting it would let two processes lock two files of one name. Where
       it is deleted all the same, whoever locks looks afterwards whether the file that it locked still has the name.
-    * A forked child does not hold its parent's locks, or it would keep them when the parent dies.
+    * A forked child does not hold its parent's locks, or it would keep them when the parent dies. It does not give them
+      back either. One that is about to become another program (``subprocess``) has their descriptors until it does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import json
@@ -92,7 +94,14 @@ class Lock:
         self.note(json.dumps(document).encode())
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Give the lock back, also where a child that has not yet become another program still has the descriptor."""
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):  # closing it does as well, mostly
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.forget()
+
+    def forget(self) -> None:
+        """In a forked child: hold it no more, and leave it to the parent."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -170,7 +179,7 @@ def is_stopped(pid: object) -> bool:
 
 def _forget_after_fork() -> None:
     for lock in list(_held):
-        lock.release()
+        lock.forget()
 
 
 os.register_at_fork(after_in_child=_forget_after_fork)

@@ -26,7 +26,7 @@ from changelog_engine.errors import FencedError, StorageError
 from changelog_engine.ledger.job_folder import open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import DriverLock, begin_attempt
-from changelog_engine.storage.locks import Lock, lock_file
+from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
 
 
 @contextlib.contextmanager
@@ -127,12 +127,27 @@ def test_a_holder_that_is_stopped_is_called_so_and_kill_9_frees_the_lock(tmp_pat
 
 
 def test_a_forked_child_does_not_keep_the_lock(tmp_path: Path) -> None:
-    folder = open_job_folder(str(tmp_path), "job")
-    lock = DriverLock(folder)
-    lock.acquire()
+    path = str(tmp_path / "lock")
+    lock = lock_file(path)
     with forked_child():
-        lock.release()
-        DriverLock(folder).acquire()
+        with pytest.raises(LockTakenError):  # nor does it give it back
+            lock_file(path)
+        lock.forget()  # closes it only, as when the process dies
+        lock_file(path).release()
+
+
+def test_a_lock_is_given_back_while_a_program_that_is_started_still_has_its_descriptor(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "lock"
+    lock = lock_file(str(path))
+    (ours,) = [
+        each for each in Path("/proc/self/fd").iterdir() if each.is_symlink() and each.resolve() == path
+    ]
+    copy = os.dup(int(ours.name))  # as between fork() and exec()
+    lock.release()
+    lock_file(str(path)).release()
+    os.close(copy)
 
 
 def test_a_child_that_is_forked_while_a_lock_is_waited_for_does_not_keep_it(tmp_path: Path) -> None:
@@ -145,7 +160,7 @@ def test_a_child_that_is_forked_while_a_lock_is_waited_for_does_not_keep_it(tmp_
     with forked_child():
         first.release()
         waiting.join()
-        found[0].release()
+        found[0].forget()  # as when the process dies
         lock_file(path).release()
 
 
