@@ -204,7 +204,7 @@ class Checkpointer:
         for report in reports:
             uid = self._job.plan.stages[report.stage].uid
             state = self._with_new_ends(report.operator_state)
-            if state:  # whoever goes on without times of inputs starts event time anew
+            if state:  # a job that goes on without times of inputs starts event time anew
                 subtasks.setdefault(uid, {})[report.subtask] = (
                     state if with_inputs else replace(state, inputs=None)
                 )

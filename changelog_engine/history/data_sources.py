@@ -1,6 +1,6 @@
 """What Spark's data sources over a job's log have in common: options, columns, and how much one task does.
 
-Only ``registering`` imports them: whoever asks without Spark has no PySpark loaded.
+Only ``registering`` imports them: code that asks without Spark has no PySpark loaded.
 
 Invariants:
     * What a DataFrame shows is decided when it is made: its checkpoint, and with it the schema, stay as they are.

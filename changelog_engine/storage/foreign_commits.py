@@ -2,7 +2,7 @@
 
 The rule: since the newest commit of this engine, the rows of a table are the same. What others commit may put them into
 other files (OPTIMIZE) where those are not found by their names, change properties, or be undone again by a RESTORE; an
-UPDATE, a DELETE, an INSERT or a RESTORE to an older version is refused, by whoever reads the list of files or commits next.
+UPDATE, a DELETE, an INSERT or a RESTORE to an older version is refused: when the list of files is read, and before a commit.
 
 Invariants:
     * No commit of this engine follows a foreign one that was not looked at, so nobody looks further back than to the newest

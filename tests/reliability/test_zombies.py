@@ -132,7 +132,7 @@ def test_case_9_a_zombie_that_restarts_does_not_take_the_job_back(tmp_path: Path
 
 
 def test_case_9_a_zombie_whose_parts_were_swept_is_told_who_took_the_job(tmp_path: Path) -> None:
-    """Its commit finds first that parts are missing: to whoever took the job over they were a dead driver's."""
+    """Its commit finds first that parts are missing: to the driver that took the job over they were a dead driver's."""
     rival = TestJob(tmp_path, Script(sizes=(7,)))
     zombie = TestJob(tmp_path, Script(sizes=(4,)))
     verify_parts = committer.verify_parts
