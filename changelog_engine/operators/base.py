@@ -373,6 +373,8 @@ def results_of(result: Any) -> Iterable[Any]:
         elements: Iterable[Any] = iter(result)
         return elements
     except TypeError:
+        if isinstance(result, Iterable):  # its own __iter__ failed
+            raise
         raise NotIterableError(result) from None
 
 

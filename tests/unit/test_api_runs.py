@@ -288,6 +288,22 @@ def test_an_assigner_that_yields_works_in_from_source_which_is_where_pyflink_nev
         run(timed(lambda value, time: (yield "5")))
 
 
+class Broken:
+    """Iterable, with a mistake of the user's."""
+
+    def __iter__(self):
+        raise TypeError("a mistake in __iter__")
+
+
+@pytest.mark.parametrize("keyed", [False, True])
+def test_the_error_of_a_results_own_iter_is_told(env, run, keyed):
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    stream = env.from_collection([1])
+    stream = stream.key_by(lambda value: value) if keyed else stream
+    with pytest.raises(ChangelogEngineError, match="raised TypeError: a mistake in __iter__"):
+        run(stream.flat_map(lambda value: Broken()))
+
+
 def test_an_assigner_that_fails_in_from_source_is_told_with_what_pyflink_does_there(env, run):
     env.set_restart_strategy(RestartStrategies.no_restart())
     strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(At())
