@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -43,6 +44,16 @@ _CONFLICTS = 100
 _FAILURES = 3
 _PAUSE_S = 0.05
 _OLD_MS = 3_600_000  # a VACUUM deletes what no commit refers to after some days, or hours
+_FORGETS = "delta.setTransactionRetentionDuration"
+_LENGTH = re.compile(r"(\d+)\s*(week|day|hour|minute|second|millisecond)", re.IGNORECASE)
+_UNIT_MS = {
+    "week": 604_800_000,
+    "day": 86_400_000,
+    "hour": 3_600_000,
+    "minute": 60_000,
+    "second": 1000,
+    "millisecond": 1,
+}
 _RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")  # in a column's metadata
 _TYPES = frozenset(
     "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
@@ -202,8 +213,13 @@ class UserTable:
                     self._make_newest_durable()
                 return tried
             tried = len(adds)
+            now_ms = (
+                wall_ms()
+            )  # without it Spark forgets them at once where the table forgets transactions at all
             marks = [
-                Transaction(application, max(numbers)) for application, numbers in new.items() if numbers
+                Transaction(application, max(numbers), now_ms)
+                for application, numbers in new.items()
+                if numbers
             ]
             before = self.version  # the commit follows this one or fails
             try:
@@ -241,17 +257,67 @@ class UserTable:
         for application, numbers in files.items():
             done = self.transaction(application) or 0
             new[application] = {number: some for number, some in numbers.items() if number > done}
+            if not done and self._forgets_after_ms is not None:
+                new[application] = self._not_listed(new[application], self._forgets_after_ms)
             waiting = [file for some in new[application].values() for file in some]
             self._refuse_gone(file for file in waiting if not done or self._may_be_gone(file))
-            first = min(new[application], default=done + 1)
-            if first > done + 1:
-                raise ConnectorError(
-                    f"the Delta table {self.storage.root} has not got all that was committed to it: of the writer "
-                    f"{application} portion {done} is its newest, and portion {first - 1} was committed. The table was "
-                    "made again, or put back from an older copy. Put it back as it was, or start the job without "
-                    "its checkpoints"
-                )
+            self.refuse_lost(application, min(new[application], default=1) - 1)
         return new
+
+    def refuse_lost(self, application: str, committed: int) -> None:
+        """Refuse a table without what was committed to it.
+
+        Args:
+            committed: the newest number that surely was, under this transaction id.
+
+        Raises:
+            ConnectorError: it is gone.
+        """
+        found = self.transaction(application)
+        if (found or 0) < committed and (found is not None or self._forgets_after_ms is None):
+            raise ConnectorError(
+                f"the Delta table {self.storage.root} has not got all that was committed to it: of the writer "
+                f"{application} portion {found or 0} is its newest, and portion {committed} was committed. The table was "
+                "made again, or put back from an older copy. Put it back as it was, or give the sink another uid(), "
+                "to go on without those rows"
+            )
+
+    @property
+    def _forgets_after_ms(self) -> float | None:
+        """How old a transaction id must be before the table may forget it; None: it forgets none."""
+        text = self.properties().get(_FORGETS)
+        if text is None:
+            return None
+        found = _LENGTH.findall(text)
+        return sum(int(count) * _UNIT_MS[unit.lower()] for count, unit in found)
+
+    def _not_listed(
+        self, numbers: Mapping[int, Sequence[NewFile]], forgets_after_ms: float
+    ) -> dict[int, Sequence[NewFile]]:
+        """What was not committed, of a writer that the table does not know or has forgotten.
+
+        Raises:
+            ConnectorError: it cannot be told.
+        """
+        now_ms = wall_ms()
+        old = [
+            file for some in numbers.values() for file in some if now_ms - file.time_ms >= forgets_after_ms
+        ]
+        if not old:
+            return dict(numbers)
+        listed = {file.path for file in self.files_at(self.version, self.layout())}
+        unknown = [file.path for file in old if file.path not in listed]
+        if unknown:
+            raise ConnectorError(
+                f"the Delta table {self.storage.root} forgets who committed to it ({_FORGETS} is "
+                f"{self.properties()[_FORGETS]!r}), and {len(unknown)} files that were written for a checkpoint before that "
+                f"are not in it, such as {unknown[0]}: whether they were committed, and compacted since, cannot be told. If "
+                "the table has their rows, give the sink another uid() and start from a savepoint with "
+                "execution.state-recovery.ignore-unclaimed-state=true; if not, unset the property first"
+            )
+        return {
+            number: some for number, some in numbers.items() if not all(file.path in listed for file in some)
+        }
 
     def _may_be_gone(self, file: NewFile) -> bool:
         """Whether a file of a known table is looked for before it is added: a request each, where that costs something."""

@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import threading
+import time
 from collections import Counter
 from contextlib import closing
 from decimal import Decimal
@@ -34,7 +35,7 @@ from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors import DeltaSink, DeltaSource
 from changelog_engine.connectors import delta as engine
 from changelog_engine.connectors.delta.reader import Columns, splits_of
-from changelog_engine.connectors.protocols import SinkContext, Source, Split
+from changelog_engine.connectors.protocols import Prepared, RestoredSink, SinkContext, Source, Split
 from changelog_engine.connectors.spark_frames import StagedVersions, name_of
 from changelog_engine.errors import (
     ConfigurationError,
@@ -336,6 +337,104 @@ class TestSink:
             ConnectorError, match=f"portion {int(put_back)} is its newest, and portion 3 was com"
         ):
             self.committed(sink, writer, 4)
+
+    @pytest.mark.parametrize(
+        ("happened", "match"),
+        [
+            ("deleted", "to which this job has committed, is gone. Put it back"),
+            ("made again", "portion 0 is its newest, and portion 2 was committed"),
+            ("put back", "portion 1 is its newest, and portion 2 was committed"),
+            ("nothing", None),
+            ("another path", None),
+        ],
+    )
+    def test_a_table_that_lost_rows_between_two_runs(self, tmp_path, happened, match):
+        """With nothing left to commit, the next run went on without a word; an empty table was made where it was gone."""
+        path = tmp_path / "t"
+        sink = engine.DeltaSink(str(path), ROW)
+        writer = sink.committing_writer(CONTEXT)
+        self.committed(sink, writer, 1)
+        if happened == "put back":
+            shutil.copytree(path, tmp_path / "old")
+        self.committed(sink, writer, 2)
+        kept = json.loads(json.dumps(writer.prepare(True)))
+        later = CONTEXT._replace(restored=[RestoredSink(0, Prepared([], kept[1]))])
+        state = (
+            sink.committing_writer(later).prepare(True).state
+        )  # a run without rows hands on what it took over
+        later = CONTEXT._replace(restored=[RestoredSink(0, Prepared([], state))])
+        if happened not in ("nothing", "another path"):
+            shutil.rmtree(path)
+        if happened == "made again":
+            sink.table()
+        elif happened == "put back":
+            (tmp_path / "old").rename(path)
+        elif happened == "another path":
+            sink = engine.DeltaSink(str(tmp_path / "other"), ROW)
+        if match is None:
+            sink.committing_writer(later)
+            return
+        with pytest.raises(ConnectorError, match=match):
+            sink.committing_writer(later)
+        beside = CONTEXT._replace(beside=later.restored)
+        if happened == "deleted":
+            with pytest.raises(ConnectorError, match=match):
+                sink.committing_writer(beside)  # nor does a writer beside it make the table anew
+            assert not path.exists()
+
+    @staticmethod
+    def forget(path, days):
+        """As Spark forgets transactions: in its next checkpoint, those that are old or have no time."""
+        DeltaTable(path).create_checkpoint()
+        (checkpoint,) = (path / "_delta_log").glob("*.parquet")
+        rows = pq.read_table(checkpoint)
+        oldest = time.time() * 1000 - days * 86_400_000
+        kept = [row["txn"] is None or (row["txn"]["lastUpdated"] or 0) > oldest for row in rows.to_pylist()]
+        pq.write_table(rows.filter(pa.array(kept)), checkpoint)
+
+    @pytest.fixture
+    def forgetful(self, tmp_path, monkeypatch):
+        """A table that forgets transactions after two days, a writer, its first portion, and how to be a day later."""
+        properties = {"delta.setTransactionRetentionDuration": "interval 2 days"}
+        sink = engine.DeltaSink(str(tmp_path), ROW, (), properties)
+        clock = mock.Mock(return_value=int(time.time() * 1000))
+        for module in ("storage.delta_tables", "connectors.delta.sink"):
+            monkeypatch.setattr(f"changelog_engine.{module}.wall_ms", clock)
+        return sink, sink.committing_writer(CONTEXT), clock
+
+    def test_spark_remembers_commits_for_as_long_as_the_table_says(self, tmp_path, forgetful):
+        """Transactions without a time were forgotten at once, and the next portion was refused."""
+        sink, writer, _ = forgetful
+        self.committed(sink, writer, 1)
+        self.forget(tmp_path, days=2)
+        assert UserTable(str(tmp_path)).transaction(f"changelog-engine/{writer._id}") == 1
+
+    @pytest.mark.parametrize("compacted", [False, True])
+    def test_a_portion_of_a_writer_that_the_table_has_forgotten(self, tmp_path, forgetful, compacted):
+        sink, writer, clock = forgetful
+        clock.return_value -= 3 * 86_400_000
+        writer.write([(1, 0)])
+        first = writer.prepare(False).committables
+        sink.commit_all(CONTEXT, first)
+        state = writer.prepare(False).state
+        if compacted:
+            self.committed(sink, writer, 2)
+            DeltaTable(tmp_path).optimize.compact()
+        self.forget(tmp_path, days=2)
+        clock.return_value += 3 * 86_400_000
+        assert UserTable(str(tmp_path)).transaction(f"changelog-engine/{writer._id}") is None
+        sink.committing_writer(CONTEXT._replace(restored=[RestoredSink(0, Prepared([], state))]))
+        before = table_rows(tmp_path)
+        if compacted:  # it would come twice
+            with pytest.raises(
+                ConnectorError, match=r"'interval 2 days'\).*1 files.*such as part-.*cannot be told"
+            ):
+                sink.commit_all(CONTEXT, first)
+        else:
+            sink.commit_all(CONTEXT, first)
+        assert table_rows(tmp_path) == before
+        self.committed(sink, writer, 3)  # a later portion was refused
+        assert table_rows(tmp_path) == [*before, (3, 0)]
 
     def test_files_that_were_vacuumed_before_their_commit(self, tmp_path):
         """Nobody could read the table."""

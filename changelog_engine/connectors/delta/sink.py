@@ -35,9 +35,10 @@ from changelog_engine.connectors.protocols import (
     CommittingSink,
     CommittingWriter,
     Prepared,
+    RestoredSink,
     SinkContext,
 )
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, ConnectorError, TypeMismatchError
 from changelog_engine.storage.delta_commits import NewFile, text_of
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import RowTypeInfo, TypeInformation
@@ -85,6 +86,12 @@ class DeltaSink(CommittingSink):
         self.properties = dict(properties or {})
 
     def committing_writer(self, context: SinkContext) -> DeltaWriter:
+        kept = [*context.restored, *(context.beside or ())]
+        if _committed_to(open_storage(self.path).root, kept) and not user_tables().exists(self.path):
+            raise ConnectorError(
+                f"the Delta table {self.path}, to which this job has committed, is gone. Put it back, or give the sink "
+                "another uid(), to go on without the rows that it had"
+            )
         self.table()
         return DeltaWriter(self, context)
 
@@ -154,6 +161,11 @@ class DeltaWriter(CommittingWriter):
         self._positions = [(name, names.index(name)) for name in self._partition_by]
         self._id = uuid.uuid4().hex
         self._number = 1
+        self._committed = _committed_to(
+            self._storage.root, context.restored
+        )  # (writer, number of its newest files)
+        for writer, number in self._committed:
+            table.refuse_lost(_TRANSACTION + writer, number)
         self._rows: dict[Partition, list[Any]] = {}
         self._batches: dict[Partition, list[pa.RecordBatch]] = {}
         self._bytes: dict[Partition, int] = {}
@@ -180,8 +192,9 @@ class DeltaWriter(CommittingWriter):
         self._write_all()
         files, self._files = self._files, []
         if files:
+            self._committed = [(self._id, self._number)]
             self._number += 1
-        return Prepared(files)
+        return Prepared(files, {"table": self._storage.root, "committed": self._committed})
 
     def commit(self, committables: Sequence[Committable]) -> None:
         """The driver has committed for all; without checkpoints each writer commits for itself."""
@@ -268,6 +281,16 @@ class DeltaWriter(CommittingWriter):
                 "partition": dict(partition),
             }
         )
+
+
+def _committed_to(root: str, restored: Iterable[RestoredSink]) -> list[tuple[str, int]]:
+    """What writers before had committed to the table by the checkpoint, of which it may have lost something since."""
+    return [
+        (writer, number)
+        for state in (sink.prepared.state for sink in restored)
+        if state is not None and state["table"] == root
+        for writer, number in state["committed"]
+    ]
 
 
 def _shown(columns: Mapping[str, pa.DataType]) -> str:
