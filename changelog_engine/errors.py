@@ -265,6 +265,10 @@ class LostCommitError(CorruptChangelogError):
     """The newest commit of a table is gone or another one: nobody could read what would be committed after it."""
 
 
+class UncommittedPartError(CorruptChangelogError):
+    """A part that is missing or not whole before its checkpoint was committed: the next attempt writes it again."""
+
+
 class NotLoggedError(CorruptChangelogError):
     """Mutations that are not in the log any more, or never were: truncated, or made while the changelog was off."""
 

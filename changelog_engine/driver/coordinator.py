@@ -152,11 +152,11 @@ class Coordinator:
         if attempt is not None and attempt.rescale is not None:
             self.control.rescales.refuse(attempt.rescale, failure)
         self._lost_state = self._lost_state or isinstance(failure, StateLostError)
+        failure = self._explained(failure)
         once_too_often = self._repetitions.reached(failure, self.last)
         delay_ms = None if is_final(failure) else self.restarts.after_failure(self._job.clock.monotonic_ms())
         if delay_ms is None or once_too_often or self.control.stopping:
             self._become("FAILED")
-            failure = self._explained(failure)
             if isinstance(failure, UserFunctionError) and failure.traceback:
                 forget_our_frames(failure)
             raise self._given_up(failure, once_too_often) from failure
@@ -225,8 +225,8 @@ class Coordinator:
             return JobExecutionError(text)
         seen = self._repetitions.seen
         given_up = JobExecutionError(
-            f"{text}\nseen {seen} times, no checkpoint in between: the job is not restarted again. Mend the program and "
-            "run it again, or let it be tried more often: changelog.restart.same-failure-limit, 0 for always"
+            f"{text}\nseen {seen} times, no checkpoint in between: the job is not restarted again. Mend what it tells of "
+            "and run it again, or let it be tried more often: changelog.restart.same-failure-limit, 0 for always"
         )
         given_up.seen = seen
         return given_up

@@ -3,8 +3,8 @@
 Three kinds:
     * Final at once is what cannot succeed in any attempt: a module that is not there, a function that cannot be loaded, a
       configuration, a declaration.
-    * A mistake is what the program's own code does wrong. It may depend on the moment, so it is tried again; the same one
-      several times, with no checkpoint in between, is final.
+    * A mistake is what the program's own code does wrong, or somebody who removes parts before their commit. It may depend
+      on the moment, so it is tried again; the same one several times, with no checkpoint in between, is final.
     * Everything else is the environment: a worker, an executor, a broker, a disk. The restart strategy alone decides,
       however often it comes.
 
@@ -38,6 +38,7 @@ from changelog_engine.errors import (
     SparkEndedError,
     StateTooLargeError,
     TypeMismatchError,
+    UncommittedPartError,
     UserFunctionError,
 )
 from changelog_engine.operators.failures import errors_within
@@ -101,12 +102,14 @@ def origin_of(failure: BaseException) -> Origin:
 def is_final(failure: ChangelogEngineError) -> bool:
     """Whether no attempt can succeed, whatever the strategy says."""
     if isinstance(failure, FATAL):
-        return True
+        return not isinstance(failure, UncommittedPartError)
     return isinstance(failure, UserFunctionError) and not _NEVER.isdisjoint(origin_of(failure).classes)
 
 
 def is_mistake(failure: ChangelogEngineError) -> bool:
-    """Whether the program's own code did it, and not its environment."""
+    """Whether the program's own code did it, and not its environment; or somebody who removes uncommitted parts."""
+    if isinstance(failure, UncommittedPartError):
+        return True
     if isinstance(failure, _MISTAKES):
         return not origin_of(failure).outage
     # The engine's own code fell over in a task; outages, lost workers and cancelled epochs have no such origin.

@@ -23,7 +23,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Part
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.rows import CHECKPOINT
 from changelog_engine.clock import wall_ms
-from changelog_engine.errors import CorruptChangelogError, StorageError
+from changelog_engine.errors import CorruptChangelogError, StorageError, UncommittedPartError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import check_fence, commit_fenced, write_row
 from changelog_engine.ledger.snapshot_store import SnapshotStore
@@ -34,8 +34,8 @@ from changelog_engine.storage.protocol import Storage
 from changelog_engine.storage.side_by_side import side_by_side
 
 _GONE = (
-    "is missing: somebody deleted it, as by VACUUM, before its checkpoint was committed, and that is not committed now. Run "
-    "the job again: it goes on from the checkpoint before"
+    "is missing: somebody deleted it, as by VACUUM, before its checkpoint was committed, and that is not committed now. The "
+    "job goes on from the checkpoint before, by itself if it restarts, else when it is run again"
 )
 
 
@@ -72,7 +72,8 @@ class CheckpointCommitter:
 
         Raises:
             FencedError: another driver took the job over; nothing was committed, this driver must stop.
-            CorruptChangelogError: a part is missing or not what was said, or its numbers don't follow on.
+            CorruptChangelogError: a part's numbers don't follow on.
+            UncommittedPartError: a part is missing or not what was said.
             StorageError: storage failed. Ask ``Lineage`` for the attempt's newest checkpoint before going on from an
                 older one.
         """
@@ -199,7 +200,7 @@ def verify_parts(storage: Storage, parts: Sequence[Part]) -> list[AddFile]:
     """Look at every part and describe it for the Delta log.
 
     Raises:
-        CorruptChangelogError: a file is missing, or its size or number of rows is another.
+        UncommittedPartError: a file is missing, or its size or number of rows is another.
         StorageError: a pack has other parts than those that were reported: a subtask ended while it was written.
     """
     files: dict[str, list[Part]] = {}
@@ -215,10 +216,13 @@ def _verify(storage: Storage, parts: Sequence[Part]) -> AddFile:
     full = storage.join(path)
     if len(parts) > 1 or parts[0].pack_size:
         _check_pack(parts, full)
-    with reading(full, missing=_GONE, consequence="The checkpoint is not committed"):
-        stats = delta_stats(storage.read_footer(path, size))
+    try:
+        with reading(full, missing=_GONE, consequence="The checkpoint is not committed"):
+            stats = delta_stats(storage.read_footer(path, size))
+    except CorruptChangelogError as error:
+        raise UncommittedPartError(error.fault, error.path) from error
     if stats["numRecords"] != rows:
-        raise CorruptChangelogError(f"has {stats['numRecords']} rows, its subtask wrote {rows}", full)
+        raise UncommittedPartError(f"has {stats['numRecords']} rows, its subtask wrote {rows}", full)
     return AddFile(path, size, wall_ms(), stats)
 
 

@@ -10,7 +10,7 @@ import errno
 import itertools
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -25,6 +25,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
+from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.errors import JobExecutionError, StorageError
@@ -34,6 +35,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.operators import part_stream
 from changelog_engine.operators.part_stream import PartStream
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.protocol import Storage
@@ -284,6 +286,35 @@ def test_case_5_other_errors_are_not_retried(tmp_path: Path) -> None:
         with pytest.raises(JobExecutionError, match="disk full"):
             job.run(graph())
         assert len(tried) == 1
+
+
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@pytest.mark.parametrize(
+    ("harm", "told"), [(os.remove, "is missing"), (lambda path: os.truncate(path, 0), "can't be read")]
+)
+@pytest.mark.parametrize("times", [1, 9])
+def test_case_5_a_part_that_is_gone_before_its_commit_is_written_again(
+    tmp_path: Path, changelog: bool, harm: Callable[[str], None], told: str, times: int
+) -> None:
+    """It was not acknowledged, so nothing is lost. Where somebody goes on removing them, that is not done for ever."""
+    verify_parts, harmed = commit_module.verify_parts, []
+
+    def too_late(storage: Storage, parts: Sequence[Part]) -> list[AddFile]:
+        if parts and len(job.commits) == 2 and len(harmed) < times:
+            harmed.append(storage.place(parts[0].path))
+            harm(harmed[-1])
+        return verify_parts(storage, parts)
+
+    job = TestJob(tmp_path, Script(sizes=(4,)), changelog=changelog, tolerable_failures=5)
+    with mock.patch.object(commit_module, "verify_parts", too_late):
+        if times > 1:
+            with pytest.raises(JobExecutionError, match=f"{told}.*\n.*seen 3 times"):
+                job.run(graph())
+            harmed += [""] * times
+        job.run(graph())
+        assert times > 1 or job.coordinator.restarts.count == 1
+    assert by_key(job.output) == EXPECTED
+    assert final_counts(job) == COUNTS
 
 
 @contextlib.contextmanager
