@@ -51,6 +51,7 @@ class WritingOperator(Operator):
         self._write: Any = None  # the writer's write_timed
 
     def _open_writer(self, make: Callable[[], Any], demand: str, base: type) -> None:
+        self._still.check()
         try:
             writer = make()
             check_inherits(writer, demand, base)

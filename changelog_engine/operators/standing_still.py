@@ -1,7 +1,7 @@
 """Whether another driver took the job over while this process stood still: it was stopped, or its machine paused.
 
 Such a process goes on where it was, and is told by its next checkpoint only. Until then it would write what it has in hand
-to sinks that write at least once, over what its successor has written since.
+to sinks that write at least once, over what its successor has written since; or, opening a sink, shut its successor out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from changelog_engine.clock import monotonic_s
+from changelog_engine.connectors.still_ours import ask_by
 from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.ownership import refuse_replaced
 from changelog_engine.storage.opening import open_storage
@@ -30,11 +31,12 @@ class StandingStill:
         self.attempt = 0
 
     def check(self) -> None:
-        """Called whenever something is about to be written.
+        """Called whenever something is about to be written; from then on writers of this thread ask here, too.
 
         Raises:
             FencedError: there is a newer attempt.
         """
+        ask_by(self.check)
         now_s = self._clock()
         still_s, self._seen_s = now_s - self._seen_s, now_s
         if still_s > _LONG_S and self._job is not None:

@@ -21,12 +21,12 @@ from support.rescaled import RescaledJob
 from support.script import Failure, Fault, Script
 
 from api.common.serialization import SimpleStringSchema
-from changelog_engine.connectors import NumberSequenceSource, SinkContext
+from changelog_engine.connectors import NumberSequenceSource, SinkContext, still_ours
 from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
 from changelog_engine.connectors.kafka.exactly_once import TransactionalWriter
 from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions
 from changelog_engine.connectors.protocols import Prepared, RestoredSink
-from changelog_engine.errors import ConfigurationError, ConnectorError, JobExecutionError
+from changelog_engine.errors import ConfigurationError, ConnectorError, FencedError, JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.testing.conformance import check_committing_sink
 
@@ -224,6 +224,25 @@ def test_a_zombie_takes_no_id_after_it_was_replaced(kafka: KafkaServer) -> None:
             goes_on()
         assert visible(kafka, topic) == Counter(["1", "2", "3"])
         assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic), "an open transaction"
+
+
+def test_who_was_replaced_while_it_opened_the_sink_aborts_nothing(kafka: KafkaServer) -> None:
+    """Its successor has prepared a transaction when it wakes, before it has taken the ids."""
+    topic = kafka.create_topic()
+
+    def replaced() -> None:
+        raise FencedError("another driver took the job over")
+
+    with driven(sink_into(kafka, topic)) as one:
+        successor = one.start()
+        successor.write(["1"])
+        kept = successor.prepare(False)
+        token = still_ours._check.set(replaced)
+        with pytest.raises(FencedError):
+            one.start()
+        still_ours._check.reset(token)
+        successor.commit(kept.committables)
+    assert visible(kafka, topic) == Counter(["1"])
 
 
 def test_a_commit_that_outlives_its_job(kafka: KafkaServer) -> None:

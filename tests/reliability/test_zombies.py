@@ -22,7 +22,14 @@ from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.connectors import Sink, SinkWriter
+from changelog_engine.connectors import (
+    CommittingSink,
+    CommittingWriter,
+    Prepared,
+    Sink,
+    SinkContext,
+    SinkWriter,
+)
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import FencedError, JobExecutionError
 from changelog_engine.graph.nodes import NodeKind
@@ -231,6 +238,65 @@ def test_case_9_what_stood_still_does_not_write_over_its_successor(
     assert isinstance(raised.value.__cause__, FencedError)
     assert "stood still for 60 s" in str(raised.value)
     assert Upserts.table == {number % 5: number for number in range(95, 100)}
+
+
+class Shown(CommittingSink, CommittingWriter):
+    """Fences whoever writes already, as Kafka's does, when its writer is opened."""
+
+    opened: ClassVar[list[int]] = []
+
+    def committing_writer(self, context: SinkContext) -> Shown:
+        self.opened.append(context.attempt)
+        return self
+
+    def write(self, values: Sequence[Any]) -> None:
+        pass
+
+    def prepare(self, final: bool) -> Prepared:
+        return Prepared()
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        pass
+
+
+class StandsInOpen(MapFunction):
+    """Stands still when it is opened, which comes before a sink's writer is."""
+
+    meanwhile: Callable[[], None] | None = None
+
+    def open(self, runtime_context: Any) -> None:
+        if StandsInOpen.meanwhile is not None:
+            happens, StandsInOpen.meanwhile = StandsInOpen.meanwhile, None
+            happens()
+
+    def map(self, value: int) -> int:
+        return value
+
+
+def test_case_9_what_stood_still_opens_no_sink_after_its_successor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer that is opened late would abort what its successor has prepared."""
+    now_s = [0.0]
+    monkeypatch.setattr(StandingStill.__init__, "__defaults__", (lambda: now_s[0],))
+
+    def graph() -> Any:
+        build = GraphBuilder()
+        mapped = build.add(NodeKind.MAP, "stands", build.source(range(100)), function=StandsInOpen())
+        build.add(NodeKind.SINK, "shown", mapped, function=Shown(), uid="shown")
+        return build.graph()
+
+    def take_over() -> None:
+        TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART).run_driver(graph())
+        now_s[0] += 60
+
+    Shown.opened.clear()
+    with mock.patch.object(DriverLock, "acquire"):
+        StandsInOpen.meanwhile = take_over
+        with pytest.raises(JobExecutionError) as raised:
+            TestJob(tmp_path, Script(sizes=(10,)), restart=NO_RESTART).run_driver(graph())
+    assert isinstance(raised.value.__cause__, FencedError)
+    assert len(set(Shown.opened)) == 1, "the first driver opened it, too"
 
 
 def test_case_10_another_driver_on_this_machine_is_refused(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from changelog_engine.connectors.cassandra.fitting import check_of
 from changelog_engine.connectors.packages import CASSANDRA
 from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.connectors.reconnecting import UnreachableError
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
 from changelog_engine.types import Row, TypeInformation
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
@@ -137,6 +138,7 @@ class CassandraWriter(SinkWriter):
         """All fit, or none is written."""
         for bound, value in [(self._bound(value), value) for value in values]:
             self._wait(self._sink.most_requests - 1, self._sink.wait_s)
+            check_still_ours()
             with self._changed:
                 self._on_the_way += 1
             try:

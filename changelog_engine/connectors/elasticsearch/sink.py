@@ -27,6 +27,7 @@ from changelog_engine.connectors.elasticsearch.options import BulkOptions, Clust
 from changelog_engine.connectors.packages import ELASTICSEARCH
 from changelog_engine.connectors.protocols import CommittingSink, SinkContext
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.types.typeinfo import cut
 
 LARGEST_REQUEST = 50_000  # actions, where no bound is asked for
@@ -108,6 +109,7 @@ class BulkWriter(CollectingWriter):
         """
         tried = 0
         while actions:
+            check_still_ours()
             try:
                 refusals = self._cluster.bulk(actions)
                 trouble = self._checked(actions, refusals)

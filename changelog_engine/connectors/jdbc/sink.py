@@ -18,6 +18,7 @@ from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.jdbc.urls import driver_arguments
 from changelog_engine.connectors.protocols import CommittingSink, CommittingWriter, SinkContext
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.types import TypeInformation
 
 LARGEST_BATCH = 50_000  # rows, where no batch size is asked for
@@ -81,6 +82,8 @@ class BatchingWriter(CollectingWriter):
         self._session.close()
 
     def _send(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        self._session.run(
-            lambda connection: self._session.write(connection, self._statement, rows), "writing rows"
-        )
+        def work(connection: Any) -> None:
+            check_still_ours()  # at each try: the server ended the transaction of a process that stood still
+            self._session.write(connection, self._statement, rows)
+
+        self._session.run(work, "writing rows")

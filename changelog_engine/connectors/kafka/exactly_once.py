@@ -41,6 +41,7 @@ from changelog_engine.connectors.protocols import (
     SinkContext,
 )
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import ConfigurationError, ConnectorError
 
 log = logging.getLogger("changelog_engine")
@@ -188,7 +189,9 @@ class TransactionalWriter(CommittingWriter):
         for identity in self._transactions.ids(self._group):
             place = self._place(identity)
             if place is not None and place[0] % self._context.parallelism == self._context.subtask:
+                check_still_ours()  # or it would abort what its successor has prepared
                 self._transactions.fence(identity, self._sink.timeout_ms)
+        check_still_ours()  # taking the ids, which follows, fences them, too
 
     def _commit_kept(self, transactions: Sequence[Transaction]) -> None:
         for transaction in transactions:

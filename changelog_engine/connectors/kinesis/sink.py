@@ -22,6 +22,7 @@ from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.packages import KINESIS
 from changelog_engine.connectors.protocols import CommittingSink, SinkContext
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.typeinfo import shown, shown_bytes
 
@@ -154,6 +155,7 @@ class KinesisWriter(CollectingWriter):
         """
         tried = 0
         while records:
+            check_still_ours()
             left, trouble = self._put(records)
             if not left:
                 self._trouble.over()

@@ -19,6 +19,7 @@ from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.connectors.rabbitmq.link import ANSWER_TIMEOUT_S, connected, declare, failure
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.typeinfo import shown
 
@@ -99,6 +100,7 @@ class QueueWriter(SinkWriter):
 
     def _publish(self, bodies: list[bytes], size: int) -> None:
         self._wait(_LARGEST_ON_THE_WAY, _LARGEST_BYTES_ON_THE_WAY)
+        check_still_ours()
         with self._changed:
             for body in bodies:
                 self._published += 1
