@@ -261,19 +261,26 @@ class LocalDisk(Storage):
         status = self._status(path)
         return None if status is None else (status.st_mtime_ns, status.st_ino)
 
-    def _status(self, path: str) -> os.stat_result | None:
+    def _status(self, path: str, follow: bool = True) -> os.stat_result | None:
+        """None where there is no such thing, and not where the disk failed to tell."""
         full = self.place(path)
         try:
-            return self._read(lambda: os.stat(full), "look at", full)
+            return self._read(lambda: os.stat(full) if follow else os.lstat(full), "look at", full)
         except FileNotFoundError:
             return None
+        except StorageError as error:
+            if isinstance(error.__cause__, NotADirectoryError):
+                return None
+            raise
 
     def exists(self, path: str = "") -> bool:
-        return os.path.lexists(self.place(path))
+        return self._status(path, follow=False) is not None
 
     def is_file(self, path: str = "") -> bool:
-        full = self.place(path)
-        return os.path.lexists(full) and not os.path.isdir(full)
+        if not self.exists(path):
+            return False
+        status = self._status(path)
+        return status is None or not stat.S_ISDIR(status.st_mode)
 
     def list(self, path: str = "", after: str = "") -> list[Entry]:
         full = self.place(path)

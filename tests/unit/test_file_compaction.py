@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import math
+import os
 import shutil
 from collections import Counter
 from datetime import UTC, date, datetime
@@ -31,6 +33,7 @@ from changelog_engine.connectors import NumberSequenceSource, RestoredSink, file
 from changelog_engine.connectors.files import compaction as compaction_module
 from changelog_engine.connectors.files.stores import Store
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, StorageError, TypeMismatchError
+from changelog_engine.storage import local_disk
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.testing.conformance import check_committing_sink, check_source
 from changelog_engine.types import Instant, Row
@@ -240,6 +243,49 @@ class TestRestore:
         self.restored(sink, newer, attempt=3, branches=[2])
         assert texts(tmp_path) == ["a\nb\n", "c\n"]
         assert hidden(tmp_path) == []
+
+    @pytest.mark.parametrize("what", ["lstat", "scandir", "open"])
+    def test_a_disk_that_fails_to_tell_what_is_there_shows_nothing_twice(self, tmp_path, monkeypatch, what):
+        """The marker tells which files were shown in another one. What can't be looked at was taken for not there."""
+        sink = compacting(tmp_path / "out", checkpoints=2)
+        writer = sink.committing_writer(context())
+        older = checkpoint(writer, "a")
+        newer = checkpoint(writer, "b", commits=False)
+        dies = mock.patch.object(Store, "remove", side_effect=[True, DriverKilled])
+        with dies, pytest.raises(DriverKilled):
+            writer.commit(newer.prepared.committables)
+        shutil.copytree(tmp_path / "out", tmp_path / "before")
+        module = local_disk if what == "open" else os
+        works, failing = getattr(module, what, open), iter(())
+
+        def fails(path, *arguments, **more):
+            if "/out" in str(path) and next(failing, False):
+                raise OSError(errno.EIO, "Input/output error", path)
+            return works(path, *arguments, **more)
+
+        monkeypatch.setattr(module, what, fails, raising=False)
+        monkeypatch.setattr("time.sleep", lambda _: None)
+        told = 0
+        for place in range(12):
+            shutil.rmtree(tmp_path / "out")
+            shutil.copytree(tmp_path / "before", tmp_path / "out")
+            failing = iter([False] * place + [True] * 4)
+            try:
+                self.run_on(sink, older)
+                failed = False
+            except OSError:
+                failed = True
+            failing = iter(())
+            if failed:
+                told += 1
+                self.run_on(sink, older)
+            assert texts(tmp_path / "out") == ["a\nb\n", "c\n"], place
+        assert told
+
+    def run_on(self, sink, kept):
+        branch = self.restored(sink, kept, branches=[1])
+        branch.write(["c"])
+        branch.commit(branch.prepare(True).committables)
 
     def test_an_older_checkpoint_after_a_crash_between_the_copy_and_the_removal(self, tmp_path):
         """As on an object store, where a file that is alone is copied to its name."""

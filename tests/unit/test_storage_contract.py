@@ -340,6 +340,28 @@ class TestFailures:
         assert names[len(first) :] == [*first[:-1], "write", "fsync", "rename", "sync"]
         assert storage.read("x").to_pybytes() == data
 
+    @pytest.mark.parametrize("look", ["exists", "is_file", "size"])
+    def test_what_cannot_be_looked_at_is_not_taken_for_missing(
+        self, disk: MemoryDisk, look: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        storage = disk.storage(Retry(sleep=lambda pause: None))
+        storage.write_durable("x", b"abc")
+        works, failing = os.stat, iter([True] * 3)
+
+        def fails(path: str, *arguments: Any, **more: Any) -> os.stat_result:
+            if path == storage.join("x") and next(failing, False):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            return works(path, *arguments, **more)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "stat", fails)
+            patched.setattr(os, "lstat", fails)
+            assert getattr(storage, look)("x")
+            failing = iter([True] * 9)
+            with pytest.raises(StorageError, match=r"could not look at .*/x after 4 tries"):
+                getattr(storage, look)("x")
+        assert not getattr(storage, look)("x/below")
+
     def test_retries_are_bounded(self, disk: MemoryDisk) -> None:
         pauses: list[float] = []
         storage = disk.storage(Retry(tries=4, sleep=pauses.append))

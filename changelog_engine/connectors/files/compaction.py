@@ -164,7 +164,11 @@ class HeldFiles:
             try:
                 with self._store.open(path) as stream:
                     marker = json.loads(stream.read())
-            except (StorageError, ValueError):  # gone meanwhile, or torn: then nothing was finished after it
+            except StorageError:
+                if self._store.exists(path):
+                    raise
+                continue  # gone meanwhile
+            except ValueError:  # torn: then nothing was finished after it
                 continue
             if self._store.exists(marker["final"]) or not self._store.exists(marker["temporary"]):
                 found.update(marker["sources"])

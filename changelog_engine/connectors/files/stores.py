@@ -242,7 +242,11 @@ class Store:
         return True
 
     def in_progress(self, lineages: set[str]) -> Iterator[tuple[str, Tag]]:
-        """Hidden files of writers of these lineages."""
+        """Hidden files of writers of these lineages.
+
+        Raises:
+            StorageError: they cannot be listed; folders that others have closed to this user are left out.
+        """
         root = self._storage.local
         if root is None:
             found = (
@@ -251,7 +255,7 @@ class Store:
         else:
             found = (
                 os.path.relpath(os.path.join(folder, name), root)
-                for folder, _, names in os.walk(root)
+                for folder, _, names in os.walk(root, onerror=_refuse_failures)
                 for name in names
                 if name.startswith(".")
             )
@@ -263,6 +267,12 @@ class Store:
     def names(self, bucket: str) -> list[str]:
         """Names of all files of a bucket, the hidden ones too."""
         return [entry.name for entry in self._storage.list(bucket) if not entry.is_folder]
+
+
+def _refuse_failures(error: OSError) -> None:
+    """Whoever misses a file takes it for one that was never there."""
+    if not isinstance(error, FileNotFoundError | PermissionError):
+        raise explain(error, "list", str(error.filename), 1) from error
 
 
 def open_store(file_systems: FileSystems, base_path: str) -> Store:
