@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import pyarrow.compute as pc
-from deltalake import DeltaTable
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ def progress(table: Path) -> Progress:
     """Read the checkpoint rows of a changelog table; all zero before the job made it."""
     if not (table / "_delta_log").is_dir():
         return Progress()
-    is_checkpoint = pc.field("operation") == "checkpoint"
-    rows = DeltaTable(str(table)).to_pyarrow_dataset().to_table(columns=["value"], filter=is_checkpoint)
+    tables = QueryBuilder().register("changelog", DeltaTable(str(table)))
+    rows = pa.table(tables.execute("SELECT value FROM changelog WHERE operation = 'checkpoint'").read_all())
     checkpoints = sorted(map(json.loads, rows["value"].to_pylist()), key=lambda row: row["id"])
     if not checkpoints:
         return Progress()
