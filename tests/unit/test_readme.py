@@ -86,10 +86,11 @@ WITH_SCRIPTS = [document for document in DOCUMENTS if scripts(document) or files
 
 
 def tidy(text: str) -> list[str]:
-    """Lines as they are compared: without moments and sizes of files, the width of columns and rules, and empty lines."""
+    """Lines as they are compared: without moments and sizes of files, the width of columns and rules, empty lines, and the
+    marks of tracebacks, which each version of Python draws in its way."""
     text = _TIME.sub("TIME", _SIZE.sub("SIZE", text))
     lines = (re.sub(" {2,}", "  ", re.sub("─+", "─", line.rstrip())) for line in text.splitlines())
-    return [line for line in lines if line]
+    return [line for line in lines if line.strip("~^ ")]
 
 
 def console(document: Path) -> Iterator[tuple[str, list[str]]]:
