@@ -374,6 +374,16 @@ class TestRows:
                 datetime.time(1, tzinfo=datetime.timezone(datetime.timedelta(hours=1))),
                 "another zone than UTC",
             ),
+            ("jdbc:sqlite:/tmp/x.db", Types.STRING(), "a\ud800", "half of a surrogate pair"),
+            ("jdbc:mysql://h/d", Types.STRING(), "\udfff", "half of a surrogate pair"),
+            ("jdbc:postgresql://h/d", Types.STRING(), "a\0", "no NUL"),
+            (
+                "jdbc:postgresql://h/d",
+                Types.LIST(Types.STRING()),
+                ["a", None, "\ud800"],
+                "half of a surrogate pair",
+            ),
+            ("jdbc:postgresql://h/d", Types.INSTANT(), Instant(2**40, 0), "years 1 to 9999"),
         ],
     )
     def test_what_a_database_would_not_keep_is_refused_before_it_is_staged(self, url, kind, value, why):

@@ -354,6 +354,39 @@ def test_rows_that_insert_ignore_leaves_out_for_no_key_are_said(request, tmp_pat
     assert "stores other values or rows than it was given: CONSTRAINT" in caplog.text
 
 
+def test_an_update_that_finds_no_row_is_said_once(database, caplog):
+    """A row that has the values already is found, in MySQL too."""
+    database.execute(TABLE)
+    database.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    kind = Types.ROW([Types.STRING(), Types.INT()])
+    writer = writer_of(sink(database, "UPDATE t SET name = ? WHERE id = ?", kind, size=2))
+    writer.write([("a", 1), ("c", 2)])
+    assert caplog.text == ""
+    writer.write([("d", 1), ("lost", 3), ("lost", 4), ("lost", 5)])
+    writer.close()
+    assert rows(database) == [(1, "d"), (2, "c")]
+    assert caplog.text.count("found 1 of 2 rows, and says nothing of the others") == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_postgresql_rounds_in_silence_is_said_once(exact, request, tmp_path, caplog):
+    database = Database("postgres", tmp_path, request)
+    database.execute("CREATE TABLE t (n INTEGER, x NUMERIC, d DATE, at TIME)")
+    kind = Types.ROW_NAMED(
+        ["n", "x", "d", "at"], [Types.DOUBLE(), Types.DOUBLE(), Types.SQL_TIMESTAMP(), Types.SQL_TIME()]
+    )
+    make = JdbcSink.exactly_once_sink if exact else JdbcSink.sink
+    writer = writer_of(make("INSERT INTO t VALUES (?, ?, ?, ?)", kind, database.options))
+    for _ in range(2):
+        writer.write([(2.5, 0.5, datetime.datetime(2024, 1, 2, 3), datetime.time(4))])
+        writer.commit(writer.prepare(False).committables)
+    writer.close()
+    assert database.execute("SELECT n, d FROM t") == [(2, datetime.date(2024, 1, 2))] * 2
+    said = "field 'n' is DOUBLE, and becomes integer, field 'd' is SQL_TIMESTAMP, and becomes date"
+    assert caplog.text.count(said) == caplog.text.count("may round or cut") == 1
+
+
 def test_a_statement_that_is_wrong(database, waits):
     writer = writer_of(sink(database, "INSERT INTO nowhere VALUES (?, ?)"))
     writer.write([(1, "a")])

@@ -11,6 +11,7 @@ import logging
 import math
 import re
 import sqlite3
+import uuid
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, TypeVar
 
@@ -50,10 +51,25 @@ _PLAIN_INSERT = re.compile(
 )
 _ROWS_AT_ONCE = 100  # of up to 100 values: the protocol has room for 65,535
 _EPOCH = datetime.datetime(1970, 1, 1)
+_FIRST_S, _LAST_S = (
+    (end - _EPOCH) // datetime.timedelta(seconds=1) for end in (datetime.datetime.min, datetime.datetime.max)
+)
 # A process that was stopped, or a machine that lost its power, within a transaction keeps its locks from its successor until
 # the server ends the transaction; our own wait for nothing but the server.
 ABANDONED_S = 20
 _LONGEST_LOCK_S = 30
+# Kind of a field to the types of PostgreSQL that round or cut its values; the server says nothing of it.
+_WHOLE = ("smallint", "integer", "bigint")
+_ROUNDED_POSTGRESQL = {
+    "INT": ("real",),
+    "LONG": ("real", "double precision"),
+    "BIG_INT": ("real", "double precision"),
+    "FLOAT": _WHOLE,
+    "DOUBLE": (*_WHOLE, "real"),
+    "BIG_DEC": (*_WHOLE, "real", "double precision"),
+    "SQL_TIMESTAMP": ("date", "time without time zone"),
+    "INSTANT": ("date",),
+}
 _BOUNDS_POSTGRESQL = "SELECT " + ", ".join(
     f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{bound_s}s', true) END"
     for name, bound_s in [
@@ -90,7 +106,7 @@ class Dialect(abc.ABC):
     grammar: ClassVar[Grammar]
     binary: ClassVar[str]
     converters: ClassVar[dict[str, Converter]]
-    checks: ClassVar[dict[str, Check]] = {}
+    checks: ClassVar[dict[str, Check]]
     refused: ClassVar[frozenset[str]]
     closes_idle: ClassVar[bool] = False
 
@@ -111,6 +127,15 @@ class Dialect(abc.ABC):
         """A connection that begins transactions by itself."""
         return self.driver().connect(**driver_arguments(options))
 
+    def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
+        """The fields that the server may round or cut without a word, and what its type is; as far as it can be asked.
+
+        Args:
+            sql: a plain statement, which has run.
+            kinds: of the fields' types.
+        """
+        return ()
+
     def begin(self, connection: Any) -> None:
         """Begin a transaction that the server ends when it is abandoned, and that waits for no lock without a bound."""
 
@@ -127,6 +152,21 @@ class Dialect(abc.ABC):
         """Whether the same may succeed a little later, on a new connection."""
 
 
+def _why_no_text(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "it has half of a surrogate pair, which is no character"
+    return ""
+
+
+def _why_no_datetime(instant: Any) -> str:
+    return "" if _FIRST_S <= instant.seconds <= _LAST_S else "it is not of the years 1 to 9999"
+
+
+_CHECKS: dict[str, Check] = {"STRING": _why_no_text, "INSTANT": _why_no_datetime}
+
+
 class PostgresDialect(Dialect):
     """PostgreSQL by psycopg."""
 
@@ -136,6 +176,10 @@ class PostgresDialect(Dialect):
     binary = "BYTEA"
     converters: ClassVar[dict[str, Converter]] = {
         "INSTANT": lambda instant: _utc(instant).replace(tzinfo=datetime.UTC)
+    }
+    checks: ClassVar[dict[str, Check]] = {
+        **_CHECKS,
+        "STRING": lambda text: "PostgreSQL's texts have no NUL" if "\0" in text else _why_no_text(text),
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
 
@@ -165,6 +209,28 @@ class PostgresDialect(Dialect):
                 ended,
                 ABANDONED_S,
             )
+
+    def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
+        numbers = itertools.count(1)
+        numbered = re.sub("%[s%]", lambda found: "%" if found[0] == "%%" else f"${next(numbers)}", sql)
+        name = f"changelog_engine_{uuid.uuid4().hex}"
+        try:
+            connection.execute(f"PREPARE {name} AS {numbered}")
+            asked = "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = %s"
+            (types,) = connection.execute(asked, [name]).fetchone()
+            connection.execute(f"DEALLOCATE {name}")
+            connection.commit()
+        except self.driver().OperationalError:
+            raise
+        except self.driver().DatabaseError as error:
+            log.debug("no look at the types of %s: %s", sql, error)
+            connection.rollback()
+            return ()
+        return [
+            (position, found)
+            for position, (kind, found) in enumerate(zip(kinds, types, strict=True))
+            if found in _ROUNDED_POSTGRESQL.get(kind, ())
+        ]
 
     def begin(self, connection: Any) -> None:
         # Of this transaction alone, as a pooler gives the connection to others; bounds that are set already stay.
@@ -207,6 +273,7 @@ class MySqlDialect(Dialect):
         "SQL_TIMESTAMP": without_zone,
     }
     checks: ClassVar[dict[str, Check]] = {
+        **_CHECKS,
         "FLOAT": lambda value: "" if math.isfinite(value) else "MySQL has no NaN and no infinity",
         "DOUBLE": lambda value: "" if math.isfinite(value) else "MySQL has no NaN and no infinity",
         "SQL_TIME": lambda value: _why_no_time_of_utc(value),
@@ -220,7 +287,9 @@ class MySqlDialect(Dialect):
     def connect(self, options: ConnectionOptions) -> Any:
         arguments = driver_arguments(options)
         strict = arguments.pop("strict")
-        connection = self.driver().connect(**arguments)
+        # An UPDATE is answered with the rows that it found, as by Java's drivers, not with those that it changed.
+        flags = importlib.import_module("pymysql.constants.CLIENT").FOUND_ROWS
+        connection = self.driver().connect(client_flag=flags, **arguments)
         # MySQL has no bound of idle transactions alone. It has one of waits for rows, 50 s, and for tables, a day or a year.
         bounds = {"wait_timeout": ABANDONED_S, "lock_wait_timeout": _LONGEST_LOCK_S}
         least = [f"{name} = LEAST(@@SESSION.{name}, {bound_s})" for name, bound_s in bounds.items()]
@@ -279,6 +348,7 @@ class SqliteDialect(Dialect):
         "INSTANT": lambda instant: _utc(instant).isoformat(" "),
     }
     checks: ClassVar[dict[str, Check]] = {
+        **_CHECKS,
         "FLOAT": lambda value: "SQLite would make NULL of NaN" if math.isnan(value) else "",
         "DOUBLE": lambda value: "SQLite would make NULL of NaN" if math.isnan(value) else "",
     }

@@ -28,6 +28,7 @@ _SHOWN_CHARS = 500
 _INSERT_EACH = re.compile(
     r"\s*INSERT\s+INTO\b(?!.*\b(?:CONFLICT|DUPLICATE|SELECT)\b)", re.IGNORECASE | re.DOTALL
 )
+_UPDATE = re.compile(r"\s*UPDATE\b", re.IGNORECASE)
 _LISTS = ("LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY")
 
 
@@ -49,6 +50,7 @@ class Statement:
             )
         self.given = sql
         self.inserts_each = _INSERT_EACH.match(sql) is not None
+        self.updates = _UPDATE.match(sql) is not None
         self.sql, count = translated(sql, dialect.grammar)
         self.type = type_info
         self.fields = type_info.get_field_types()
@@ -62,7 +64,7 @@ class Statement:
             _converter(name, field, dialect) for name, field in zip(self.names, self.fields, strict=True)
         ]
         self._converts = any(converter is not None for converter in self._converters)
-        self._checks = [dialect.checks.get(field.kind) for field in self.fields]
+        self._checks = [_check(field, dialect) for field in self.fields]
 
     def fitted(self, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         """The fields of each element, in the declared order, as the declared types want them.
@@ -125,6 +127,15 @@ class Statement:
             return self.fields[position].check(value, f"field {self.names[position]!r}")
         except TypeMismatchError as misfit:
             raise TypeMismatchError(f"JDBC sink: {misfit}. {self.shown(row)}") from None
+
+
+def _check(field: TypeInformation, dialect: Dialect) -> Check | None:
+    if not isinstance(field, ElementsTypeInfo):
+        return dialect.checks.get(field.kind)
+    inside = _check(field.elem_type, dialect)
+    if inside is None:
+        return None
+    return lambda values: next((why for each in values if each is not None and (why := inside(each))), "")
 
 
 def _converter(name: str, field: TypeInformation, dialect: Dialect) -> Converter | None:

@@ -27,6 +27,8 @@ log = logging.getLogger("changelog_engine")
 
 T = TypeVar("T")
 _FIRST_WAIT_S = 1.0
+_LEFT_OUT = "a trigger, a rule or a conflict clause of the table leaves rows out, or stores them elsewhere"
+_FOUND_NONE = "the UPDATE's condition finds none for them, so that nothing is stored of these elements"
 
 
 class Session:
@@ -53,6 +55,8 @@ class Session:
         self._trouble = Trouble(f"the database at {options.shown_url}", clock)
         self._connection: Any = None
         self._said_left_out = False
+        self._written: Statement | None = None  # whose types the database was not asked for
+        self._asked: set[str] = set()
 
     def run(self, work: Callable[[Any], T], what: str) -> T:
         """Run a transaction.
@@ -72,6 +76,7 @@ class Session:
                 connection.commit()
                 self._used_s = self._clock()
                 self._trouble.over()
+                self._say_rounded(connection)
                 return result
             except ChangelogEngineError:
                 self._roll_back()
@@ -106,14 +111,45 @@ class Session:
             raise ConnectorError(
                 f"the database at {self._options.shown_url} refused {len(rows)} rows: {text}. SQL: {statement.given}"
             ) from None
-        if statement.inserts_each and 0 <= stored < len(rows) and not self._said_left_out:
+        if (
+            not self._said_left_out
+            and 0 <= stored < len(rows)
+            and (statement.inserts_each or statement.updates)
+        ):
             self._said_left_out = True
             log.warning(
-                "the database at %s stored %d of %d rows, and says nothing of the others: a trigger, a rule or a conflict "
-                "clause of the table leaves rows out, or stores them elsewhere. SQL: %s",
+                f"the database at %s {'found' if statement.updates else 'stored'} %d of %d rows, and says nothing of the "
+                f"others: {_FOUND_NONE if statement.updates else _LEFT_OUT}. SQL: %s",
                 self._options.shown_url,
                 stored,
                 len(rows),
+                statement.given,
+            )
+        self._written = statement
+
+    def _say_rounded(self, connection: Any) -> None:
+        """Say once of a statement what the server does to values without a word."""
+        statement, self._written = self._written, None
+        if statement is None or statement.sql in self._asked:
+            return
+        self._asked.add(statement.sql)
+        try:
+            found = self.dialect.rounded(
+                connection, statement.sql, [field.kind for field in statement.fields]
+            )
+        except Exception as error:
+            log.debug("%s", self._message("looking at a statement's types", error, 0))
+            self.close()
+            return
+        if found:
+            fields = ", ".join(
+                f"field {statement.names[at]!r} is {statement.fields[at].name}, and becomes {type_}"
+                for at, type_ in found
+            )
+            log.warning(
+                "the database at %s may round or cut values without a word: %s. SQL: %s",
+                self._options.shown_url,
+                fields,
                 statement.given,
             )
 
