@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from changelog_engine.config import options
+from changelog_engine.config import Option, options
 from changelog_engine.config.numbers import is_number
 from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.graph.nodes import RestartKind, RestartSettings
 
 from .._arguments import whole_number
 from .._unsupported import module_getattr
 
 _FOREVER = 2**31 - 1
+# The fields of each kind's settings, in the order in which its strategy takes them, and the options that they are.
+_OPTIONS: dict[RestartKind, dict[str, Option]] = {
+    RestartKind.NONE: {},
+    RestartKind.FIXED_DELAY: {
+        "attempts": options.FIXED_DELAY_ATTEMPTS,
+        "delay_ms": options.FIXED_DELAY_DELAY,
+    },
+    RestartKind.FAILURE_RATE: {
+        "failures": options.FAILURE_RATE_MAX,
+        "interval_ms": options.FAILURE_RATE_INTERVAL,
+        "delay_ms": options.FAILURE_RATE_DELAY,
+    },
+    RestartKind.EXPONENTIAL_DELAY: {
+        "initial_backoff_ms": options.EXPONENTIAL_INITIAL,
+        "max_backoff_ms": options.EXPONENTIAL_MAX,
+        "backoff_multiplier": options.EXPONENTIAL_MULTIPLIER,
+        "reset_backoff_ms": options.EXPONENTIAL_RESET,
+        "jitter": options.EXPONENTIAL_JITTER,
+    },
+}
+
+
+def settings_of(get: Callable[[Option], Any]) -> RestartSettings | None:
+    """What options say of restarts; None when they say nothing.
+
+    Args:
+        get: option -> its value.
+    """
+    name = get(options.RESTART_STRATEGY)
+    if name is None:
+        return None
+    kind = RestartKind(name)
+    return RestartSettings(kind, **{field: get(option) for field, option in _OPTIONS[kind].items()})
 
 
 def _iso(milliseconds: int) -> str:
@@ -44,10 +79,17 @@ class RestartStrategyConfiguration:
         return self._description
 
     _description = ""
+    _settings: RestartSettings | None = None
 
     def _options(self) -> dict[str, str]:
         """Its options by Flink's keys."""
-        return {}
+        if self._settings is None:
+            return {}
+        found = {options.RESTART_STRATEGY.key: self._settings.kind.value}
+        for field, option in _OPTIONS[self._settings.kind].items():
+            value = getattr(self._settings, field)
+            found[option.key] = f"{value} ms" if option.kind == "duration" else str(value)
+        return found
 
     def __eq__(self, other: object) -> bool:
         """Whether the other one is the same strategy."""
@@ -64,37 +106,35 @@ class RestartStrategyConfiguration:
 
 class _NoRestart(RestartStrategyConfiguration):
     _description = "Restart deactivated."
-
-    def _options(self) -> dict[str, str]:
-        return {"restart-strategy.type": "none"}
+    _settings = RestartSettings(RestartKind.NONE)
 
 
 class _FixedDelayRestart(RestartStrategyConfiguration):
+    _settings: RestartSettings
+
     def __init__(self, restart_attempts: int, delay_between_attempts_interval: int | timedelta) -> None:
         what = "RestartStrategies.fixed_delay_restart"
-        self._attempts = whole_number(restart_attempts, f"{what}: restart_attempts", 0, _FOREVER)
-        self._delay_ms = _span_ms(delay_between_attempts_interval, f"{what}: delay_between_attempts", 0)
+        self._settings = found = RestartSettings(
+            RestartKind.FIXED_DELAY,
+            attempts=whole_number(restart_attempts, f"{what}: restart_attempts", 0, _FOREVER),
+            delay_ms=_span_ms(delay_between_attempts_interval, f"{what}: delay_between_attempts", 0),
+        )
         self._description = (
-            f"Restart with fixed delay ({_iso(self._delay_ms)}). #{self._attempts} restart attempts."
+            f"Restart with fixed delay ({_iso(found.delay_ms)}). #{found.attempts} restart attempts."
         )
 
     def get_restart_attempts(self) -> int:
         """Restarts before giving up."""
-        return self._attempts
+        return self._settings.attempts
 
     def get_delay_between_attempts_interval(self) -> timedelta:
         """Pause before a restart."""
-        return timedelta(milliseconds=self._delay_ms)
-
-    def _options(self) -> dict[str, str]:
-        return {
-            options.RESTART_STRATEGY.key: "fixed-delay",
-            options.FIXED_DELAY_ATTEMPTS.key: str(self._attempts),
-            options.FIXED_DELAY_DELAY.key: f"{self._delay_ms} ms",
-        }
+        return timedelta(milliseconds=self._settings.delay_ms)
 
 
 class _FailureRateRestart(RestartStrategyConfiguration):
+    _settings: RestartSettings
+
     def __init__(
         self,
         max_failure_rate: int,
@@ -102,33 +142,28 @@ class _FailureRateRestart(RestartStrategyConfiguration):
         delay_between_attempts_interval: int | timedelta,
     ) -> None:
         what = "RestartStrategies.failure_rate_restart"
-        self._failures = whole_number(max_failure_rate, f"{what}: failure_rate", 1, _FOREVER)
-        self._interval_ms = _span_ms(failure_interval, f"{what}: failure_interval", 1)
-        self._delay_ms = _span_ms(delay_between_attempts_interval, f"{what}: delay_interval", 0)
+        self._settings = found = RestartSettings(
+            RestartKind.FAILURE_RATE,
+            failures=whole_number(max_failure_rate, f"{what}: failure_rate", 1, _FOREVER),
+            interval_ms=_span_ms(failure_interval, f"{what}: failure_interval", 1),
+            delay_ms=_span_ms(delay_between_attempts_interval, f"{what}: delay_interval", 0),
+        )
         self._description = (
-            f"Failure rate restart with maximum of {self._failures} failures within interval "
-            f"{_iso(self._interval_ms)} and fixed delay {_iso(self._delay_ms)}."
+            f"Failure rate restart with maximum of {found.failures} failures within interval "
+            f"{_iso(found.interval_ms)} and fixed delay {_iso(found.delay_ms)}."
         )
 
     def get_max_failure_rate(self) -> int:
         """Failures allowed within the interval."""
-        return self._failures
+        return self._settings.failures
 
     def get_failure_interval(self) -> timedelta:
         """The interval that failures are counted in."""
-        return timedelta(milliseconds=self._interval_ms)
+        return timedelta(milliseconds=self._settings.interval_ms)
 
     def get_delay_between_attempts_interval(self) -> timedelta:
         """Pause before a restart."""
-        return timedelta(milliseconds=self._delay_ms)
-
-    def _options(self) -> dict[str, str]:
-        return {
-            options.RESTART_STRATEGY.key: "failure-rate",
-            options.FAILURE_RATE_MAX.key: str(self._failures),
-            options.FAILURE_RATE_INTERVAL.key: f"{self._interval_ms} ms",
-            options.FAILURE_RATE_DELAY.key: f"{self._delay_ms} ms",
-        }
+        return timedelta(milliseconds=self._settings.delay_ms)
 
 
 class _ExponentialDelayRestart(RestartStrategyConfiguration):
@@ -141,9 +176,9 @@ class _ExponentialDelayRestart(RestartStrategyConfiguration):
         jitter_factor: Any,
     ) -> None:
         what = "RestartStrategies.exponential_delay_restart"
-        self._initial_ms = whole_number(initial_backoff, f"{what}: initial_backoff", 1)
-        self._max_ms = whole_number(max_backoff, f"{what}: max_backoff", self._initial_ms)
-        self._reset_ms = whole_number(reset_backoff_threshold, f"{what}: reset_backoff_threshold", 1)
+        initial_ms = whole_number(initial_backoff, f"{what}: initial_backoff", 1)
+        max_ms = whole_number(max_backoff, f"{what}: max_backoff", initial_ms)
+        reset_ms = whole_number(reset_backoff_threshold, f"{what}: reset_backoff_threshold", 1)
         if not is_number(backoff_multiplier) or not 1 <= backoff_multiplier < float("inf"):
             raise ArgumentTypeError(
                 f"{what}: backoff_multiplier must be a number from 1, got {backoff_multiplier!r}"
@@ -152,22 +187,19 @@ class _ExponentialDelayRestart(RestartStrategyConfiguration):
             raise ArgumentTypeError(
                 f"{what}: jitter_factor must be a number from 0 to 1, got {jitter_factor!r}"
             )
-        self._multiplier = float(backoff_multiplier)
-        self._jitter = float(jitter_factor)
-        self._description = (
-            f"Restart with exponential delay: starting at {_iso(self._initial_ms)}, increasing by "
-            f"{self._multiplier:g}, with maximum {_iso(self._max_ms)}. Delay resets after {_iso(self._reset_ms)}."
+        multiplier = float(backoff_multiplier)
+        self._settings = RestartSettings(
+            RestartKind.EXPONENTIAL_DELAY,
+            initial_backoff_ms=initial_ms,
+            max_backoff_ms=max_ms,
+            backoff_multiplier=multiplier,
+            reset_backoff_ms=reset_ms,
+            jitter=float(jitter_factor),
         )
-
-    def _options(self) -> dict[str, str]:
-        return {
-            options.RESTART_STRATEGY.key: "exponential-delay",
-            options.EXPONENTIAL_INITIAL.key: f"{self._initial_ms} ms",
-            options.EXPONENTIAL_MAX.key: f"{self._max_ms} ms",
-            options.EXPONENTIAL_MULTIPLIER.key: repr(self._multiplier),
-            options.EXPONENTIAL_RESET.key: f"{self._reset_ms} ms",
-            options.EXPONENTIAL_JITTER.key: repr(self._jitter),
-        }
+        self._description = (
+            f"Restart with exponential delay: starting at {_iso(initial_ms)}, increasing by "
+            f"{multiplier:g}, with maximum {_iso(max_ms)}. Delay resets after {_iso(reset_ms)}."
+        )
 
 
 class _FallbackRestart(RestartStrategyConfiguration):
@@ -245,6 +277,21 @@ class RestartStrategies:
         return _ExponentialDelayRestart(
             initial_backoff, max_backoff, backoff_multiplier, reset_backoff_threshold, jitter_factor
         )
+
+
+_STRATEGIES: dict[RestartKind, type[RestartStrategyConfiguration]] = {
+    RestartKind.NONE: _NoRestart,
+    RestartKind.FIXED_DELAY: _FixedDelayRestart,
+    RestartKind.FAILURE_RATE: _FailureRateRestart,
+    RestartKind.EXPONENTIAL_DELAY: _ExponentialDelayRestart,
+}
+
+
+def strategy_of(settings: RestartSettings | None) -> RestartStrategyConfiguration:
+    """The strategy with these settings; None for the fall-back one."""
+    if settings is None:
+        return _FallbackRestart()
+    return _STRATEGIES[settings.kind](*(getattr(settings, field) for field in _OPTIONS[settings.kind]))
 
 
 __getattr__ = module_getattr(__name__)

@@ -26,7 +26,7 @@ from changelog_engine.config import rocksdb_options as rocksdb
 from changelog_engine.connectors import IterableSource
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError, NotSupportedError
 from changelog_engine.graph.files import JobFiles
-from changelog_engine.graph.nodes import JOB_OPTIONS, JobSettings, Node, RestartKind, RestartSettings
+from changelog_engine.graph.nodes import JOB_OPTIONS, JobSettings, Node
 from changelog_engine.state.backends import (
     HASHMAP,
     ROCKSDB,
@@ -42,7 +42,7 @@ from .._arguments import PARALLELISM_DEFAULT, PARALLELISM_UNKNOWN
 from .._arguments import max_parallelism as checked_max_parallelism
 from .._arguments import parallelism as checked_parallelism
 from ..common.configuration import Configuration
-from ..common.restart_strategy import RestartStrategies, RestartStrategyConfiguration
+from ..common.restart_strategy import RestartStrategyConfiguration, settings_of, strategy_of
 from ._dependencies import Dependencies
 from .checkpoint_storage import (
     CheckpointStorage,
@@ -159,28 +159,7 @@ class EnvironmentSettings:
 
     def restart_strategy(self) -> RestartStrategyConfiguration:
         """The restart strategy that holds."""
-        kind, get = self.get(options.RESTART_STRATEGY), self.get
-        if kind is None:
-            return RestartStrategies.fall_back_restart()
-        if kind == "none":
-            return RestartStrategies.no_restart()
-        if kind == "fixed-delay":
-            return RestartStrategies.fixed_delay_restart(
-                get(options.FIXED_DELAY_ATTEMPTS), get(options.FIXED_DELAY_DELAY)
-            )
-        if kind == "failure-rate":
-            return RestartStrategies.failure_rate_restart(
-                get(options.FAILURE_RATE_MAX),
-                get(options.FAILURE_RATE_INTERVAL),
-                get(options.FAILURE_RATE_DELAY),
-            )
-        return RestartStrategies.exponential_delay_restart(
-            get(options.EXPONENTIAL_INITIAL),
-            get(options.EXPONENTIAL_MAX),
-            get(options.EXPONENTIAL_MULTIPLIER),
-            get(options.EXPONENTIAL_RESET),
-            get(options.EXPONENTIAL_JITTER),
-        )
+        return strategy_of(settings_of(self.get))
 
     def job_parameters(self) -> dict[str, str]:
         """The job's parameters; a copy."""
@@ -250,7 +229,7 @@ class EnvironmentSettings:
             materialize_interval_ms=max(get(options.MATERIALIZE_INTERVAL), 1)
             if get(options.MATERIALIZE_ENABLED)
             else None,
-            restart=self._restart(),
+            restart=settings_of(self.get),
             restore=self._restore(),
             claim_savepoint=get(options.SAVEPOINT_CLAIM_MODE) == "CLAIM",
             drop_removed_state=get(options.REMOVED_STATE) == "drop",
@@ -357,34 +336,6 @@ class EnvironmentSettings:
         """The folder of a backend that brings its checkpoint storage along."""
         storage = self._backend()._storage()
         return None if storage is None else storage._path
-
-    def _restart(self) -> RestartSettings | None:
-        kind, get = self.get(options.RESTART_STRATEGY), self.get
-        if kind is None:
-            return None
-        if kind == "none":
-            return RestartSettings(RestartKind.NONE)
-        if kind == "fixed-delay":
-            return RestartSettings(
-                RestartKind.FIXED_DELAY,
-                attempts=get(options.FIXED_DELAY_ATTEMPTS),
-                delay_ms=get(options.FIXED_DELAY_DELAY),
-            )
-        if kind == "failure-rate":
-            return RestartSettings(
-                RestartKind.FAILURE_RATE,
-                failures=get(options.FAILURE_RATE_MAX),
-                interval_ms=get(options.FAILURE_RATE_INTERVAL),
-                delay_ms=get(options.FAILURE_RATE_DELAY),
-            )
-        return RestartSettings(
-            RestartKind.EXPONENTIAL_DELAY,
-            initial_backoff_ms=get(options.EXPONENTIAL_INITIAL),
-            max_backoff_ms=get(options.EXPONENTIAL_MAX),
-            backoff_multiplier=get(options.EXPONENTIAL_MULTIPLIER),
-            reset_backoff_ms=get(options.EXPONENTIAL_RESET),
-            jitter=get(options.EXPONENTIAL_JITTER),
-        )
 
 
 class LiveEntries(MutableMapping[str, Any]):
