@@ -119,6 +119,11 @@ class Grid(NamedTuple):
     right: int = 0
     spare: Sequence[str] = ()
 
+    def only(self, *names: str) -> Grid:
+        """Some of the columns, in this order, aligned left."""
+        at = [list(self.columns).index(name) for name in names]
+        return self._replace(columns=names, rows=[[row[n] for n in at] for row in self.rows], right=0)
+
     def kept(self) -> Sequence[Sequence[Any]]:
         """The rows that are shown."""
         return self.rows[-MOST_ROWS:] if self.newest else self.rows[:MOST_ROWS]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import click
 
 from changelog_engine.changelog.model import Checkpoint
@@ -18,9 +15,8 @@ from changelog_engine.cli.options import (
     state_option,
 )
 from changelog_engine.cli.shown import Answer, TakesPoints, identified, missed_lines, shows, withheld_lines
-from changelog_engine.display import Grid, Literal, When
-from changelog_engine.inspection.differences import Differences, EntryDifference, StateDifference, differences
-from changelog_engine.inspection.key_history import TIME_TO_LIVE, KeyChange, key_history
+from changelog_engine.inspection.differences import Differences, differences
+from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.states import entries_at
 from changelog_engine.readable import counted, iso
 
@@ -56,7 +52,6 @@ def history(
     found = key_history(
         path, key, operator=operator, state=name, at=at, start=start, end=end, allow_pickle=allow_pickle
     )
-    shown = found.changes[-limit:]
     notes = [
         f"{counted(len(found.changes), 'change')}, {found.files:,} of {counted(found.of_files, 'file')} opened"
     ]
@@ -83,37 +78,10 @@ def history(
         "begins_with_snapshot": found.begins,
         "files_opened": found.files,
         "files": found.of_files,
-        "changes": shown,
+        "changes": found.changes[-limit:],
     }
     head = [f"key {key} up to checkpoint {found.checkpoint.id}, attempt {found.checkpoint.attempt}"]
-    return Answer(document, [_grid_of(shown)], head, notes, status=int(missed))
-
-
-def _grid_of(changes: Sequence[KeyChange]) -> Grid:
-    """A row for each change."""
-    several = len({change.operator for change in changes}) > 1
-    below, belows = _below_keys(changes)
-    rows = []
-    for change, cells_below in zip(changes, belows, strict=True):
-        at_ms = None if change.cause == TIME_TO_LIVE else change.event_time_ms
-        moment = "" if at_ms is None else f" at {iso(at_ms)}"
-        by = "" if change.who is None else f" by {change.who}: {change.why}"
-        rows.append(
-            (
-                change.checkpoint,
-                When(change.time_ms),
-                *([change.operator] if several else []),
-                change.state,
-                *cells_below,
-                change.operation,
-                _cell(change.kind, change.before),
-                _cell(change.kind, change.after),
-                f"{change.cause}{by}{moment}",
-            )
-        )
-    columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state", *below]
-    columns += ["operation", "before", "after", "cause"]
-    return Grid(columns, rows, right=1, spare=("operation", "time (UTC)"))
+    return Answer(document, [found.grid(limit)], head, notes, status=int(missed))
 
 
 @click.command(cls=TakesPoints)
@@ -145,23 +113,11 @@ def diff(
     found = differences(
         path, before, after, operator=operator, state=name, limit=limit, allow_pickle=allow_pickle
     )
-    counts = [
-        (each.added, each.removed, each.changed, each.operator, each.state, each.kind)
-        for each in found.states
-    ]
-    entries = [(each.kind, entry) for each in found.states for entry in each.entries]
-    below, belows = _below_keys([entry for _, entry in entries])
-    columns = ["change", "operator", "state", "key", *below, "before", "after"]
-    rows = []
-    for (kind, entry), cells in zip(entries, belows, strict=True):
-        values = [_cell(kind, each) for each in (entry.before, entry.after)]
-        rows.append((entry.change, entry.operator, entry.state, Literal(entry.key), *cells, *values))
-    notes = [note for each in found.states for note in _notes(each)]
+    notes = found.refused()
+    for each in found.states:
+        if left := each.added + each.removed + each.changed - len(each.entries):
+            notes.append(f"{each.state!r} of {each.operator!r}: {left:,} more; --limit shows more")
     notes += ["no difference"] if found.equal else []
-    grids = [
-        Grid(columns, rows),
-        Grid(("added", "removed", "changed", "operator", "state", "kind"), counts, right=3),
-    ]
     head = [f"from {_point(found.before)}", f"to {_point(found.after)}{_common(found)}"]
     document = {
         "before": identified(found.before),
@@ -170,34 +126,7 @@ def diff(
         "equal": found.equal,
         "states": found.states,
     }
-    return Answer(document, grids, head, notes, status=int(exit_code and not found.equal))
-
-
-def _below_keys(found: Sequence[KeyChange | EntryDifference]) -> tuple[list[str], list[list[Any]]]:
-    """Columns and each row's cells for what lies below a key: namespaces and map keys, where any entry has one."""
-    spaced = any(each.namespace is not None for each in found)
-    mapped = any(each.map_key is not None for each in found)
-    columns = [*(["namespace"] if spaced else []), *(["map key"] if mapped else [])]
-    rows = []
-    for each in found:
-        cells: list[Any] = [each.namespace] if spaced else []
-        cells += [None if each.map_key is None else Literal(each.map_key)] if mapped else []
-        rows.append(cells)
-    return columns, rows
-
-
-def _cell(kind: str, value: Any) -> Any:
-    if value is None:
-        return None
-    return When(value) if kind == "timer" else Literal(value)
-
-
-def _notes(found: StateDifference) -> list[str]:
-    name = f"{found.state!r} of {found.operator!r}"
-    if found.uncompared is not None:
-        return [f"{name} was not compared: {found.uncompared}"]
-    left = found.added + found.removed + found.changed - len(found.entries)
-    return [f"{name}: {left:,} more; --limit shows more"] if left else []
+    return Answer(document, found.grids(), head, notes, status=int(exit_code and not found.equal))
 
 
 def _point(checkpoint: Checkpoint) -> str:

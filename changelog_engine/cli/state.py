@@ -19,7 +19,7 @@ from changelog_engine.cli.options import (
     state_option,
 )
 from changelog_engine.cli.shown import Answer, identified, missed_lines, shows, withheld_line, withheld_lines
-from changelog_engine.display import Grid, Literal
+from changelog_engine.display import Grid
 from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at
 from changelog_engine.readable import counted
 
@@ -35,22 +35,7 @@ def states(path: str, at: str | None, allow_pickle: bool) -> Answer:
     PATH is the folder of a job or savepoint, <base>/<job>, or the changelog folder in it.
     """
     found = states_at(path, at, allow_pickle=allow_pickle)
-    columns = ("keys", "operator", "state", "kind", "key type", "value type", "time to live")
-    rows = [
-        (
-            "not shown" if each.withheld else each.keys,
-            each.operator,
-            each.state,
-            each.kind,
-            each.key_type,
-            " to ".join([name for name in (each.map_key_type, each.value_type) if name]),
-            None if each.ttl_ms is None else f"{each.ttl_ms:,} ms",
-        )
-        for each in found.states
-    ]
-    return Answer(
-        _document(found), [Grid(columns, rows, right=1)], [_title(found.checkpoint)], _withheld_states(found)
-    )
+    return _overview(found, found.grid())
 
 
 @click.command()
@@ -81,16 +66,11 @@ def state(
     key has no entry.
     """
     if operator is None and name is None and key is None:
-        return _overview(states_at(path, at, allow_pickle=allow_pickle))
+        there = states_at(path, at, allow_pickle=allow_pickle)
+        return _overview(there, there.grid().only("operator", "state", "kind", "keys"))
     found = entries_at(
         path, at, operator=operator, state=name, key=key, allow_pickle=allow_pickle, first=skip, limit=limit
     )
-    namespaced = any(entry.namespace is not None for entry in found.entries)
-    columns = ("operator", "state", "key", *(["namespace"] if namespaced else []), "value")
-    rows = [
-        (e.operator, e.state, Literal(e.key), *([e.namespace or ""] if namespaced else []), Literal(e.value))
-        for e in found.entries
-    ]
     notes = []
     left = found.total - skip - len(found.entries)
     if found.total and not found.entries:
@@ -112,7 +92,7 @@ def state(
     }
     return Answer(
         {**document, "missed": found.missed},
-        [Grid(columns, rows)],
+        [found.grid()],
         [_title(found.checkpoint)],
         notes,
         status=int(missed),
@@ -123,24 +103,13 @@ def _title(checkpoint: Checkpoint) -> str:
     return f"state at checkpoint {checkpoint.id}, attempt {checkpoint.attempt}"
 
 
-def _document(found: StatesAt) -> dict[str, object]:
-    return {**identified(found.checkpoint), "states": found.states}
-
-
-def _overview(found: StatesAt) -> Answer:
+def _overview(found: StatesAt, grid: Grid) -> Answer:
     """One row a state, and one for each operator's pending timers."""
-    columns = ("operator", "state", "kind", "keys")
-    rows = [
-        (each.operator, each.state, each.kind, "not shown" if each.withheld else each.keys)
-        for each in found.states
+    notes = [
+        withheld_line(each.operator, each.state, each.withheld) for each in found.states if each.withheld
     ]
-    return Answer(
-        _document(found), [Grid(columns, rows)], [_title(found.checkpoint)], _withheld_states(found)
-    )
-
-
-def _withheld_states(found: StatesAt) -> list[str]:
-    return [withheld_line(each.operator, each.state, each.withheld) for each in found.states if each.withheld]
+    document = {**identified(found.checkpoint), "states": found.states}
+    return Answer(document, [grid], [_title(found.checkpoint)], notes)
 
 
 def _list(found: EntriesAt) -> list[dict[str, str]]:

@@ -24,7 +24,7 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.segments import last_of
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.config.numbers import whole_number
-from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
+from changelog_engine.display import Displayed, Document, Grid, Literal
 from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.graph.descriptions import (
     DescribedOperator,
@@ -40,14 +40,13 @@ from changelog_engine.graph.nodes import StateId
 from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
-from changelog_engine.inspection.values import Withheld, keys_of, values_of
+from changelog_engine.inspection.values import Withheld, below_keys, keys_of, value_cell, values_of
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.nearest import named
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_from_spec
-from changelog_engine.types.typeinfo import shown
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 _COLUMNS = ["key_group", "key", "namespace", "map_key", "operation", "value", "payload"]
@@ -114,35 +113,37 @@ class Differences(Displayed):
     common: int | None
     states: tuple[StateDifference, ...]
 
-    def display(self) -> Document:
+    def grids(self) -> list[Grid]:
+        """A row for each entry that is given; a row for each state."""
+        entries = [(each.kind, entry) for each in self.states for entry in each.entries]
+        below, belows = below_keys([entry for _, entry in entries])
+        columns = ("change", "operator", "state", "key", *below, "before", "after")
+        rows = []
+        for (kind, entry), cells in zip(entries, belows, strict=True):
+            values = [value_cell(kind, each) for each in (entry.before, entry.after)]
+            rows.append((entry.change, entry.operator, entry.state, Literal(entry.key), *cells, *values))
         counts = [
-            (each.operator, each.state, each.kind, each.added, each.removed, each.changed, each.uncompared)
+            (each.added, each.removed, each.changed, each.operator, each.state, each.kind)
             for each in self.states
         ]
-        entries = [entry for each in self.states for entry in each.entries]
-        rows = [
-            (
-                each.change,
-                each.operator,
-                each.state if each.map_key is None else f"{each.state}[{shown(each.map_key)}]",
-                Literal(each.key),
-                each.namespace,
-                None if each.change == ADDED else Literal(each.before),
-                None if each.change == REMOVED else Literal(each.after),
-            )
-            for each in entries[:MOST_ROWS]
+        total = sum(each.added + each.removed + each.changed for each in self.states)
+        counted = ("added", "removed", "changed", "operator", "state", "kind")
+        return [Grid(columns, rows, total), Grid(counted, counts, right=3)]
+
+    def refused(self) -> list[str]:
+        """What to say of states that were not compared."""
+        return [
+            f"{each.state!r} of {each.operator!r} was not compared: {each.uncompared}"
+            for each in self.states
+            if each.uncompared is not None
         ]
-        facts = ["nothing differs"] if self.equal else []
+
+    def display(self) -> Document:
+        facts = ["nothing differs"] if self.equal else self.refused()
         if self.common is not None and self.common not in (self.before.id, self.after.id):
             facts.append(f"they are on two branches, which part at checkpoint {self.common}")
-        columns = ("operator", "state", "kind", "added", "removed", "changed", "not compared")
-        more = ("change", "operator", "state", "key", "window", "before", "after")
-        total = sum(each.added + each.removed + each.changed for each in self.states)
-        return Document(
-            f"checkpoint {self.before.id} and checkpoint {self.after.id}",
-            facts,
-            [Grid(columns, counts), Grid(more, rows, total)],
-        )
+        title = f"checkpoint {self.before.id} and checkpoint {self.after.id}"
+        return Document(title, facts, self.grids())
 
     @property
     def equal(self) -> bool:

@@ -19,7 +19,7 @@ from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.changelog.segments import segment_of
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
-from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal
+from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, When
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.descriptions import (
     DescribedOperator,
@@ -35,7 +35,14 @@ from changelog_engine.inspection.held_entries import held_entries
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.ranges import PointRange, range_of
 from changelog_engine.inspection.states import entries_at
-from changelog_engine.inspection.values import Withheld, key_identities, keys_of, values_of
+from changelog_engine.inspection.values import (
+    Withheld,
+    below_keys,
+    key_identities,
+    keys_of,
+    value_cell,
+    values_of,
+)
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
@@ -120,21 +127,39 @@ class KeyHistory(Displayed):
     of_files: int
     outside: int = 0
 
-    def display(self) -> Document:
-        rows = [
-            (
-                str(each.checkpoint),
-                None if each.time_ms is None else iso(each.time_ms),
-                each.operator,
-                each.state if each.map_key is None else f"{each.state}[{shown(each.map_key)}]",
-                each.operation,
-                Literal(each.before),
-                Literal(each.after),
-                each.cause,
+    def grid(self, most: int = MOST_ROWS) -> Grid:
+        """A row for each change.
+
+        Args:
+            most: of so many, the newest.
+        """
+        changes = self.changes[-most:]
+        several = len({change.operator for change in changes}) > 1
+        below, belows = below_keys(changes)
+        rows = []
+        for change, cells_below in zip(changes, belows, strict=True):
+            at_ms = None if change.cause == TIME_TO_LIVE else change.event_time_ms
+            moment = "" if at_ms is None else f" at {iso(at_ms)}"
+            by = "" if change.who is None else f" by {change.who}: {change.why}"
+            rows.append(
+                (
+                    change.checkpoint,
+                    When(change.time_ms),
+                    *([change.operator] if several else []),
+                    change.state,
+                    *cells_below,
+                    change.operation,
+                    value_cell(change.kind, change.before),
+                    value_cell(change.kind, change.after),
+                    f"{change.cause}{by}{moment}",
+                )
             )
-            for each in self.changes[-MOST_ROWS:]
-        ]
-        columns = ("checkpoint", "time (UTC)", "operator", "state", "operation", "before", "after", "cause")
+        columns = ["checkpoint", "time (UTC)", *(["operator"] if several else []), "state", *below]
+        columns += ["operation", "before", "after", "cause"]
+        spare = ("operation", "time (UTC)")
+        return Grid(columns, rows, len(self.changes), newest=True, right=1, spare=spare)
+
+    def display(self) -> Document:
         key = f" of key {shown(self.changes[0].key)}" if self.changes else ""
         facts = [f"{self.files:,} of {counted(self.of_files, 'file')} opened"]
         if self.outside:
@@ -142,7 +167,7 @@ class KeyHistory(Displayed):
         if self.begins is not None:
             facts.append(f"the log that is kept begins at checkpoint {self.begins}")
         title = f"{counted(len(self.changes), 'change')}{key} up to checkpoint {self.checkpoint.id}"
-        return Document(title, facts, [Grid(columns, rows, len(self.changes), newest=True)])
+        return Document(title, facts, [self.grid()])
 
 
 def key_history(

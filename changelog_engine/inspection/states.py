@@ -64,20 +64,25 @@ class StatesAt(Displayed):
     checkpoint: Checkpoint
     states: tuple[StateSummary, ...]
 
-    def display(self) -> Document:
+    def grid(self) -> Grid:
+        """A row for each state."""
+        columns = ("keys", "operator", "state", "kind", "key type", "value type", "time to live")
         rows = [
             (
+                "not shown" if each.withheld else each.keys,
                 each.operator,
                 each.state,
                 each.kind,
-                "not shown" if each.withheld else each.keys,
                 each.key_type,
                 " to ".join([name for name in (each.map_key_type, each.value_type) if name]),
+                None if each.ttl_ms is None else f"{each.ttl_ms:,} ms",
             )
             for each in self.states
         ]
-        columns = ("operator", "state", "kind", "keys", "key type", "value type")
-        return Document(_title("states", self.checkpoint), (), [Grid(columns, rows)])
+        return Grid(columns, rows, right=1)
+
+    def display(self) -> Document:
+        return Document(_title("states", self.checkpoint), (), [self.grid()])
 
 
 @dataclass(frozen=True)
@@ -129,19 +134,29 @@ class EntriesAt(Displayed):
     withheld: dict[StateId, str]
     missed: tuple[Miss, ...] = ()
 
-    def display(self) -> Document:
+    def grid(self) -> Grid:
+        """A row for each entry."""
         namespaced = any(entry.namespace is not None for entry in self.entries)
-        columns = ("operator", "state", "key", *(["window"] if namespaced else []), "value")
+        columns = ("operator", "state", "key", *(["namespace"] if namespaced else []), "value")
         rows = [
-            (e.operator, e.state, Literal(e.key), *([e.namespace] if namespaced else []), Literal(e.value))
+            (
+                e.operator,
+                e.state,
+                Literal(e.key),
+                *([e.namespace or ""] if namespaced else []),
+                Literal(e.value),
+            )
             for e in self.entries
         ]
+        return Grid(columns, rows, self.total)
+
+    def display(self) -> Document:
         facts = [f"{state!r} of {uid!r} {why}" for (uid, state), why in self.withheld.items()]
         for miss in self.missed:
             near = ", ".join([repr(each) for each in miss.nearest]) or "none"
             facts.append(f"no such key: those of {miss.operator!r} are {miss.key_type}, the nearest: {near}")
         title = f"{_title('entries', self.checkpoint)}: {self.total:,}"
-        return Document(title, facts, [Grid(columns, rows, self.total)])
+        return Document(title, facts, [self.grid()])
 
 
 def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: bool = True) -> StatesAt:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.forms import NotExact
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.values import codec_for
+from changelog_engine.display import Literal, When
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.foreign import fields_of
@@ -112,6 +113,38 @@ def values_of(
     for i, value in zip(plain, decoded, strict=True):
         found[i] = value
     return found
+
+
+class BelowKey(Protocol):
+    """What may be of a part of a key's state: of a window, or of an entry of a map."""
+
+    @property
+    def namespace(self) -> str | None:
+        """Text of the window."""
+
+    @property
+    def map_key(self) -> Any:
+        """Typed."""
+
+
+def below_keys(found: Sequence[BelowKey]) -> tuple[list[str], list[list[Any]]]:
+    """Columns and each row's cells for what lies below a key: namespaces and map keys, where any of them has one."""
+    spaced = any(each.namespace is not None for each in found)
+    mapped = any(each.map_key is not None for each in found)
+    columns = [*(["namespace"] if spaced else []), *(["map key"] if mapped else [])]
+    rows = []
+    for each in found:
+        cells: list[Any] = [each.namespace] if spaced else []
+        cells += [None if each.map_key is None else Literal(each.map_key)] if mapped else []
+        rows.append(cells)
+    return columns, rows
+
+
+def value_cell(kind: str, value: Any) -> Any:
+    """A value of a kind of state in a table: of a timer its time; None for nothing."""
+    if value is None:
+        return None
+    return When(value) if kind == "timer" else Literal(value)
 
 
 def as_json(value: Any) -> Any:
