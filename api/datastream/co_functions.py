@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ._function import Function
-from .time_domain import TimeDomain
+from .process_function import KeyedProcessFunction
 from .timerservice import TimerService
 
 
@@ -132,30 +132,11 @@ class KeyedCoProcessFunction(Function):
     Source: pyflink.datastream.KeyedCoProcessFunction
     """
 
-    class Context(ABC):
+    class Context(KeyedProcessFunction.Context):
         """What ``process_element1`` and ``process_element2`` are given; valid during the call only."""
 
-        @abstractmethod
-        def get_current_key(self) -> Any:
-            """The element's key."""
-
-        @abstractmethod
-        def timer_service(self) -> TimerService:
-            """Time, and the timers of the current key."""
-
-        @abstractmethod
-        def timestamp(self) -> int:
-            """The element's event time in ms, or the time of the timer.
-
-            -9223372036854775808 when the element has none.
-            """
-
-    class OnTimerContext(Context):
+    class OnTimerContext(KeyedProcessFunction.OnTimerContext, Context):
         """What ``on_timer`` is given; valid during the call only."""
-
-        @abstractmethod
-        def time_domain(self) -> TimeDomain:
-            """Which clock the timer follows."""
 
     @abstractmethod
     def process_element1(self, value: Any, ctx: KeyedCoProcessFunction.Context) -> Iterable[Any] | None:
