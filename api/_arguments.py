@@ -16,7 +16,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 
 from changelog_engine.config.names import writable
 from changelog_engine.config.numbers import whole_number as whole_number
-from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.typeinfo import a_class
@@ -105,6 +105,20 @@ def flag(value: Any, what: str) -> bool:
     if not isinstance(value, bool):
         raise ArgumentTypeError(f"{what} must be True or False, got {value!r}")
     return value
+
+
+def required(given: T | None, what: str, how: str) -> T:
+    """What a builder was given.
+
+    Args:
+        how: how to give it, for the message.
+
+    Raises:
+        ConfigurationError: it was given nothing.
+    """
+    if given is None:
+        raise ConfigurationError(f"{what}: {how} first")
+    return given
 
 
 def checked_later(value: Any, what: str) -> Any:

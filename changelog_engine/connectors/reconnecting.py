@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from changelog_engine.clock import Deadline, monotonic_s
@@ -54,6 +55,16 @@ class Trouble:
             since = f", for {lasted_s:.0f} s now" if lasted_s >= 1 else ""
             log.warning("%s; trying again%s", why, since)
             self._said_s, self._is_said = now_s, True
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """What fails with a ConnectorError within it is told, and not raised: it is tried again later."""
+        try:
+            yield
+        except ConnectorError as error:
+            self.again(str(error))
+        else:
+            self.over()
 
     def over(self) -> None:
         """It went well."""

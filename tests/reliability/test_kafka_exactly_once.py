@@ -318,7 +318,7 @@ def test_a_transaction_that_the_brokers_aborted(kafka: KafkaServer, caplog: pyte
         writer.write(["1"])
         kept = writer.prepare(False)
         transactions = Transactions(sink.properties)
-        transaction = Transaction.from_json(kept.committables[0])
+        transaction = Transaction(**kept.committables[0])
         while transactions.state(transaction) is not State.ABORTED:
             assert transactions.state(transaction) in (State.OPEN, State.ABORTED)
         transactions.close()

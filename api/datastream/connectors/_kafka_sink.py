@@ -8,9 +8,9 @@ from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ArgumentTypeError
 
-from ..._arguments import MadeBy, checked, checked_later
+from ..._arguments import MadeBy, checked, checked_later, required
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from ._kafka_keys import key_schema
@@ -116,12 +116,10 @@ class KafkaRecordSerializationSchemaBuilder:
             ConfigurationError: something is missing.
         """
         what = "KafkaRecordSerializationSchemaBuilder.build"
-        if self._topic is None and self._select is None:
-            raise ConfigurationError(f"{what}: call set_topic() or set_topic_selector() first")
-        if self._value_schema is None:
-            raise ConfigurationError(f"{what}: call set_value_serialization_schema() first")
+        required(self._topic or self._select, what, "call set_topic() or set_topic_selector()")
+        value_schema = required(self._value_schema, what, "call set_value_serialization_schema()")
         return KafkaRecordSerializationSchema(
-            engine.RecordSchema(self._topic, self._select, self._value_schema, self._key_schema)
+            engine.RecordSchema(self._topic, self._select, value_schema, self._key_schema)
         )
 
 
@@ -224,12 +222,9 @@ class KafkaSinkBuilder:
             NotSupportedError: a property that only Java's clients can use.
         """
         what = "KafkaSinkBuilder.build"
-        if "bootstrap.servers" not in self._properties:
-            raise ConfigurationError(f"{what}: call set_bootstrap_servers() first")
-        if self._schema is None:
-            raise ConfigurationError(f"{what}: call set_record_serializer() first")
+        required(self._properties.get("bootstrap.servers"), what, "call set_bootstrap_servers()")
+        schema = required(self._schema, what, "call set_record_serializer()")._schema
         properties = engine.ClientProperties(self._properties, "KafkaSink")
-        schema = self._schema._schema
         if self._guarantee is DeliveryGuarantee.EXACTLY_ONCE:
             return KafkaSink(engine.TransactionalKafkaSink(schema, properties, self._prefix))
         waits = self._guarantee is DeliveryGuarantee.AT_LEAST_ONCE

@@ -13,7 +13,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import checked, checked_later, text
+from ..._arguments import checked, checked_later, required, text
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema, SimpleStringSchema
 from ._kafka_offsets import (
@@ -262,16 +262,9 @@ class KafkaSourceBuilder:
             ConfigurationError: something is missing, or a property cannot be used.
         """
         what = "KafkaSourceBuilder.build"
-        if self._topics is None:
-            raise ConfigurationError(
-                f"{what}: call set_topics(), set_topic_pattern() or set_partitions() first"
-            )
-        if self._schema is None:
-            raise ConfigurationError(
-                f"{what}: call set_value_only_deserializer() or set_deserializer() first"
-            )
-        if "bootstrap.servers" not in self._properties:
-            raise ConfigurationError(f"{what}: call set_bootstrap_servers() first")
+        topics = required(self._topics, what, "call set_topics(), set_topic_pattern() or set_partitions()")
+        schema = required(self._schema, what, "call set_value_only_deserializer() or set_deserializer()")
+        required(self._properties.get("bootstrap.servers"), what, "call set_bootstrap_servers()")
         properties = engine.ClientProperties(self._properties, "KafkaSource")
         interval_ms = properties.number(
             "partition.discovery.interval.ms",
@@ -281,15 +274,15 @@ class KafkaSourceBuilder:
         )
         return KafkaSource(
             source_of(
-                self._topics,
-                self._schema,
+                topics,
+                schema,
                 properties,
                 self._start._offsets,
                 None if self._stop is None else self._stop._offsets,
                 bounded=self._bounded,
                 commits=properties.flag("commit.offsets.on.checkpoint", True),
                 bad_tag=self._bad_tag,
-                interval_ms=None if self._stop is not None or self._topics.partitions else interval_ms,
+                interval_ms=None if self._stop is not None or topics.partitions else interval_ms,
             )
         )
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Self
 from changelog_engine.connectors import packages
 from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors.pulsar import OutgoingMessage
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
+from changelog_engine.errors import ArgumentTypeError, NotSupportedError
 
-from ..._arguments import Whole, checked, whole_number
+from ..._arguments import Whole, checked, required, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
@@ -229,8 +229,7 @@ class PulsarSinkBuilder(_PulsarBuilder):
             NotSupportedError: an option that only Java's client can use.
         """
         what = "PulsarSinkBuilder.build"
-        if self._schema is None:
-            raise ConfigurationError(f"{what}: call set_serialization_schema() first")
+        schema = required(self._schema, what, "call set_serialization_schema()")
         properties = engine.ClientProperties(self._options, "PulsarSink", "sink", self._authentication)
         named = properties.choice(
             "pulsar.sink.deliveryGuarantee", ("none", "at-least-once", "exactly-once"), "none"
@@ -239,7 +238,7 @@ class PulsarSinkBuilder(_PulsarBuilder):
         return PulsarSink(
             engine.PulsarSink(
                 self._topics,
-                self._schema,
+                schema,
                 properties,
                 _not_exactly_once(guarantee, what) is DeliveryGuarantee.AT_LEAST_ONCE,
                 engine.Routing[self._routing.name],

@@ -14,7 +14,7 @@ from changelog_engine.connectors.pulsar import CursorKind, PulsarMessage, StartP
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import SuchAs, checked
+from ..._arguments import SuchAs, checked, required
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink
 from ...common.serialization import DeserializationSchema
@@ -247,15 +247,13 @@ class PulsarSourceBuilder(_PulsarBuilder):
             NotSupportedError: an option that only Java's client can use.
         """
         what = "PulsarSourceBuilder.build"
-        if self._topics is None:
-            raise ConfigurationError(f"{what}: call set_topics() or set_topic_pattern() first")
-        if self._schema is None:
-            raise ConfigurationError(f"{what}: call set_deserialization_schema() first")
+        topics = required(self._topics, what, "call set_topics() or set_topic_pattern()")
+        schema = required(self._schema, what, "call set_deserialization_schema()")
         properties = engine.ClientProperties(self._options, "PulsarSource", "source", self._authentication)
         given = properties.number(
             "pulsar.source.partitionDiscoveryIntervalMs", _DISCOVERY_INTERVAL_MS, -LONGEST_MS, LONGEST_MS
         )
-        arguments = (self._topics, self._schema, properties, self._start, self._stop, self._bounded)
+        arguments = (topics, schema, properties, self._start, self._stop, self._bounded)
         if self._bounded or self._stop.at is not CursorKind.NEVER or given <= 0:
             return PulsarSource(engine.PulsarSource(*arguments))
         return PulsarSource(engine.DiscoveringPulsarSource(*arguments, discovery_interval_ms=given))

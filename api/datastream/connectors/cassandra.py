@@ -11,7 +11,7 @@ from changelog_engine.connectors import cassandra as engine
 from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
-from ..._arguments import Password, SuchAs, Whole, checked, text
+from ..._arguments import Password, SuchAs, Whole, checked, required, text
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink, module_getattr
 from ...common.time import Duration
@@ -334,15 +334,12 @@ class CassandraSink:
                 ConfigurationError: the query or the hosts were not given.
                 NotSupportedError: a stream whose elements are declared as neither rows nor tuples.
             """
-            if self._query is None:
-                raise ConfigurationError("CassandraSinkBuilder.build: give a query by set_query() first")
-            if self._cluster is None:
-                raise ConfigurationError(
-                    "CassandraSinkBuilder.build: give a host by set_host(), or set_cluster_builder(), first"
-                )
+            what = "CassandraSinkBuilder.build"
+            query = required(self._query, what, "give a query by set_query()")
+            cluster = required(self._cluster, what, "give a host by set_host(), or set_cluster_builder(),")
             sink = engine.CassandraSink(
-                self._query,
-                self._cluster._options,
+                query,
+                cluster._options,
                 self._most_requests,
                 self._wait_s,
                 self._ignores_none,

@@ -12,7 +12,7 @@ from changelog_engine.connectors import elasticsearch as engine
 from changelog_engine.connectors import packages
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
-from ..._arguments import MadeBy, Millis, Password, Whole, checked, text, whole_number
+from ..._arguments import MadeBy, Millis, Password, Whole, checked, required, text, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink, module_getattr
@@ -271,17 +271,14 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Raises:
             ConfigurationError: hosts or emitter are missing, or a password has no user, or urllib3 is not installed.
         """
-        if not self._cluster.hosts:
-            raise ConfigurationError(
-                f"{self._name('build')}: give the cluster's addresses by set_hosts() first"
-            )
-        if self._emitter is None:
-            raise ConfigurationError(f"{self._name('build')}: give an emitter by set_emitter() first")
+        what = self._name("build")
+        required(self._cluster.hosts or None, what, "give the cluster's addresses by set_hosts()")
+        emitter = required(self._emitter, what, "give an emitter by set_emitter()")
         if self._cluster.password is not None and self._cluster.user is None:
             raise ConfigurationError(
-                f"{self._name('build')}: there is a password and no user: give it by set_connection_username()"
+                f"{what}: there is a password and no user: give it by set_connection_username()"
             )
-        return ElasticsearchSink(engine.ElasticsearchSink(self._emitter, self._cluster, self._bulk))
+        return ElasticsearchSink(engine.ElasticsearchSink(emitter, self._cluster, self._bulk))
 
     def _name(self, method: str) -> str:
         return f"{type(self).__name__}.{method}"

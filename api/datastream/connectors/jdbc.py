@@ -16,10 +16,9 @@ from changelog_engine.connectors.jdbc.options import (
     DEFAULT_BATCH_SIZE,
     DEFAULT_MAX_RETRIES,
 )
-from changelog_engine.errors import ConfigurationError
 from changelog_engine.types.composite import RowTypeInfo
 
-from ..._arguments import Millis, Password, Whole, checked, checked_later
+from ..._arguments import Millis, Password, Whole, checked, checked_later, required
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import module_getattr
@@ -198,10 +197,9 @@ class JdbcConnectionOptions:
             Raises:
                 ConfigurationError: no URL was given.
             """
-            if self._url is None:
-                raise ConfigurationError("JdbcConnectionOptionsBuilder.build: give a URL by with_url() first")
+            url = required(self._url, "JdbcConnectionOptionsBuilder.build", "give a URL by with_url()")
             return JdbcConnectionOptions(
-                ConnectionOptions(self._url, self._driver_name, self._user, self._password)
+                ConnectionOptions(url, self._driver_name, self._user, self._password)
             )
 
 

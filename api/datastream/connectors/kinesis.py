@@ -13,7 +13,7 @@ from changelog_engine.connectors.kinesis import KinesisRecord
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import Whole, checked, text
+from ..._arguments import Whole, checked, required, text
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink, module_getattr
@@ -317,24 +317,17 @@ class KinesisStreamsSinkBuilder:
             ConfigurationError: something needed is missing, or boto3 is not installed.
         """
         what = "KinesisStreamsSinkBuilder.build"
-        if self._properties is None:
-            raise ConfigurationError(f"{what}: give 'aws.region' by set_kinesis_client_properties() first")
-        if self._stream is None:
-            raise ConfigurationError(f"{what}: give a stream by set_stream_name() first")
-        if self._schema is None:
-            raise ConfigurationError(f"{what}: give a schema by set_serialization_schema() first")
-        if self._generator is None:
-            raise ConfigurationError(f"{what}: give a generator by set_partition_key_generator() first")
+        properties = required(self._properties, what, "give 'aws.region' by set_kinesis_client_properties()")
+        stream = required(self._stream, what, "give a stream by set_stream_name()")
+        schema = required(self._schema, what, "give a schema by set_serialization_schema()")
+        generator = required(self._generator, what, "give a generator by set_partition_key_generator()")
         if self._options.record_bytes > self._options.batch_bytes:
             raise ConfigurationError(
                 f"{what}: a record may have {self._options.record_bytes} bytes, and a request {self._options.batch_bytes}; "
                 "make max_record_size_in_bytes smaller"
             )
-        kind = self._generator._kind
-        key_of = self._generator.apply if kind == "own" else kind
-        return KinesisStreamsSink(
-            engine.KinesisSink(self._stream, self._schema, key_of, self._properties, self._options)
-        )
+        key_of = generator.apply if generator._kind == "own" else generator._kind
+        return KinesisStreamsSink(engine.KinesisSink(stream, schema, key_of, properties, self._options))
 
 
 def _properties(given: Any, what: str, source: bool) -> engine.ClientProperties:

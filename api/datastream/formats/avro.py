@@ -58,6 +58,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
         self._text = _schema_text(what, record_class, avro_schema_string)
         self._schema, self._type_info = _parsed(self._text, what)
         self._convert = avro_values.from_avro(self._type_info)
+        self._read = packages.AVRO.load().schemaless_reader
 
     def deserialize(self, message: bytes) -> Any:
         """The row of a message.
@@ -69,7 +70,7 @@ class AvroRowDeserializationSchema(DeserializationSchema):
             raise ValueError("there is no value to parse")
         stream = io.BytesIO(message)
         try:
-            record = _fastavro("AvroRowDeserializationSchema").schemaless_reader(stream, self._schema, None)
+            record = self._read(stream, self._schema, None)
         except Exception as error:
             # fastavro lets out whatever a damaged message leads to, EOFError and IndexError too.
             raise ValueError(f"no record of this schema: {type(error).__name__} {error}".rstrip()) from None
@@ -105,6 +106,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         self._schema, self._type_info = _parsed(self._text, what)
         self._convert = avro_values.to_avro(self._type_info)
         self._checked = avro_records.to_write(self._schema)
+        self._write = packages.AVRO.load().schemaless_writer
 
     def serialize(self, element: Any) -> bytes:
         """The record of a row.
@@ -118,7 +120,7 @@ class AvroRowSerializationSchema(SerializationSchema):
         stream = io.BytesIO()
         try:
             record = self._checked(self._convert(element))
-            _fastavro("AvroRowSerializationSchema").schemaless_writer(stream, self._schema, record)
+            self._write(stream, self._schema, record)
         except Exception as error:
             # fastavro raises whatever a wrong value leads to.
             raise TypeMismatchError(
@@ -139,7 +141,7 @@ def _schema_text(what: str, record_class: str | None, avro_schema_string: str | 
 
 
 def _parsed(text: str, what: str) -> tuple[Any, RowTypeInfo]:
-    fastavro = _fastavro(what)
+    fastavro = packages.AVRO.load()
     try:
         plain = json.loads(text)
         parsed = fastavro.parse_schema(plain, expand=True)
@@ -150,16 +152,6 @@ def _parsed(text: str, what: str) -> tuple[Any, RowTypeInfo]:
     if not isinstance(type_info, RowTypeInfo):
         raise ConfigurationError(f"{what}: avro_schema_string must be of a record, such as {_EXAMPLE}")
     return fastavro.parse_schema(plain), type_info
-
-
-def _fastavro(what: str) -> Any:
-    try:
-        import fastavro
-    except ImportError:
-        raise ConfigurationError(
-            f"{what} needs the package fastavro: pip install 'changelog-engine[avro]'"
-        ) from None
-    return fastavro
 
 
 __getattr__ = module_getattr(__name__)

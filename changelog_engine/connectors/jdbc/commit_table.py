@@ -12,6 +12,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
@@ -76,7 +77,7 @@ class CommitTable:
             job[:_NAME_CHARS],
             sink[:_NAME_CHARS],
             subtask,
-            _now_ms(),
+            wall_ms(),
         )
 
     def stage(self, writer: str, number: int, chunk: int, payload: bytes) -> None:
@@ -90,7 +91,7 @@ class CommitTable:
                 connection,
                 f"INSERT INTO {self._staged} (writer, portion_number, chunk, staged_ms, payload) VALUES (?, ?, ?, ?, ?)",
                 *place,
-                _now_ms(),
+                wall_ms(),
                 payload,
             )
 
@@ -109,18 +110,13 @@ class CommitTable:
             connection,
             f"UPDATE {self.name} SET committed = ?, changed_ms = ? WHERE writer = ? AND committed = ?",
             number,
-            _now_ms(),
+            wall_ms(),
             writer,
             number - 1,
         )
         if changed:
             return True
-        cursor = connection.cursor()
-        try:
-            cursor.execute(self._sql(f"SELECT committed FROM {self.name} WHERE writer = ?"), (writer,))
-            found = cursor.fetchone()
-        finally:
-            cursor.close()
+        found = self._row(connection, f"SELECT committed FROM {self.name} WHERE writer = ?", writer)
         if found is None:
             raise ConnectorError(
                 f"the commit table {self.name} does not know the writer {writer} of the checkpoint that the job "
@@ -138,14 +134,8 @@ class CommitTable:
         """Within a transaction: the chunks of a portion, in order; those that are missing are left out."""
         where = "writer = ? AND portion_number = ? AND chunk = ?"
         for chunk in range(count):
-            cursor = connection.cursor()
-            try:
-                cursor.execute(
-                    self._sql(f"SELECT payload FROM {self._staged} WHERE {where}"), (writer, number, chunk)
-                )
-                found = cursor.fetchone()
-            finally:
-                cursor.close()
+            query = f"SELECT payload FROM {self._staged} WHERE {where}"
+            found = self._row(connection, query, writer, number, chunk)
             if found is not None:
                 yield bytes(found[0])
 
@@ -166,7 +156,7 @@ class CommitTable:
                 connection,
                 f"DELETE FROM {self._staged} WHERE staged_ms < ? AND writer IN "
                 f"(SELECT writer FROM {self.name} WHERE job = ? AND sink = ?)",
-                _now_ms() - older_than_ms,
+                wall_ms() - older_than_ms,
                 job[:_NAME_CHARS],
                 sink[:_NAME_CHARS],
             ),
@@ -174,15 +164,14 @@ class CommitTable:
         )
 
     def _execute(self, connection: Any, sql: str, *parameters: Any) -> int:
-        cursor = connection.cursor()
-        try:
-            cursor.execute(self._sql(sql), parameters)
+        with contextlib.closing(connection.cursor()) as cursor:
+            cursor.execute(sql.replace("?", self._mark), parameters)
             return int(cursor.rowcount)
-        finally:
-            cursor.close()
 
-    def _sql(self, sql: str) -> str:
-        return sql.replace("?", self._mark)
+    def _row(self, connection: Any, sql: str, *parameters: Any) -> Any:
+        with contextlib.closing(connection.cursor()) as cursor:
+            cursor.execute(sql.replace("?", self._mark), parameters)
+            return cursor.fetchone()
 
 
 def ddl_of(name: str, dialect: Dialect) -> dict[str, str]:
@@ -196,7 +185,3 @@ def ddl_of(name: str, dialect: Dialect) -> dict[str, str]:
         f"chunk INTEGER NOT NULL, staged_ms BIGINT NOT NULL, payload {dialect.binary} NOT NULL, "
         f"PRIMARY KEY (writer, portion_number, chunk)){engine}",
     }
-
-
-def _now_ms() -> int:
-    return wall_ms()

@@ -185,7 +185,7 @@ class TransactionalWriter(CommittingWriter):
     def _take_over(self) -> None:
         """Commit what the checkpoint keeps; then fence the ids of this subtask, and of those that are no more."""
         for restored in self._context.restored:
-            self._commit_kept([Transaction.from_json(kept) for kept in restored.prepared.committables])
+            self._commit_kept([Transaction(**kept) for kept in restored.prepared.committables])
         for identity in self._transactions.ids(self._group):
             place = self._place(identity)
             if place is not None and place[0] % self._context.parallelism == self._context.subtask:
@@ -265,12 +265,12 @@ class TransactionalWriter(CommittingWriter):
         transaction = self._transactions.current(slot.id)
         self._prepared[slot.id] = self._open
         self._open = None
-        return Prepared([transaction.to_json()])
+        return Prepared([transaction._asdict()])
 
     def commit(self, committables: Sequence[Committable]) -> None:
         committed: set[int] = set()
         for committable in committables:
-            transaction = Transaction.from_json(committable)
+            transaction = Transaction(**committable)
             number = self._prepared.get(transaction.id)
             if number is None:
                 self._commit_kept([transaction])

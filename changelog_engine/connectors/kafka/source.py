@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -97,12 +98,9 @@ class KafkaSource(Source):
 
     def splits(self, parallelism: int) -> list[Split]:
         """Asks the cluster."""
-        cluster = Cluster(self.properties)
-        try:
+        with contextlib.closing(Cluster(self.properties)) as cluster:
             partitions = self.topics.of(cluster.topics(), self.properties.bootstrap_servers)
             return self._planned(cluster, partitions, self.start)
-        finally:
-            cluster.close()
 
     def _planned(self, cluster: Cluster, partitions: list[TopicPartition], start: Offsets) -> list[Split]:
         first = cluster.resolve(start, partitions)
@@ -135,20 +133,13 @@ class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """A cluster that doesn't answer is asked again later."""
-        cluster = Cluster(self.properties, timeout_s=_DISCOVERY_TIMEOUT_S)
-        try:
-            there = cluster.topics()
-            partitions = self.topics.of(there, self.properties.bootstrap_servers)
+        found: list[Split] = []
+        asked = contextlib.closing(Cluster(self.properties, timeout_s=_DISCOVERY_TIMEOUT_S))
+        with self._trouble.told(), asked as cluster:
+            partitions = self.topics.of(cluster.topics(), self.properties.bootstrap_servers)
             new = [each for each in partitions if _split_id(each) not in known]
             found = self._planned(cluster, new, Offsets(Kind.EARLIEST)) if new else []
-        except ConnectorError as error:
-            self._trouble.again(str(error))
-            return []
-        else:
-            self._trouble.over()
-            return found
-        finally:
-            cluster.close()
+        return found
 
 
 def _split_id(partition: TopicPartition) -> str:

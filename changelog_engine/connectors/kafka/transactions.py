@@ -17,7 +17,7 @@ import ssl
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from changelog_engine.clock import Deadline, monotonic_s
@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 
 
 class Transaction(NamedTuple):
-    """One transaction.
+    """One transaction. Checkpoints keep its fields by their names.
 
     Args:
         producer_id, epoch: of the producer that began it.
@@ -50,15 +50,6 @@ class Transaction(NamedTuple):
     producer_id: int
     epoch: int
     started_ms: int
-
-    def to_json(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return self._asdict()
-
-    @staticmethod
-    def from_json(document: Mapping[str, Any]) -> Transaction:
-        """From a checkpoint."""
-        return Transaction(document["id"], document["producer_id"], document["epoch"], document["started_ms"])
 
 
 class State(enum.Enum):

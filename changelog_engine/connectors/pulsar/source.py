@@ -37,7 +37,7 @@ from changelog_engine.connectors.pulsar.properties import ClientProperties
 from changelog_engine.connectors.pulsar.reader import PartitionReader, ReadOptions
 from changelog_engine.connectors.reconnecting import Trouble, connected
 from changelog_engine.connectors.shared_client import SharedClient
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 log = logging.getLogger("changelog_engine")
 
@@ -261,14 +261,10 @@ class DiscoveringPulsarSource(PulsarSource, DiscoveringSource):
 
     def discover(self, known: Mapping[str, tuple[Position, bool]]) -> list[Split]:
         """When Pulsar does not answer, it is asked again later."""
-        try:
-            with self._client.taken() as client:
-                new = [topic for topic in self.topics.of(client) if topic not in known]
-                found = [self._planned(client, topic, StartPosition()) for topic in new]
-        except ConnectorError as error:
-            self._trouble.again(str(error))
-            return []
-        self._trouble.over()
+        found: list[Split] = []
+        with self._trouble.told(), self._client.taken() as client:
+            new = [topic for topic in self.topics.of(client) if topic not in known]
+            found = [self._planned(client, topic, StartPosition()) for topic in new]
         return found
 
 
