@@ -14,6 +14,7 @@ import difflib
 import itertools
 from collections.abc import MutableMapping, Sequence
 
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from changelog_engine.changelog.model import Checkpoint
@@ -66,15 +67,31 @@ def key_group_ranges(operator: DescribedOperator, rows: int) -> list[tuple[int, 
     return list(itertools.pairwise(bounds))
 
 
-def ddl_of(columns: Sequence[ViewColumn]) -> str:
-    """Columns as Spark's schemas are written."""
-    return ", ".join(f"{quoted(column.name)} {column.type}" for column in columns)
+class ColumnsSource(DataSource):
+    """A data source whose options say which columns it has.
 
+    Attributes:
+        format: its name.
+        columns: set by a subclass when it is made.
+    """
 
-def check_schema(what: str, schema: StructType, columns: Sequence[ViewColumn]) -> None:
-    """A schema that the user gave must be the source's own, as far as its names go."""
-    names = [column.name for column in columns]
-    if schema.fieldNames() != names:
-        raise ConfigurationError(
-            f"{what} has the columns {', '.join(names)}, not {', '.join(schema.fieldNames())}: leave out .schema(...)"
-        )
+    format: str
+    columns: Sequence[ViewColumn]
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return cls.format
+
+    def schema(self) -> str:
+        """The columns as Spark's schemas are written."""
+        return ", ".join(f"{quoted(column.name)} {column.type}" for column in self.columns)
+
+    def check_schema(self, schema: StructType) -> None:
+        """A schema that the user gave must be the source's own, as far as its names go."""
+        names = [column.name for column in self.columns]
+        if schema.fieldNames() != names:
+            raise ConfigurationError(
+                f"{self.format} has the columns {', '.join(names)}, not {', '.join(schema.fieldNames())}: leave out "
+                ".schema(...)"
+            )

@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import (
-    DataSource,
     DataSourceReader,
     DataSourceStreamReader,
     Filter,
@@ -27,9 +26,8 @@ from changelog_engine.errors import ConfigurationError, RestoreError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.data_sources import (
-    check_schema,
+    ColumnsSource,
     checked_options,
-    ddl_of,
     key_group_ranges,
     typed_columns,
 )
@@ -55,9 +53,10 @@ class MutationPartition(InputPartition):
         self.file = file
 
 
-class MutationsDataSource(DataSource):
+class MutationsDataSource(ColumnsSource):
     """``changelog_mutations``: the mutations of a job's lineage, as a table and as a stream."""
 
+    format = MUTATIONS
     reader_class: type[MutationsReader]
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -80,20 +79,11 @@ class MutationsDataSource(DataSource):
             )
         self._most = None if most is None else int(most)
         self._wanted = _wanted(_follower(given).ledger.lineage.newest_point(), given)
-        self._columns = self._wanted.columns()
-
-    @classmethod
-    def name(cls) -> str:
-        """The format's name."""
-        return MUTATIONS
-
-    def schema(self) -> str:
-        """The columns of mutations."""
-        return ddl_of(self._columns)
+        self.columns = self._wanted.columns()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads those that are there."""
-        check_schema(MUTATIONS, schema, self._columns)
+        self.check_schema(schema)
         for name in ("maxCheckpointsPerTrigger", "onRewind"):
             if name.lower() in self._options:
                 raise ConfigurationError(
@@ -107,7 +97,7 @@ class MutationsDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
         """What follows the job."""
-        check_schema(MUTATIONS, schema, self._columns)
+        self.check_schema(schema)
         if "endingcheckpoint" in self._options:
             raise ConfigurationError(
                 f"{MUTATIONS}: endingCheckpoint is an option of tables; a stream has no end"

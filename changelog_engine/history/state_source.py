@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import (
-    DataSource,
     DataSourceReader,
     Filter,
     InputPartition,
@@ -23,9 +22,8 @@ from changelog_engine.errors import ForeignPathError
 from changelog_engine.graph.descriptions import key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history.data_sources import (
-    check_schema,
+    ColumnsSource,
     checked_options,
-    ddl_of,
     key_group_ranges,
     typed_columns,
 )
@@ -49,9 +47,10 @@ class StatePartition(InputPartition):
         self.last = last
 
 
-class StateDataSource(DataSource):
+class StateDataSource(ColumnsSource):
     """``changelog_state``: a state, or the timers of an operator, at a checkpoint."""
 
+    format = STATE
     reader_class: type[StateReader]
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -62,20 +61,11 @@ class StateDataSource(DataSource):
         checkpoint = tables.checkpoint(given.get("at"))
         self._checkpoint = checkpoint.id
         self._table = tables.table
-        self._columns = typed_columns(checkpoint, self._operator, self._state).shown()
-
-    @classmethod
-    def name(cls) -> str:
-        """The format's name."""
-        return STATE
-
-    def schema(self) -> str:
-        """The columns of the state's view."""
-        return ddl_of(self._columns)
+        self.columns = typed_columns(checkpoint, self._operator, self._state).shown()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the state."""
-        check_schema(STATE, schema, self._columns)
+        self.check_schema(schema)
         return self.reader_class(
             self._path, self._table, self._checkpoint, self._operator, self._state, schema
         )
@@ -117,8 +107,7 @@ class StateReader(DataSourceReader):
         base = tables.ledger.base(checkpoint)
         uids = frozenset([self._operator])
         files = tables.ledger.log_files(base.suffix, ALL_KEY_GROUPS, uids)
-        if base.snapshot is not None:
-            files += tables.ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, uids)
+        files += tables.ledger.snapshot_files(base, ALL_KEY_GROUPS, uids)
         rows = sum(file.rows or 0 for file in files)
         return [StatePartition(*pair) for pair in key_group_ranges(operator, rows)]
 

@@ -183,9 +183,7 @@ class Tables:
         self, checkpoint: Checkpoint, operator: str | None, key_groups: range, base: Base
     ) -> Selection:
         operators = None if operator is None else frozenset([operator])
-        first: list[PartFile] = []
-        if base.snapshot is not None:
-            first = self.ledger.snapshot_files(base.snapshot, key_groups, operators)
+        first = self.ledger.snapshot_files(base, key_groups, operators)
         chosen = self.ledger.log_files(base.suffix, key_groups, operators)
         mixed = any(file.name is None for file in chosen)
         lineage = tuple(checkpoint.lineage) if mixed else ()

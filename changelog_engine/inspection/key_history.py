@@ -371,9 +371,7 @@ class _Reader:
         group = key_group(identity, self._described["max_parallelism"])
         groups, operators = range(group, group + 1), frozenset([uid])
         text = key_codec_for(key_type_of(self._described)).text(identity)
-        first: list[PartFile] = []
-        if base.snapshot is not None:
-            first = self._ledger.snapshot_files(base.snapshot, groups, operators)
+        first = self._ledger.snapshot_files(base, groups, operators)
         log = self._ledger.log_files(base.suffix, groups, operators)
         tables = [
             table.append_column("is_base", pa.array([True] * table.num_rows, pa.bool_()))

@@ -219,7 +219,7 @@ def _rows(
     base = ledger.oldest(tip) if since is None else _nearest(ledger, tip, since)
     operators = frozenset([operator])
     point = RestorePoint(ledger.storage.root, tip.id, tip.lineage, base.checkpoint)
-    files = [] if base.snapshot is None else ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, operators)
+    files = ledger.snapshot_files(base, ALL_KEY_GROUPS, operators)
     log = ledger.log_files(base.suffix, ALL_KEY_GROUPS, operators)
     count = sum(file.rows or 0 for file in (*files, *log))
     if count > MOST_ROWS:

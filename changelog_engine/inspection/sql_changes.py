@@ -152,9 +152,8 @@ class Changes:
             table = _described(table.filter(mask)).select([*_SHOWN])
             return table.append_column("is_base", pa.array([is_base] * table.num_rows, pa.bool_()))
 
-        if base.snapshot is not None:
-            for file in ledger.snapshot_files(base.snapshot, ALL_KEY_GROUPS, uids):
-                yield own(read_part(ledger.snapshots.storage, file), True)
+        for file in ledger.snapshot_files(base, ALL_KEY_GROUPS, uids):
+            yield own(read_part(ledger.snapshots.storage, file), True)
         for file in ledger.log_files(base.suffix, ALL_KEY_GROUPS, uids):
             yield own(read_file(ledger.storage, file, base.suffix, self._checkpoint.lineage), False)
 

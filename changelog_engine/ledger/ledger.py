@@ -204,14 +204,16 @@ class Ledger:
         return None
 
     def snapshot_files(
-        self, snapshot: Snapshot, key_groups: range, operators: frozenset[str] | None
+        self, base: Base, key_groups: range, operators: frozenset[str] | None
     ) -> list[PartFile]:
-        """A snapshot's files that may hold rows of some key groups and operators (None: all).
+        """The files of its snapshot, if it has one, that may hold rows of some key groups and operators (None: all).
 
         Raises:
             CorruptChangelogError: a file is missing, or the list of files says of it what its footer does not.
         """
-        pairs = list(zip(snapshot.files, snapshot.bounds, strict=True))
+        if base.snapshot is None:
+            return []
+        pairs = list(zip(base.snapshot.files, base.snapshot.bounds, strict=True))
         return needed(self.snapshots.storage, pairs, key_groups, operators)
 
     def log_files(

@@ -228,13 +228,10 @@ class _Reader:
 
     def rows_of(self, base: Base) -> Iterator[pa.Table]:
         """A snapshot's rows of this subtask, file by file."""
-        if base.snapshot is not None:
+        for part in self.ledger.snapshot_files(base, self.key_groups, self.operators):
             storage = self.ledger.snapshots.storage
-            for part in self.ledger.snapshot_files(base.snapshot, self.key_groups, self.operators):
-                table = (
-                    read_part(storage, part) if self.wanted is None else read_rows(storage, part, self.wanted)
-                )
-                yield self._told(part, self._filtered(table))
+            table = read_part(storage, part) if self.wanted is None else read_rows(storage, part, self.wanted)
+            yield self._told(part, self._filtered(table))
 
     def all_rows(self, base: Base, at_a_time: int | None) -> Iterator[pa.Table]:
         """A snapshot's rows and those of the log after it."""

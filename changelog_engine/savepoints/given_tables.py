@@ -20,9 +20,9 @@ import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, FileType
 
 from changelog_engine.codec.arrow_columns import UNIT_OF_INT96, without_dictionary
+from changelog_engine.connectors.files.arrow_types import instants_of
 from changelog_engine.errors import ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
-from changelog_engine.types.instant import Instant
 from changelog_engine.types.typeinfo import shown
 
 BATCH_ROWS = 131_072
@@ -38,7 +38,6 @@ _ARROW_GIVES_BACK = (
     "empty",
 )
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=UNIT_OF_INT96))
-_PER_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
 Column: TypeAlias = Any  # an array of Arrow, or a list of Python objects
 
@@ -297,10 +296,7 @@ def _moments(column: pa.Array, type_info: TypeInformation) -> list[Any]:
                 "the column has times without a zone, and an INSTANT is a point in time: cast it to a timestamp with the "
                 "zone UTC, or declare SQL_TIMESTAMP"
             )
-        count = _PER_SECOND[unit]
-        nanos = 1_000_000_000 // count
-        numbers = column.cast(pa.int64()).to_pylist()
-        return [None if n is None else Instant(n // count, n % count * nanos) for n in numbers]
+        return [*instants_of(column)]
     if type_info.kind == "SQL_TIMESTAMP" and zone is not None:
         raise TypeMismatchError(
             f"the column has times of the zone {zone}, and a SQL_TIMESTAMP has none: cast it to a timestamp without a zone, "

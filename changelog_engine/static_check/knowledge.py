@@ -7,8 +7,11 @@ not stay unknown.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from changelog_engine.static_check.values import Value, joined
+
+K = TypeVar("K")
 
 
 @dataclass
@@ -30,17 +33,16 @@ class Knowledge:
 
     def parameter(self, function: int, name: str, value: Value) -> None:
         """Note an argument of a call."""
-        key = (function, name)
-        known = self.parameters.get(key)
-        self.parameters[key] = value if known is None else joined(known, value)
+        _learn(self.parameters, (function, name), value)
 
     def result(self, function: int, value: Value) -> None:
         """Note what a function returns."""
-        known = self.results.get(function)
-        self.results[function] = value if known is None else joined(known, value)
+        _learn(self.results, function, value)
 
     def attribute(self, cls: int, name: str, value: Value) -> None:
         """Note what an attribute is set to."""
-        key = (cls, name)
-        known = self.attributes.get(key)
-        self.attributes[key] = value if known is None else joined(known, value)
+        _learn(self.attributes, (cls, name), value)
+
+
+def _learn(known: dict[K, Value], key: K, value: Value) -> None:
+    known[key] = joined(known[key], value) if key in known else value
