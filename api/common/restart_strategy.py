@@ -50,6 +50,11 @@ def settings_of(get: Callable[[Option], Any]) -> RestartSettings | None:
     return RestartSettings(kind, **{field: get(option) for field, option in _OPTIONS[kind].items()})
 
 
+def _values(settings: RestartSettings) -> list[tuple[Option, Any]]:
+    """What the options of a kind of restarts are."""
+    return [(option, vars(settings)[field]) for field, option in _OPTIONS[settings.kind].items()]
+
+
 def _iso(milliseconds: int) -> str:
     """A span of time as Java's Duration writes it: PT1H0.5S."""
     seconds, rest = divmod(milliseconds, 1000)
@@ -86,8 +91,7 @@ class RestartStrategyConfiguration:
         if self._settings is None:
             return {}
         found = {options.RESTART_STRATEGY.key: self._settings.kind.value}
-        for field, option in _OPTIONS[self._settings.kind].items():
-            value = getattr(self._settings, field)
+        for option, value in _values(self._settings):
             found[option.key] = f"{value} ms" if option.kind == "duration" else str(value)
         return found
 
@@ -291,7 +295,7 @@ def strategy_of(settings: RestartSettings | None) -> RestartStrategyConfiguratio
     """The strategy with these settings; None for the fall-back one."""
     if settings is None:
         return _FallbackRestart()
-    return _STRATEGIES[settings.kind](*(getattr(settings, field) for field in _OPTIONS[settings.kind]))
+    return _STRATEGIES[settings.kind](*(value for _, value in _values(settings)))
 
 
 __getattr__ = module_getattr(__name__)
