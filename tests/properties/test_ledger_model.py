@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 from support.materialized import merging_few
@@ -21,6 +22,7 @@ from unit.test_commit_helpers import Driver, fold
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import check_bytes
+from changelog_engine.changelog.segments import segment_of
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.history.tables import Selection, Tables
@@ -89,6 +91,13 @@ class Model:
         self.driver = Driver.start(self.base, str(checkpoint))
         self.driver.operators = OPERATORS
 
+    def fork(self, row: Checkpoint) -> None:
+        """Go on with a copy, which has the history of the checkpoint."""
+        self.base += "/fork"
+        fork_job(self.folder, row, f"{self.base}/job")
+        self.states = {n: state for n, state in self.states.items() if segment_of(row.lineage, n)}
+        self.rewind(row.id)
+
     def rows(self) -> list[Checkpoint]:
         lineage = Ledger(self.folder.open_changelog()).lineage
         return [lineage.checkpoint(number) for number in lineage.checkpoints.ids()]
@@ -96,7 +105,7 @@ class Model:
 
 def life(model: Model, draw: Any) -> None:
     """Everything that happens to a log that is whole."""
-    steps = st.sampled_from(["checkpoint", "checkpoint", "checkpoint", "rewind", "snapshot", "truncate"])
+    steps = st.sampled_from(["checkpoint"] * 3 + ["rewind", "snapshot", "truncate", "fork", "optimize"])
     for what in ["checkpoint", *draw(st.lists(steps, min_size=2, max_size=6), "steps")]:
         if what == "checkpoint":
             model.checkpoint(draw(st.lists(st.integers(0, 7), min_size=0, max_size=4, unique=True), "keys"))
@@ -109,6 +118,10 @@ def life(model: Model, draw: Any) -> None:
                     Retention(draw(st.sampled_from([0, 2_000, 1 << 40]), "history"), 1, 1 << 40),
                     lambda now=float(there[-1] + 1): now,  # type: ignore[misc]
                 )
+        elif what == "optimize":  # somebody else's, which leaves the rows what they are
+            DeltaTable(model.folder.changelog.root).optimize.compact()
+        elif what == "fork":
+            model.fork(draw(st.sampled_from(model.rows()), "of"))
         elif what == "rewind":
             model.rewind(draw(st.sampled_from(there), "to"))
         else:

@@ -259,6 +259,24 @@ def test_case_68_the_same_rows_in_other_files_disturb_nobody(
     go_on(job.parent)
 
 
+def test_case_68_rows_of_one_subtask_in_a_file_of_another_writer(tmp_path: Path) -> None:
+    """The others need not read it; its footer does not name its operators, so it was called damaged."""
+    elements = [(1, number) for number in range(30)]
+
+    def graph() -> Any:
+        build = GraphBuilder(parallelism=2)
+        keyed = build.key_by(build.source(elements, uid="source"), lambda element: element[0], Types.LONG())
+        build.collect(build.process(keyed, Count(), "count", uid="count"))
+        return build.graph()
+
+    job = TestJob(tmp_path, Script(sizes=(10,), failures=(Failure(2, Fault.HANDED_OUT),)))
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph())
+    optimize(DeltaTable(tmp_path / "job" / "changelog"))
+    job.run(graph())
+    assert len(job.output) == elements_in(tmp_path / "job") == 30
+
+
 class Beside(TestJob):
     """Somebody else comes to a table after the fourth checkpoint."""
 
