@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+from deltalake import DeltaTable
 from hypothesis import strategies as st
 
 from changelog_engine.changelog.model import Checkpoint
@@ -105,6 +106,10 @@ class World:
         ahead_ms = self.draw(st.sampled_from([0, 2_000, 100_000]))
         with self.killed():
             truncate(self.folder(name), retention, lambda: (checkpoint.time_ms + ahead_ms) / 1000)
+
+    def optimize(self, name: str, checkpoint: Checkpoint) -> None:
+        """Somebody puts the rows of the changelog into other files."""
+        DeltaTable(self.folder(name).changelog.root).optimize.compact()
 
     def fork(self, name: str, checkpoint: Checkpoint) -> None:
         """A new job out of any checkpoint."""
