@@ -370,11 +370,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         """Number of key groups of operators that set none; -1 when nobody set it."""
         return self._execution_config.get_max_parallelism()
 
-    @differs(
-        "with BATCH gives keys in the order of their first elements, where Flink sorts their bytes",
-        "Programs",
-        matters=False,
-    )
     def set_runtime_mode(self, execution_mode: RuntimeExecutionMode) -> Self:
         """Set the execution mode.
 

@@ -3,16 +3,20 @@
 Nothing is checkpointed in this mode, so what waits is not state: a failure starts the job anew.
 
 Invariants:
-    * An operator sees all elements of a key, then what the key's end brings, then the next key.
+    * An operator sees all elements of a key, then what the key's end brings, then the next key. Keys are sorted by their
+      bytes in Flink; where these are not known here, they come in the order of their first elements.
     * Two inputs of an operator are one by time: of elements with the same time, and of those without, the inputs take turns,
       as in Flink. The first one begins with every key, so a key's result does not depend on other keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from changelog_engine.codec.key_order import order_of
+from changelog_engine.codec.keys import KeyCodec
+from changelog_engine.errors import NotSerializableError
 from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.two_inputs import Head, operator_of
@@ -36,9 +40,11 @@ class KeyedBatch:
 
     Args:
         heads: operators and input ports, in the order in which a key's elements are given to them.
+        keys: the codec of the keys.
     """
 
-    def __init__(self, heads: list[Head]) -> None:
+    def __init__(self, heads: list[Head], keys: KeyCodec) -> None:
+        self._codec = keys
         self._waiting: dict[Head, dict[Any, _Waiting]] = {head: {} for head in heads}
         self._keys: dict[Any, None] = {}
         self._inputs: dict[Operator, list[Head]] = {}
@@ -60,7 +66,7 @@ class KeyedBatch:
 
     def run(self, operators: list[Any]) -> None:
         """Process all that waits: a key's elements by time, then what its end brings, then the next key."""
-        for key in self._keys:
+        for key in self._sorted_keys():
             for heads in self._inputs.values():
                 waiting = [self._waiting[head].pop(key, None) for head in heads]
                 here = [(head, each.sort()) for head, each in zip(heads, waiting, strict=True) if each]
@@ -73,6 +79,15 @@ class KeyedBatch:
                 operator.cursor.key = key
                 operator.end_key()
         self._keys.clear()
+
+    def _sorted_keys(self) -> Iterable[Any]:
+        order = order_of(self._codec.type)
+        if order is None:
+            return self._keys
+        try:
+            return sorted(self._keys, key=lambda identity: order(self._codec.key_of(identity)))
+        except NotSerializableError:  # keys of a class that only the program knows
+            return self._keys
 
 
 def _give_both(key: Any, inputs: list[tuple[Head, _Waiting]]) -> None:

@@ -103,7 +103,9 @@ class StageRuntime:
         )
         self._keyed = [op for op in self._heads if isinstance(op, KeyedOperator)]
         self._batch = (
-            KeyedBatch(list(dict.fromkeys(head for group in self.heads.values() for head in group)))
+            KeyedBatch(
+                list(dict.fromkeys(head for group in self.heads.values() for head in group)), self.keys
+            )
             if self.batch and self.keys is not None
             else None
         )

@@ -733,7 +733,7 @@ def test_a_keyed_stream_in_batch_mode_comes_key_by_key(env: StreamExecutionEnvir
     env.set_runtime_mode(RuntimeExecutionMode.BATCH)
     numbers = env.from_collection([1, 2, 3, 4, 5], Types.LONG()).key_by(lambda n: n % 2, Types.LONG())
     found = results(AsyncDataStream.ordered_wait(numbers, Call(twice), LONG))
-    assert found == [2, 6, 10, 4, 8]
+    assert found == [4, 8, 2, 6, 10]
 
 
 def test_in_a_harness_and_after_a_failure(env: StreamExecutionEnvironment) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pyflink.common import Time, Types, WatermarkStrategy
+import datetime
+
+from pyflink.common import Row, Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
     AggregateFunction,
@@ -35,7 +37,7 @@ from pyflink.datastream.window import (
 from corners.how import in_threads, unordered
 
 _PAIRS = Types.TUPLE([Types.STRING(), Types.LONG()])
-_KEYS = "keys come in an order of Flink's own"
+_UNITED = "two streams are united"
 _WINDOWS = "process mode emits no windows and mixes up the keys of timers in BATCH mode"
 _SOME = [("a", 500), ("b", 700), ("a", 100), ("b", 200), ("a", 1500), ("a", 900)]
 
@@ -80,7 +82,6 @@ def process_without_keys(env):
     return _timed(env, _SOME).process(Tell(), Types.STRING())
 
 
-@unordered(_KEYS)
 def reduce_gives_the_last(env):
     """reduce() gives one element for each key."""
     return _keyed(env).reduce(lambda left, right: (left[0], left[1] + right[1]))
@@ -108,27 +109,25 @@ def reduce_in_the_order_of_arrival(env):
     return keyed.reduce(lambda left, right: (left[0], left[1] + right[1]))
 
 
-@unordered(_KEYS)
 def reduce_of_a_single_element(env):
     """A key with one element gives that, untouched."""
     return _keyed(env, [("a", 1), ("b", 2)]).reduce(lambda left, right: ("never", 0))
 
 
-@unordered(_KEYS)
+@unordered(_UNITED)
 def sum_min_max(env):
     """Rolling aggregations give their last value for each key."""
     keyed = _keyed(env)
     return keyed.sum(1).union(keyed.min(1), keyed.max(1))
 
 
-@unordered(_KEYS)
+@unordered(_UNITED)
 def min_by_and_max_by(env):
     """min_by() and max_by() too."""
     keyed = _keyed(env)
     return keyed.min_by(1).union(keyed.max_by(1))
 
 
-@unordered(_KEYS)
 def sum_of_sum(env):
     """The result of one keyed operator goes into another."""
     return _keyed(env).sum(1).key_by(lambda v: 0).sum(1).map(lambda v: v[1], Types.LONG())
@@ -143,13 +142,12 @@ class _Seen(MapFunction):
         return f"{value[0]} {list(self.seen.get())}"
 
 
-@unordered(_KEYS)
 def keyed_map_with_state(env):
     """A map on a keyed stream gets every element, a key's in the order of time."""
     return _keyed(env).map(_Seen(), Types.STRING())
 
 
-@unordered(_KEYS)
+@unordered(_UNITED)
 def keyed_flat_map_and_filter(env):
     """flat_map and filter on keyed streams."""
     keyed = _keyed(env)
@@ -201,7 +199,6 @@ class _Timers(KeyedProcessFunction):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def timers_after_all_elements(env):
     """A key's timers fire after all of its elements."""
     return _keyed(env).process(_Timers(), Types.STRING())
@@ -247,7 +244,6 @@ def timer_that_sets_another_domains_timer(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def processing_timers_at_the_end_of_a_key(env):
     """Processing-time timers fire when the key has no more elements, by time, behind those of event time."""
 
@@ -263,7 +259,6 @@ def processing_timers_at_the_end_of_a_key(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def windows_of_processing_time(env):
     """Windows of processing time end with the key: nothing is lost."""
     windowed = _keyed(env).window(TumblingProcessingTimeWindows.of(Time.days(365)))
@@ -271,7 +266,6 @@ def windows_of_processing_time(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def sessions_of_processing_time(env):
     """Sessions of processing time too."""
     windowed = _keyed(env).window(ProcessingTimeSessionWindows.with_gap(Time.days(1)))
@@ -356,14 +350,12 @@ class _TellCount(ProcessWindowFunction):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def tumbling_windows(env):
     """One result of each window, elements in the order of time; nothing is late."""
     return _keyed(env).window(TumblingEventTimeWindows.of(Time.seconds(1))).process(_Tell(), Types.STRING())
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def sliding_windows(env):
     """Sliding windows with reduce."""
     windowed = _keyed(env).window(SlidingEventTimeWindows.of(Time.seconds(1), Time.milliseconds(500)))
@@ -371,7 +363,6 @@ def sliding_windows(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def session_windows(env):
     """Sessions of elements that came in no order."""
     return (
@@ -390,7 +381,6 @@ def late_elements_in_batch(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def aggregated_windows(env):
     """aggregate() in windows."""
 
@@ -413,14 +403,12 @@ def aggregated_windows(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def count_windows(env):
     """Count windows take a key's elements in the order of time; what is left over is never given."""
     return _keyed(env).count_window(3).process(_TellCount(), Types.STRING())
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def global_windows_with_count(env):
     """GlobalWindows with a purging CountTrigger."""
     windowed = _keyed(env).window(GlobalWindows.create()).trigger(PurgingTrigger.of(CountTrigger.of(2)))
@@ -450,7 +438,6 @@ class _Both(KeyedCoProcessFunction):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def two_keyed_inputs_by_time(env):
     """Both inputs of a key are one by time."""
     left, right = (
@@ -468,7 +455,6 @@ def two_keyed_inputs_of_equal_times(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def two_keyed_inputs_with_keys_of_one_side(env):
     """Keys that one side alone has."""
     left, right = _keyed(env, [("a", 1), ("b", 2)]), _keyed(env, [("b", 1), ("c", 3)])
@@ -476,7 +462,6 @@ def two_keyed_inputs_with_keys_of_one_side(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def two_keyed_inputs_with_timers(env):
     """Timers of two inputs fire after both are read for the key."""
 
@@ -496,7 +481,6 @@ def two_keyed_inputs_with_timers(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def keyed_co_map(env):
     """A CoMapFunction on keyed streams merges by time too."""
 
@@ -569,7 +553,6 @@ def broadcast_comes_first(env):
 
 
 @in_threads(_WINDOWS)
-@unordered(_KEYS)
 def keyed_broadcast(env):
     """A keyed side with state and timers, behind the broadcast side."""
 
@@ -592,14 +575,13 @@ def keyed_broadcast(env):
     return _keyed(env).connect(rules).process(Rules(), Types.STRING())
 
 
-@unordered("two streams are united")
+@unordered(_UNITED)
 def union_in_batch(env):
     """union() of two streams, keyed behind it."""
     united = _bare(env, [("a", 1)]).union(_bare(env, [("a", 2), ("b", 3)]))
     return united.key_by(lambda v: v[0]).sum(1)
 
 
-@unordered(_KEYS)
 def side_output_of_a_keyed_function(env):
     """A keyed process function's tag."""
     tag = OutputTag("large", Types.LONG())
@@ -628,7 +610,6 @@ def printed(env):
     env.execute("printed")
 
 
-@unordered(_KEYS)
 def keys_that_pickle(env):
     """Keys without a type."""
     return _bare(env).key_by(lambda v: (v[0], None)).reduce(lambda left, right: (left[0], left[1] + right[1]))
@@ -666,3 +647,106 @@ def one_element(env):
 def nothing_left(env):
     """A keyed operator that gets no elements."""
     return _bare(env).filter(lambda v: False).key_by(lambda v: v[0]).sum(1)
+
+
+def _sorted_by(env, keys, key_type=None):
+    """The keys, in the order in which Flink takes them."""
+    env.set_runtime_mode(RuntimeExecutionMode.BATCH)
+    numbers = env.from_collection(list(range(len(keys))), Types.INT())
+    keyed = numbers.key_by(lambda n: keys[n], key_type) if key_type else numbers.key_by(lambda n: keys[n])
+    return keyed.reduce(lambda left, right: left).map(lambda n: repr(keys[n]), Types.STRING())
+
+
+_TEXTS = ["b", "a", "ab", "", "zz", "é", "~", "Z", "日本", "x" * 130, "\u0080", "0", "10", "9", "ÿ", "longer"]
+_NUMBERS = [5, -1, 0, 127, 128, 255, 256, -128, -129, 65535, 65536, 2147483647, -2147483648, 3]
+_COMPOSED = [("b", 1), ("a", 1), ("a", 2), ("ab", 1), ("a", -1), ("b", 300)]
+
+
+def keys_sorted_texts(env):
+    """Texts are sorted by their length, then by their characters; some of those beyond ASCII come first."""
+    return _sorted_by(env, _TEXTS, Types.STRING())
+
+
+def keys_sorted_ints(env):
+    """INT keys by four bytes that have signs."""
+    return _sorted_by(env, _NUMBERS, Types.INT())
+
+
+def keys_sorted_longs(env):
+    """LONG keys by eight."""
+    return _sorted_by(env, [*_NUMBERS, 2**40, -(2**40)], Types.LONG())
+
+
+def keys_sorted_doubles(env):
+    """DOUBLE keys by those of IEEE 754."""
+    return _sorted_by(env, [1.5, -1.5, 0.0, 100.25, -0.001, 1e300, -1e300], Types.DOUBLE())
+
+
+def keys_sorted_booleans(env):
+    """False, then True."""
+    return _sorted_by(env, [True, False], Types.BOOLEAN())
+
+
+def keys_sorted_days(env):
+    """Dates by their milliseconds."""
+    days = [(2020, 1, 5), (1969, 5, 5), (2024, 2, 29), (2020, 1, 4)]
+    return _sorted_by(env, [datetime.date(*day) for day in days], Types.SQL_DATE())
+
+
+def keys_sorted_tuples(env):
+    """Tuples field by field."""
+    return _sorted_by(env, _COMPOSED, Types.TUPLE([Types.STRING(), Types.INT()]))
+
+
+def keys_sorted_rows(env):
+    """Rows that lack a field come behind the others."""
+    rows = [Row(None, 5), *(Row(*key) for key in _COMPOSED)]
+    return _sorted_by(env, rows, Types.ROW([Types.STRING(), Types.INT()]))
+
+
+def keys_sorted_undeclared_texts(env):
+    """Without a type by what they are pickled to."""
+    return _sorted_by(env, _TEXTS)
+
+
+def keys_sorted_undeclared_numbers(env):
+    """Numbers, too."""
+    return _sorted_by(env, [*_NUMBERS, 2**40, -(2**40), 1.5, True, None])
+
+
+def keys_sorted_undeclared_tuples(env):
+    """And tuples."""
+    return _sorted_by(env, _COMPOSED)
+
+
+def keys_sorted_in_two_operators(env):
+    """An operator behind another one sorts its own keys."""
+    counted = (
+        _bare(env, [("b", 1), ("ab", 2), ("a", 30), ("b", 4)]).key_by(lambda v: v[0], Types.STRING()).sum(1)
+    )
+    return counted.key_by(lambda v: v[1], Types.LONG()).reduce(lambda left, right: left)
+
+
+@in_threads(_WINDOWS)
+def keys_sorted_of_two_inputs(env):
+    """Two inputs by one order of keys."""
+    first = _bare(env, [("b", 1), ("c", 2), ("ab", 3), ("", 4)])
+    second = _bare(env, [("z", 1), ("a", 2), ("ab", 3), ("b", 4)])
+    keyed = first.connect(second).key_by(lambda v: v[0], lambda v: v[0], Types.STRING())
+    return keyed.map(_Sides(), Types.STRING())
+
+
+class _Sides(CoMapFunction):
+    def map1(self, value):
+        return f"first {value[0]}"
+
+    def map2(self, value):
+        return f"second {value[0]}"
+
+
+@in_threads(_WINDOWS)
+def keys_sorted_in_windows(env):
+    """Windows of one key, then those of the next one."""
+    elements = [("b", 5), ("a", 1300), ("ab", 3), ("a", 4), ("b", 1250), ("", 6)]
+    windows = _keyed(env, elements).window(TumblingEventTimeWindows.of(Time.seconds(1)))
+    return windows.reduce(lambda left, right: (left[0], left[1] + right[1]))
