@@ -160,6 +160,9 @@ class DataStream(NamesOfPyFlink):
 
     def get_type(self) -> TypeInformation:
         """The declared type of the elements; ``Types.PICKLED_BYTE_ARRAY()`` when none is declared."""
+        return self._element_type()
+
+    def _element_type(self) -> TypeInformation:
         return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
 
     def get_name(self) -> str:
@@ -351,7 +354,7 @@ class DataStream(NamesOfPyFlink):
             ConfigurationError: the stream's type is not a tuple, or has no such field.
         """
         stream = self._unkeyed()
-        output_type = projected_type(stream.get_type(), field_indexes)
+        output_type = projected_type(stream._element_type(), field_indexes)
         return stream._then(NodeKind.MAP, "Projection", Projection(field_indexes), output_type)
 
     def assign_timestamps_and_watermarks(self, watermark_strategy: WatermarkStrategy) -> DataStream:
@@ -456,7 +459,7 @@ class DataStream(NamesOfPyFlink):
     def _check_union(self, stream: Any, position: int) -> None:
         _arguments.instance(stream, DataStream, f"DataStream.union: argument {position}")
         self._check_same_environment(stream, f"union: argument {position}")
-        mine, other = self.get_type(), stream.get_type()
+        mine, other = self._element_type(), stream._element_type()
         if mine.spec() != other.spec():
             raise ConfigurationError(
                 f"DataStream.union: argument {position}, {stream._transformation.name!r}, has type "
@@ -727,10 +730,13 @@ class KeyedStream(DataStream):
 
     def _to_collect(self) -> Transformation:
         origin, keyed = self._origin_stream._transformation, self._transformation
-        row = Types.ROW([keyed.key_type or Types.PICKLED_BYTE_ARRAY(), self.get_type()])
         return self._graph.prepare(
-            NodeKind.MAP, "KeyAndElement", (origin,), KeyAndElement(keyed.function), row
+            NodeKind.MAP, "KeyAndElement", (origin,), KeyAndElement(keyed.function), self.get_type()
         )
+
+    def get_type(self) -> TypeInformation:
+        """The type of the rows of key and element that ``execute_and_collect`` gives."""
+        return Types.ROW([self._transformation.key_type or Types.PICKLED_BYTE_ARRAY(), self._element_type()])
 
     def process(  # type: ignore[override]
         self, func: KeyedProcessFunction, output_type: TypeInformation | list[TypeInformation] | None = None
@@ -852,7 +858,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
 
     def get_input_type(self) -> TypeInformation:
         """The declared type of the elements; ``Types.PICKLED_BYTE_ARRAY()`` when none is declared."""
-        return self._stream.get_type()
+        return self._stream._element_type()
 
     def trigger(self, trigger: Trigger[Any, Any]) -> Self:
         """Set what decides when a window fires, in place of the assigner's own trigger.

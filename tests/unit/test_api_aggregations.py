@@ -27,7 +27,8 @@ def reduced(keyed, method, position, elements):
     getattr(keyed, method)(*position).print()
     *_, node, _ = keyed.get_execution_environment()._take_job("job")[0].nodes
     assert node.kind is NodeKind.REDUCE
-    assert node.output_type == (None if keyed.get_type() == Types.PICKLED_BYTE_ARRAY() else keyed.get_type())
+    _, of_elements = keyed.get_type().get_field_types()
+    assert node.output_type == (None if of_elements == Types.PICKLED_BYTE_ARRAY() else of_elements)
     function = pickle.loads(pickle.dumps(node.function))
     results = elements[:1]
     for element in elements[1:]:

@@ -360,12 +360,9 @@ class TestStreams:
         untyped = env.from_collection([1])
         assert untyped.get_type() == Types.PICKLED_BYTE_ARRAY()
         typed = untyped.map(str, Types.STRING())
-        assert (
-            typed.get_type()
-            == typed.filter(bool).get_type()
-            == typed.key_by(len).get_type()
-            == Types.STRING()
-        )
+        assert typed.get_type() == typed.filter(bool).get_type() == Types.STRING()
+        assert typed.key_by(len).get_type() == Types.ROW([Types.PICKLED_BYTE_ARRAY(), Types.STRING()])
+        assert typed.key_by(len, Types.INT()).get_type() == Types.ROW([Types.INT(), Types.STRING()])
         assert typed.map(str).get_type() == Types.PICKLED_BYTE_ARRAY()
         assert typed.get_execution_environment() is env
         assert typed.get_execution_config() is env.get_config()

@@ -75,6 +75,16 @@ def test_what_pyflink_has_and_the_api_has_not_says_so(statement: str, what: str)
     assert isinstance(caught.value, ImportError)
 
 
+def test_programs_print_the_version_and_name_jars_by_it() -> None:
+    install_alias()
+    given: dict[str, str] = {}
+    exec(
+        "import pyflink; from pyflink.version import __version__ as imported; named = pyflink.version.__version__",
+        given,
+    )
+    assert given["imported"] == given["named"] == "1.20.1"
+
+
 def test_the_table_api_says_what_to_use() -> None:
     install_alias()
     for statement in ("from pyflink.table.expressions import col", "from pyflink.table import Schema"):
