@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import random
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -328,6 +329,20 @@ def test_a_transaction_that_the_brokers_aborted(kafka: KafkaServer, caplog: pyte
         one.start(kept)
         assert "Its records are lost to readers" in caplog.text
     assert not visible(kafka, topic)
+
+
+def test_brokers_that_lost_their_storage(kafka: KafkaServer, caplog: pytest.LogCaptureFixture) -> None:
+    """They know nothing of a transaction that began a moment ago. Ids that were not used for long are forgotten anyway."""
+    with driven(sink_into(kafka, kafka.create_topic())) as one:
+        now_ms = time.time_ns() // 1_000_000
+        young, old = (
+            Prepared([Transaction(f"gone-{uuid.uuid4().hex}-0-0", 5, 0, now_ms - age_s * 1000).to_json()])
+            for age_s in (60, 8 * 86_400)
+        )
+        with pytest.raises(ConnectorError, match=r"began 6\d s ago, and is not known .* lost their storage"):
+            one.start(young)
+        one.start(old)
+        assert "is not known to the brokers any more; it was committed long ago" in caplog.text
 
 
 def test_a_timeout_longer_than_the_brokers_allow(kafka: KafkaServer) -> None:

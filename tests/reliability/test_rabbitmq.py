@@ -613,6 +613,31 @@ class TestTrouble:
             read_on(reader, position)
         reader.close()
 
+    def test_a_queue_that_is_gone_when_the_job_goes_on(
+        self, rabbitmq: RabbitMQServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """It is made, as for a job that begins; what waited in it is lost."""
+        queue = rabbitmq.create_queue()
+        fill(rabbitmq, queue, range(1))
+        source = source_of(rabbitmq, queue)
+        source.check_before_start()
+        reader, _, position = drained(source, count=1)
+        kept = reader.at_barrier(position)
+        reader.close()
+        rabbitmq.delete_queue(queue)
+        source.check_before_start()
+        reader = source.reader(source.splits(1)[0])
+        reader.read({}, 1)
+        reader.close()
+        assert "made anew" not in caplog.text
+        reader = source.reader(source.splits(1)[0])
+        reader.read(kept, 1)
+        reader.close()
+        assert (
+            f"queue '{queue}', which the job's checkpoint has read, was not there, and was made anew"
+            in caplog.text
+        )
+
     def test_a_stream(self, rabbitmq: RabbitMQServer) -> None:
         """Nothing of it would be acknowledged."""
         queue = rabbitmq.create_queue(x_queue_type="stream")

@@ -378,3 +378,37 @@ def test_a_topic_that_ends_before_what_was_read_is_an_error(fails: bool) -> None
     reader._client.reader.return_value.read_next.side_effect = [Stored(5, 3, 12), pulsar.Timeout()]
     assert list(reader.read(position_of(last), 10).values) == ["5:3"]
     assert reader._client.reader.call_args.args[1] == pulsar.MessageId.earliest
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_another_message_under_the_id_of_the_one_that_was_read(
+    fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The topic was made again and grew: ids of the old one are those of others, which were left out up to there."""
+    reader = reader_of(Stored(5, 0, 10), Stored(5, 1, 11))
+    reader._client.subscribed.return_value.is_connected.return_value = False
+    first = reader.read(["earliest", "", None], 2)
+    kept = reader.at_barrier(first.next)
+    assert reader.at_barrier(kept) == kept
+    assert list(reader.read(kept, 10).values) == []
+    assert reader._client.reader.call_count == 1, "it goes on where it stands"
+
+    again = reader_of(Stored(5, 1, 11), Stored(5, 2, 12))
+    found = again.read(kept, 10)
+    assert list(found.values) == ["5:2"]
+    assert again.at_barrier(found.next) == [*position_of(Stored(5, 2, 12)), 12]
+
+    anew = reader_of(Stored(5, 1, 21), Stored(5, 2, 22), fails=fails)
+    said = "up to message 5:1, and another one has that id now"
+    if fails:
+        with pytest.raises(ConnectorError, match=said):
+            anew.read(kept, 10)
+        return
+    place = anew.read(kept, 10).next
+    assert said in caplog.text
+    anew._client.reader.return_value.read_next.side_effect = [
+        Stored(5, 0, 20),
+        Stored(5, 1, 21),
+        pulsar.Timeout(),
+    ]
+    assert list(anew.read(place, 10).values) == ["5:0", "5:1"]

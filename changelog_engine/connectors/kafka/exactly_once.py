@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from changelog_engine.clock import Deadline
+from changelog_engine.clock import Deadline, wall_ms
 from changelog_engine.connectors.kafka.clients import named
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
@@ -50,6 +50,9 @@ _DEFAULT_TIMEOUT_MS = 900_000  # the most that brokers allow by default
 _STEP_TIMEOUT_S = 60.0
 _ABORT_TIMEOUT_S = 5.0
 _LONGEST_PREFIX = 6_400
+_KNOWN_FOR_MS = (
+    3_600_000  # brokers forget an id that was not used for a week (transactional.id.expiration.ms)
+)
 _SLOTS = 3  # one rests, one is prepared, one is open; more where commits fail
 
 
@@ -197,27 +200,39 @@ class TransactionalWriter(CommittingWriter):
         for transaction in transactions:
             state = self._transactions.commit(transaction)
             if state is State.UNKNOWN:
-                log.warning(
-                    "Kafka: transaction %r of the restored checkpoint is not known to the brokers any more; it was "
-                    "committed long ago, or aborted",
-                    transaction.id,
-                )
+                self._unknown(transaction)
             if state is State.ABORTED:
-                self._lost(transaction)
+                self._lost(
+                    transaction,
+                    f"was aborted: it was not committed within transaction.timeout.ms ({self._sink.timeout_ms}). Its "
+                    "records are lost to readers",
+                )
             place = self._place(transaction.id)
             if place is not None and place[0] == self._context.subtask:
                 self._resting.add(place[1])
 
-    def _lost(self, transaction: Transaction) -> None:
-        message = (
-            f"Kafka ({self._sink.properties.bootstrap_servers}): transaction {transaction.id!r}, which the restored "
-            "checkpoint keeps, was aborted: it was not committed within transaction.timeout.ms "
-            f"({self._sink.timeout_ms}). Its records are lost to readers"
-        )
+    def _unknown(self, transaction: Transaction) -> None:
+        age_ms = max(0, wall_ms() - transaction.started_ms)
+        if age_ms < _KNOWN_FOR_MS:
+            self._lost(
+                transaction,
+                f"began {age_ms // 1000} s ago, and is not known to the brokers: they have lost their storage, or are "
+                "another cluster's. Its records are lost, and perhaps those before it",
+            )
+        else:
+            log.warning(
+                "Kafka: transaction %r of the restored checkpoint is not known to the brokers any more; it was "
+                "committed long ago, or aborted",
+                transaction.id,
+            )
+
+    def _lost(self, transaction: Transaction, how: str) -> None:
+        where = named(self._sink.properties)
+        message = f"{where}: transaction {transaction.id!r}, which the restored checkpoint keeps, {how}"
         if not self._sink.only_log_lost:
             raise ConnectorError(
-                f"{message}. Restore an older checkpoint to write them again, or let the sink ignore failures after a "
-                "transaction's timeout"
+                f"{message}. Restore an older checkpoint to write them again, start the job without its checkpoints, or let "
+                "the sink ignore failures after a transaction's timeout"
             )
         log.error("%s", message)
 

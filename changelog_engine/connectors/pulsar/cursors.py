@@ -5,7 +5,8 @@ A position is ``[kind, message id, stop]``, with ids as hexadecimal text:
 * ``earliest``: the oldest message there is;
 * ``from``: the message with this id, and what follows;
 * ``after``: what follows the message with this id;
-* ``read``: the same, and the job has read that message: it must still be there.
+* ``read``: the same, and the job has read that message: it must still be there. A checkpoint adds when it was published, in
+  ms: another message under that id is another topic's.
 
 A stop is None, ``["nothing"]`` when the partition was empty, ``["id", id, inclusive]``, or the time in ms at which the first
 message that is so late ends it: ``["event" or "publish", ms, inclusive]``.

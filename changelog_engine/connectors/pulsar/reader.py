@@ -2,7 +2,8 @@
 
 Invariants:
     * What is given out begins exactly behind the position asked for, and follows the partition without a gap: a reader that
-      goes on behind a message begins with that message, and drops it. Where it is not there any more, the job says so.
+      goes on behind a message begins with that message, and drops it. Where it is not there any more, or was published at
+      another time, the job says so.
     * A message that the client gives again, after its connection was lost, is not given out twice. One with an old id that
       was published after all that were read is another topic's: its ids began anew, as brokers lost their storage.
     * The subscription is acknowledged up to the entry before the last one that a durable checkpoint covers: so the message
@@ -122,6 +123,8 @@ class PartitionReader(SplitReader):
         self._last: Key | None = None  # of what was given out, or is not to be
         self._newest_ms = 0  # when the newest message that was read was published
         self._expected: Any = None  # the message that the reader is to begin with
+        self._expected_ms: int | None = None  # when it was published, where that is known
+        self._place_ms: int | None = None  # the same of the message at ``_place``
         self._stop: list[Any] | None = None
         self._stop_key: Key | None = None
         self._wait_ms = _FIRST_WAIT_MS
@@ -132,7 +135,7 @@ class PartitionReader(SplitReader):
         self._acknowledged_s = clock()
 
     def read(self, position: Position, max_records: int) -> Range:
-        if position != self._place:
+        if not self._stands_at(position):
             self._turn(position)
         if self._is_at_stop(position):
             return Range((), position, True, ())
@@ -140,14 +143,23 @@ class PartitionReader(SplitReader):
         values, times = self._decoded(messages)
         if messages:
             self._place = [READ, messages[-1].message_id().serialize().hex(), self._stop]
+            self._place_ms = messages[-1].publish_timestamp()
         self._acknowledge_at_times()
         reached = self._place
         if finished:
             self._place = None  # the client's reader may stand behind the stop
         return Range(values, reached, finished, times)
 
+    def at_barrier(self, position: Position) -> Position:
+        if position[0] != READ or self._place_ms is None or not self._stands_at(position):
+            return position
+        return [*position[:3], self._place_ms]
+
+    def _stands_at(self, position: Position) -> bool:
+        return self._place is not None and self._place[:3] == position[:3]
+
     def _is_at_stop(self, position: Position) -> bool:
-        kind, text, stop = position
+        kind, text, stop = position[:3]
         if stop is None or stop[0] != ID:
             return stop is not None and stop[0] == NOTHING
         if kind not in (READ, AFTER):
@@ -157,8 +169,9 @@ class PartitionReader(SplitReader):
     def _turn(self, position: Position) -> None:
         """Read from another position on."""
         self._close_reader()
-        kind, text, stop = position
+        kind, text, stop, *published_ms = position
         self._expected = self._last = None
+        self._place_ms = self._expected_ms = published_ms[0] if published_ms else None
         self._newest_ms = 0
         self._stop = stop
         self._stop_key = key_of(id_of(stop[1])) if stop is not None and stop[0] == ID else None
@@ -190,7 +203,11 @@ class PartitionReader(SplitReader):
                 if self._expected is not None:
                     known, self._expected = self._expected, None
                     if key == key_of(known):
+                        if self._expected_ms not in (None, published_ms):
+                            self._is_another(known)
+                            return taken, False
                         self._last, self._newest_ms = key, published_ms
+                        self._place_ms = published_ms
                         continue
                     self._missing(known, message.message_id())
                 if self._last is not None and key <= self._last:
@@ -241,6 +258,20 @@ class PartitionReader(SplitReader):
             "deleted and made again, or its brokers lost their storage, and messages that were not read with it"
         )
 
+    def _is_another(self, known: Any) -> None:
+        self._lost(
+            f"up to message {shown(known)}, and another one has that id now: it was published at another time. The topic "
+            "was deleted and made again, or its brokers lost their storage, and messages that were not read with it"
+        )
+        self._read_from_the_beginning()
+
+    def _read_from_the_beginning(self) -> None:
+        """Read all that the topic has now."""
+        self._close_reader()
+        self._expected = self._last = None
+        self._newest_ms = 0
+        connected(lambda: self._open(self._client.pulsar.MessageId.earliest, False), self._named, _PAUSE_S)
+
     def _lost(self, how: str) -> None:
         error = ConnectorError(
             f"{self._client.named}: the job has read {self._topic!r} {how}. Start the job anew, or set option "
@@ -289,14 +320,11 @@ class PartitionReader(SplitReader):
             f"up to message {ids[0]}, and its last one is {ids[1]} now: the topic was deleted and made again, or its "
             "brokers lost their storage, and messages that were not read with it"
         )
-        self._close_reader()
-        self._expected = self._last = None
-        self._newest_ms = 0
-        connected(lambda: self._open(self._client.pulsar.MessageId.earliest, False), self._named, _PAUSE_S)
+        self._read_from_the_beginning()
 
     def acknowledged(self, position: Position) -> None:
         """The broker need not keep what lies before the last message that was read."""
-        kind, text, _ = position
+        kind, text = position[:2]
         if kind != READ or self._consumer is None:
             return
         last = id_of(text)

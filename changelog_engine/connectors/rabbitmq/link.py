@@ -206,8 +206,11 @@ def connected(
     )
 
 
-def declare(options: ConnectionOptions, queue: str) -> None:
+def declare(options: ConnectionOptions, queue: str) -> bool:
     """Make sure that a queue is there: one that is missing is made durable, as Flink does.
+
+    Returns:
+        Whether it was made.
 
     Raises:
         ConnectorError: no connection, or the broker does not let us.
@@ -222,11 +225,13 @@ def declare(options: ConnectionOptions, queue: str) -> None:
     try:
         try:
             connection.channel().queue_declare(queue, passive=True)
+            return False
         except pika.exceptions.ChannelClosedByBroker as error:
             if error.reply_code != _NOT_FOUND:
                 raise
             connection.channel().queue_declare(queue, durable=True)
             log.info("%s: queue %r was not there; it was made, durable", options.where, queue)
+            return True
     except (OSError, pika.exceptions.AMQPError) as error:
         raise failure(options, f"looking for queue {queue!r}", error) from None
     finally:

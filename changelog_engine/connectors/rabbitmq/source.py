@@ -71,6 +71,7 @@ class QueueSource(Source):
     by_correlation_id: bool
     schema: Any
     checkpoints: bool = True  # whether the job makes some
+    made: bool = False  # whether the queue was missing when the program ran
 
     def __post_init__(self) -> None:
         RABBITMQ.load()
@@ -81,7 +82,7 @@ class QueueSource(Source):
 
     def check_before_start(self) -> None:
         """Raise when the broker cannot be reached or does not let us; make the queue if it is missing."""
-        declare(self.options, self.queue)
+        self.made = declare(self.options, self.queue)
 
     def splits(self, parallelism: int) -> list[Split]:
         """One, whatever the parallelism."""
@@ -312,6 +313,7 @@ class QueueReader(SplitReader):
         self._checkpoints = source.checkpoints
         self._by_id = source.by_correlation_id and source.checkpoints
         self._id = uuid.uuid4().hex
+        self._made = source.made
         self._stands = False
         self._read = 0
         self._last_tag = 0
@@ -390,6 +392,13 @@ class QueueReader(SplitReader):
             raise ConnectorError(
                 f"{self._options.where}: queue {self._queue!r} cannot be read from the position of another reader that no "
                 "checkpoint has kept"
+            )
+        if position and self._made:
+            log.warning(
+                "%s: queue %r, which the job's checkpoint has read, was not there, and was made anew: the queue was "
+                "deleted, or the broker has lost its storage, and what waited in the queue with it",
+                self._options.where,
+                self._queue,
             )
         if self._by_id:
             self._remembered.restore(position.get("ids", []))
