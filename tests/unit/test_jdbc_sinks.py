@@ -693,6 +693,28 @@ class TestExactlyOnce:
         writer_of(self.sink(sqlite), restored).close()
         assert rows(sqlite) == [(1, "a")]
 
+    def test_rows_that_were_staged_as_another_type_are_refused(self, sqlite):
+        """The program was changed after it was killed between a checkpoint and its commit."""
+        sqlite.execute("CREATE TABLE t (id, name)")
+        staged = Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.INT()])
+        writer = writer_of(JdbcSink.exactly_once_sink("INSERT INTO t VALUES (?, ?)", staged, sqlite.options))
+        writer.write([(1, 2)])
+        restored = CONTEXT._replace(attempt=2, restored=[RestoredSink(0, writer.prepare(False))])
+        writer.close()
+        swapped = Types.ROW_NAMED(["name", "id"], [Types.INT(), Types.INT()])
+        for changed, insert in (
+            (swapped, "INSERT INTO t (name, id) VALUES (?, ?)"),
+            (Types.ROW_NAMED(["id", "name"], [Types.STRING(), Types.STRING()]), INSERT),
+        ):
+            with pytest.raises(
+                ConnectorError, match=r"staged rows as ROW<id INT, name INT>, .* Start the program as it was"
+            ):
+                writer_of(JdbcSink.exactly_once_sink(insert, changed, sqlite.options), restored)
+        assert sqlite.execute("SELECT * FROM t") == []
+        mended = JdbcSink.exactly_once_sink("INSERT OR IGNORE INTO t VALUES (?, ?)", staged, sqlite.options)
+        writer_of(mended, restored).close()
+        assert sqlite.execute("SELECT * FROM t") == [(1, 2)]
+
     def test_what_is_missing_is_an_error(self, sqlite):
         sqlite.execute(TABLE)
         writer = writer_of(self.sink(sqlite))
