@@ -335,6 +335,17 @@ class Loud(Half):
 def test_schemas_for_many_at_once() -> None:
     assert RecordSchema("t", None, Loud()).records_of(["a", "b"]) == (["t", "t"], [b"A", b"B"], [None, None])
     assert RecordSchema("t", None, SimpleStringSchema()).records_of(["a", "b"])[1] == [b"a", b"b"]
+
+    class Forgot(SimpleStringSchema):
+        def serialize(self, element: str) -> bytes:
+            return given[element]  # type: ignore[return-value]
+
+    given: dict[str, object] = {"a": b"A", "b": None}
+    with pytest.raises(
+        TypeMismatchError, match=r"Forgot.serialize\(\) gave None for 'b', and the record has no key"
+    ):
+        RecordSchema("t", None, Forgot()).records_of(["a", "b"])
+    assert RecordSchema("t", None, Forgot(), SimpleStringSchema()).records_of(["a", "b"])[1] == [b"A", None]
     with pytest.raises(
         ConnectorError, match=r"Half.serialize_all\(\) gave 1 messages of topic 't' for 2 elements"
     ):

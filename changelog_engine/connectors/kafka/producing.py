@@ -58,7 +58,19 @@ class RecordSchema:
         keys = (
             [None] * count if self.key_schema is None else _serialized(self.key_schema, elements, self.topic)
         )
-        return topics, _serialized(self.value_schema, elements, self.topic), keys
+        values = _serialized(self.value_schema, elements, self.topic)
+        if not all(values):  # one is None, or empty
+            self._refuse_nothing(elements, values, keys)
+        return topics, values, keys
+
+    def _refuse_nothing(self, elements: Sequence[Any], values: list[Any], keys: list[Any]) -> None:
+        """A record without a value deletes its key; without a key, too, it is a `serialize` that forgot to return."""
+        for element, value, key in zip(elements, values, keys, strict=True):
+            if value is None and key is None:
+                raise TypeMismatchError(
+                    f"{type(self.value_schema).__name__}.serialize() gave None for {shown(element)}, and the record has no "
+                    "key that it could delete: return bytes, or leave such elements out by a filter()"
+                )
 
     def topic_of(self, element: Any) -> str:
         """The topic that an element goes to."""
