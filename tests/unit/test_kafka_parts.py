@@ -39,6 +39,7 @@ from changelog_engine.connectors.kafka import (
     clients,
     producing,
 )
+from changelog_engine.connectors.kafka.exactly_once import _slug
 from changelog_engine.connectors.kafka.offsets import Cluster
 from changelog_engine.connectors.kafka.reader import Decoder
 from changelog_engine.connectors.kafka.sink import KafkaWriter
@@ -489,3 +490,9 @@ def test_what_is_not_delivered_at_the_end_is_told(
     writer.close()
     messages = [record.getMessage() for record in caplog.records]
     assert messages == (["writing failed: 3 records were not delivered"] if told else [])
+
+
+def test_sinks_whose_uids_are_in_other_scripts_share_no_transactional_ids() -> None:
+    """They fenced each other."""
+    assert [_slug(name) for name in ("large orders", "a-b.c_1")] == ["large_orders", "a_b.c_1"], "as it was"
+    assert len({_slug(name) for name in ("注文", "在庫", "ä", "ö", "a/b", "a b")}) == 6

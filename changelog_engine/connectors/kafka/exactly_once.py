@@ -18,6 +18,7 @@ Invariants:
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 import time
@@ -343,4 +344,8 @@ class _PlainWriter(CommittingWriter):
 
 
 def _slug(name: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._]+", "_", name)
+    """A name as part of an id; names in other scripts, which would all become ``_``, stay apart."""
+    plain = re.sub(r"[^A-Za-z0-9._]+", "_", name)
+    if re.fullmatch(r"[A-Za-z0-9._ -]*", name):
+        return plain
+    return f"{plain}{hashlib.sha256(name.encode()).hexdigest()[:8]}"
