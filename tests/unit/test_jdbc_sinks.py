@@ -213,6 +213,23 @@ def test_texts_become_what_the_columns_are(request, tmp_path):
     ]
 
 
+@pytest.mark.slow
+def test_statements_are_not_prepared_where_the_url_says_so(request, tmp_path):
+    """A pooler hands them to a server that does not know them."""
+    database = Database("postgres", tmp_path, request)
+    database.execute(TABLE)
+    plain, prepared = database.url, []
+    for database.url in (plain, f"{plain}?prepareThreshold=0"):
+        writer = writer_of(sink(database, f"{INSERT} ON CONFLICT DO NOTHING", size=1))
+        writer.write([(number, "x") for number in range(20)])
+        (count,) = writer._session._connection.execute(
+            "SELECT COUNT(*) FROM pg_prepared_statements"
+        ).fetchone()
+        prepared.append(count > 0)
+        writer.close()
+    assert prepared == [True, False]
+
+
 def test_full_batches_do_not_wait(sqlite):
     sqlite.execute(TABLE)
     writer = writer_of(sink(sqlite, size=3))

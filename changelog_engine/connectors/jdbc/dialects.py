@@ -186,8 +186,11 @@ class PostgresDialect(Dialect):
     def connect(self, options: ConnectionOptions) -> Any:
         arguments = driver_arguments(options)
         answer_s = arguments.pop("answer_s", None)
+        threshold = arguments.pop("prepare_threshold", None)
         connection = _bounded_connection().connect(**arguments)
         connection.answer_s = answer_s
+        if threshold is not None:
+            connection.prepare_threshold = threshold or None
         self._end_abandoned(connection, options)
         return connection
 

@@ -26,7 +26,6 @@ _IGNORED = frozenset(
         "rewritebatchedinserts",
         "rewritebatchedstatements",
         "stringtype",
-        "preparethreshold",
         "binarytransfer",
         "defaultrowfetchsize",
         "loglevel",
@@ -104,7 +103,8 @@ def database_of(options: ConnectionOptions) -> str:
 def driver_arguments(options: ConnectionOptions) -> dict[str, Any]:
     """What the Python driver's ``connect`` is called with. Of SQLite: ``path``, and ``pragmas``.
 
-    Of PostgreSQL also ``answer_s``: how long a statement waits for an answer; it is missing where there is no bound.
+    Of PostgreSQL also ``answer_s``: how long a statement waits for an answer; it is missing where there is no bound. And
+    ``prepare_threshold``: after how many runs a statement is prepared on the server; 0 for never, missing for the driver's.
     Of MySQL also ``strict``: whether what does not fit a column is an error, whatever the server's own mode is.
 
     Raises:
@@ -176,6 +176,8 @@ def _postgresql(address: str, parameters: dict[str, str], options: ConnectionOpt
             arguments["connect_timeout"] = _whole(value, name, options)
         elif lowered == "sockettimeout":
             arguments["answer_s"] = _whole(value, name, options) or None
+        elif lowered == "preparethreshold":
+            arguments["prepare_threshold"] = _whole(value, name, options)
         elif lowered == "tcpkeepalive":
             arguments["keepalives"] = int(value.lower() == "true")
         elif lowered == "applicationname":
