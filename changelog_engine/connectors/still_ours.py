@@ -12,8 +12,8 @@ from contextvars import ContextVar
 _check: ContextVar[Callable[[], None] | None] = ContextVar("still_ours", default=None)
 
 
-def ask_by(check: Callable[[], None]) -> None:
-    """What `check_still_ours` calls in this thread from now on."""
+def ask_by(check: Callable[[], None] | None) -> None:
+    """What `check_still_ours` calls in this thread from now on; None for nothing."""
     _check.set(check)
 
 

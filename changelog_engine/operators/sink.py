@@ -51,21 +51,21 @@ class WritingOperator(Operator):
         self._write: Any = None  # the writer's write_timed
 
     def _open_writer(self, make: Callable[[], Any], demand: str, base: type) -> None:
-        self._still.check()
-        try:
-            writer = make()
-            check_inherits(writer, demand, base)
-        except BaseException as error:
-            raise user_failure(error, self.name, "opening the sink") from error
+        with self._still:
+            try:
+                writer = make()
+                check_inherits(writer, demand, base)
+            except BaseException as error:
+                raise user_failure(error, self.name, "opening the sink") from error
         self._writer, self._write = writer, writer.write_timed
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         self.records += len(values)
-        self._still.check()
-        try:
-            self._write(_own(values), None if times is None else _own(times), self.current_watermark)
-        except BaseException as error:
-            raise user_failure(error, self.name, "writing", element=element_in(error)) from error
+        with self._still:
+            try:
+                self._write(_own(values), None if times is None else _own(times), self.current_watermark)
+            except BaseException as error:
+                raise user_failure(error, self.name, "writing", element=element_in(error)) from error
 
     def close(self) -> None:
         if self._writer is not None:
@@ -91,11 +91,11 @@ class SinkOperator(WritingOperator):
         self._open_writer(lambda: self.sink.writer(self.subtask, self.parallelism), demand, SinkWriter)
 
     def end_epoch(self, now_ms: int) -> None:
-        self._still.check()
-        try:
-            self._writer.flush()
-        except BaseException as error:
-            raise user_failure(error, self.name, "flushing") from error
+        with self._still:
+            try:
+                self._writer.flush()
+            except BaseException as error:
+                raise user_failure(error, self.name, "flushing") from error
 
 
 class CommittingSinkOperator(WritingOperator):
@@ -128,22 +128,22 @@ class CommittingSinkOperator(WritingOperator):
         self._open_writer(lambda: self.sink.committing_writer(context), demand, CommittingWriter)
 
     def end_epoch(self, now_ms: int) -> None:
-        self._still.check()
-        try:
-            self._writer.end_epoch()
-        except BaseException as error:
-            raise user_failure(error, self.name, "ending an epoch") from error
+        with self._still:
+            try:
+                self._writer.end_epoch()
+            except BaseException as error:
+                raise user_failure(error, self.name, "ending an epoch") from error
 
     def prepare(self, epoch: int, final: bool) -> KeptSink | None:
         """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
-        self._still.check()
-        try:
-            prepared = self._writer.prepare(final)
-            committables = list(prepared.committables)
-            state = kept_copy(prepared.state, "the state of the writer")
-            kept_copy(committables, "what is to be committed")
-        except BaseException as error:
-            raise user_failure(error, self.name, "preparing a checkpoint") from error
+        with self._still:
+            try:
+                prepared = self._writer.prepare(final)
+                committables = list(prepared.committables)
+                state = kept_copy(prepared.state, "the state of the writer")
+                kept_copy(committables, "what is to be committed")
+            except BaseException as error:
+                raise user_failure(error, self.name, "preparing a checkpoint") from error
         if committables:
             self._waiting.append((epoch, committables))
         waiting = [committable for _, some in self._waiting for committable in some]

@@ -18,7 +18,7 @@ _LONG_S = 10.0  # an epoch is shorter, mostly; a look at the log costs what one 
 
 
 class StandingStill:
-    """Looks into the log when a subtask did nothing for long.
+    """Looks into the log when a subtask did nothing for long. Within ``with``, writers of this thread ask it, too.
 
     Args:
         folder: where parts go, beside the changelog or in it; None for a job without checkpoints, which nobody takes over.
@@ -31,13 +31,19 @@ class StandingStill:
         self.attempt = 0
 
     def check(self) -> None:
-        """Called whenever something is about to be written; from then on writers of this thread ask here, too.
+        """Called whenever something is about to be written.
 
         Raises:
             FencedError: there is a newer attempt.
         """
-        ask_by(self.check)
         now_s = self._clock()
         still_s, self._seen_s = now_s - self._seen_s, now_s
         if still_s > _LONG_S and self._job is not None:
             refuse_replaced(open_storage(self._job).child(CHANGELOG), self.attempt, still_s)
+
+    def __enter__(self) -> None:
+        self.check()
+        ask_by(self.check)
+
+    def __exit__(self, *error: object) -> None:
+        ask_by(None)
