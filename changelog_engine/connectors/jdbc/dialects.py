@@ -131,8 +131,7 @@ class Dialect(abc.ABC):
         """The fields that the server may round or cut without a word, and what its type is; as far as it can be asked.
 
         Args:
-            sql: a plain statement, which has run.
-            kinds: of the fields' types.
+            sql: has run already.
         """
         return ()
 
