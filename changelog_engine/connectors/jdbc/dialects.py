@@ -128,11 +128,7 @@ class Dialect(abc.ABC):
         return self.driver().connect(**driver_arguments(options))
 
     def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
-        """The fields that the server may round or cut without a word, and what its type is; as far as it can be asked.
-
-        Args:
-            sql: has run already.
-        """
+        """The fields of a statement that ran which the server may round or cut without a word, and what its type is."""
         return ()
 
     def begin(self, connection: Any) -> None:
