@@ -37,7 +37,13 @@ from changelog_engine.ledger.process_notes import is_there
 from changelog_engine.ledger.snapshots import newest_named
 from changelog_engine.readable import iso
 from changelog_engine.storage.delta_actions import AddFile
-from changelog_engine.storage.delta_log import COMMIT_TRIES, CommitConflictError, DeltaLog, overtaken
+from changelog_engine.storage.delta_log import (
+    COMMIT_TRIES,
+    CommitConflictError,
+    CommitsGoneError,
+    DeltaLog,
+    overtaken,
+)
 from changelog_engine.storage.locks import Lock, LockTakenError, is_locked, is_stopped
 from changelog_engine.storage.protocol import Storage
 
@@ -310,15 +316,22 @@ def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
         Whether our own file is among what was committed.
 
     Raises:
-        FencedError: names the driver that took over, when its row can be read. The log moves back to ``since``, so that a
-            driver that is refused once is refused for good.
+        FencedError: names the driver that took over, when its row can be read; or nobody knows any more what others
+            committed. The log moves back to ``since``, so that a driver that is refused once is refused for good.
+        StorageError: the commits cannot be read now.
     """
     if log.version == since:
         return False
-    added = log.added_since(since)
+    try:
+        added = log.added_since(since)
+    except BaseException as error:  # what was not looked at is not known: the next look begins there again
+        log.go_back(since)
+        if isinstance(error, CommitsGoneError):
+            raise FencedError(str(error)) from error
+        raise
     strangers = [path for path in added if path != own and _about_the_job(path)]
     if strangers:
-        log.version = since
+        log.go_back(since)
         raise FencedError(_refusal(log.storage, strangers, own, who))
     return own in added
 

@@ -68,7 +68,7 @@ class DeltaLog:
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
-        self._last_checkpoint_mark: tuple[int, int] | None = None
+        self._last_checkpoint_mark: tuple[int, int] | None = self._checkpoint_mark()
         self._checkpointed = 0
         # A version, and what its commit holds: written or seen here.
         self._tip: tuple[int, bytes] | None = None
@@ -122,19 +122,21 @@ class DeltaLog:
             LostCommitError: the commits of others follow another one than this object knows.
         """
         mark = self._checkpoint_mark()
-        if mark != self._last_checkpoint_mark:
-            # A checkpoint was written since; behind it commits may have been cleaned up, so don't walk them one by one.
-            self._last_checkpoint_mark = mark
-            if self.last_checkpoint_version() > self.version:
-                self._leave_tip()
-                self.version = self._newest_version()
-        newer = self.version
-        while self.storage.size(commit_path(newer + 1)) is not None:
-            newer += 1
-        if newer != self.version:
+        newest = self.version
+        # A checkpoint was written since; behind it commits may have been cleaned up, so don't walk them one by one.
+        if mark != self._last_checkpoint_mark and self.last_checkpoint_version() > newest:
+            newest = self._newest_version()
+        while self.storage.size(commit_path(newest + 1)) is not None:
+            newest += 1
+        if newest != self.version:
             self._leave_tip()
-            self.version = newer
+            self.version = newest
+        self._last_checkpoint_mark = mark  # last: a refresh that failed has changed nothing
         return self.version
+
+    def go_back(self, version: int) -> None:
+        """Know nothing of what came after a version: the next ``refresh`` comes to it again."""
+        self.version, self._last_checkpoint_mark = version, None
 
     def _leave_tip(self) -> None:
         """Others committed more: what they followed must be the commit that was written or seen here.
@@ -318,7 +320,6 @@ class DeltaLog:
         return actions
 
     def _newest_version(self) -> int:
-        self._last_checkpoint_mark = self._checkpoint_mark()
         newest = -1
         for entry in entries(self.storage):
             match = COMMIT_NAME.match(entry.name) or CHECKPOINT_NAME.match(entry.name)

@@ -2,8 +2,9 @@
 
 A life is a series of runs, each from the newest checkpoint or from any older one (a new branch), with another parallelism
 and with failures, and between them materializations, truncations, savepoints and forks, which may be killed before any of
-their changes of the disk, and OPTIMIZE by somebody else. After each step every checkpoint that any of the jobs still has must give exactly what was held
-at it, on whatever branch it lies, and all files must be whole. Reliability cases 31 and 36, with 16, 17, 18, 21 and 23.
+their changes of the disk, and OPTIMIZE by somebody else. After each step every checkpoint that any of the jobs still has
+must give exactly what was held at it, on whatever branch it lies, and all files must be whole. Reliability cases 31 and
+36, with 16, 17, 18, 21 and 23.
 """
 
 from __future__ import annotations

@@ -26,6 +26,9 @@ from changelog_engine.errors import FencedError, StorageError
 from changelog_engine.ledger.job_folder import open_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import DriverLock, begin_attempt
+from changelog_engine.storage import delta_checkpoints, local_disk
+from changelog_engine.storage.delta_checkpoints import shorten
+from changelog_engine.storage.delta_log import CommitConflictError
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
 
 
@@ -61,6 +64,58 @@ def test_a_zombie_is_refused_for_good(tmp_path: Path) -> None:
     with pytest.raises(FencedError):
         zombie.committer.retire_snapshots({1})
     assert state_at(owner.folder, owner.last) == {"a": 2}
+
+
+@pytest.mark.parametrize(("name", "shortened"), [("stat", False), ("open", False), ("scandir", True)])
+def test_a_driver_that_could_not_look_for_others_looks_again(
+    tmp_path: Path, name: str, shortened: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk failed while the other one's commits were read, they were taken for known from then on.
+
+    The driver committed past the other one then, or began an attempt with the number of the other's: nobody could read that.
+    """
+    failing: Iterator[bool] = iter(())
+    for module in (local_disk, os):
+        if module is os or name == "open":
+            works = getattr(module, name, open)
+
+            def fails(path: Any, *more: Any, works: Any = works, **named: Any) -> Any:
+                if str(path).startswith(str(tmp_path)) and next(failing, False):
+                    raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+                return works(path, *more, **named)
+
+            monkeypatch.setattr(module, name, fails, raising=False)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    told = set()
+    for place in range(6):
+        base = tmp_path / str(place)
+        zombie = Driver.start(base)
+        zombie.checkpoint({"a": 1})
+        late = zombie.part({"a": 99})
+        row = zombie.row([late])
+        owner = Driver.start(base)
+        owner.checkpoint({"a": 2})
+        if shortened:
+            with mock.patch.object(delta_checkpoints, "KEPT_S", 0.0):
+                for _ in range(2):
+                    shorten(owner.folder.changelog, 1)
+                    owner.checkpoint({"a": 2})
+        for _ in range(2):
+            failing = iter([False] * place + [True] * 4)
+            with pytest.raises((StorageError, FencedError)) as error:
+                zombie.committer.commit(row, [late])
+            told.add(error.type)
+            failing = iter([False] * place + [True] * 4)
+            with pytest.raises((StorageError, FencedError)):
+                begin_attempt(zombie.log, 1, 1)
+        failing = iter(())
+        with pytest.raises(FencedError):
+            zombie.committer.commit(row, [late])
+        with pytest.raises((FencedError, CommitConflictError)):  # the latter: long ago
+            begin_attempt(zombie.log, 1, 1)
+        assert state_at(owner.folder, owner.last) == {"a": 2}
+    assert FencedError in told
+    assert len(told) > 1, "the disk failed nowhere"
 
 
 def test_a_zombies_snapshot_is_refused(tmp_path: Path) -> None:
