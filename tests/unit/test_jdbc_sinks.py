@@ -16,6 +16,7 @@ from functools import partial
 
 import pytest
 from servers.process import wait_for
+from support.cut_connections import CutConnections
 from support.databases import KINDS, Database
 
 from api.common import Row, Types
@@ -709,6 +710,29 @@ class TestExactlyOnce:
         restored = CONTEXT._replace(attempt=2, restored=[RestoredSink(0, prepared)])
         writer_of(self.sink(sqlite), restored).close()
         assert rows(sqlite) == [(1, "a")]
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+    def test_connections_that_are_cut_anywhere(self, kind, request, tmp_path, waits):
+        """Within what is sent, or with the answer on its way: each row is there once."""
+        database = Database(kind, tmp_path, request)
+        database.execute(TABLE)
+        with CutConnections(database.server.port) as cut:
+            database.url = database.url.replace(f":{database.server.port}", f":{cut.port}")
+            writer = writer_of(self.sink(database))
+            for number in range(12):
+                writer.write([(2 * number, "x" * 50), (2 * number + 1, "y")])
+                if number % 3:
+                    cut.cut_after(number * 190)
+                else:
+                    cut.lose_an_answer()
+                portion = writer.prepare(False).committables
+                if number % 2:
+                    cut.lose_an_answer()
+                writer.commit(portion)
+            writer.close()
+            assert cut.cuts >= 10
+        assert rows(database, "id") == [(number,) for number in range(24)]
 
     def test_rows_that_were_staged_as_another_type_are_refused(self, sqlite):
         """The program was changed after it was killed between a checkpoint and its commit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import datetime
 import functools
 import importlib
@@ -12,7 +13,7 @@ import math
 import re
 import sqlite3
 import uuid
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from changelog_engine.clock import Deadline
@@ -147,6 +148,16 @@ class Dialect(abc.ABC):
         """Whether the same may succeed a little later, on a new connection."""
 
 
+@contextlib.contextmanager
+def _closed_if_it_fails(connection: Any) -> Iterator[None]:
+    """What is asked of a connection right after it was made."""
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
+
+
 def _why_no_text(text: str) -> str:
     try:
         text.encode()
@@ -186,7 +197,8 @@ class PostgresDialect(Dialect):
         connection.answer_s = answer_s
         if threshold is not None:
             connection.prepare_threshold = threshold or None
-        self._end_abandoned(connection, options)
+        with _closed_if_it_fails(connection):
+            self._end_abandoned(connection, options)
         return connection
 
     def _end_abandoned(self, connection: Any, options: ConnectionOptions) -> None:
@@ -291,7 +303,7 @@ class MySqlDialect(Dialect):
         # MySQL has no bound of idle transactions alone. It has one of waits for rows, 50 s, and for tables, a day or a year.
         bounds = {"wait_timeout": ABANDONED_S, "lock_wait_timeout": _LONGEST_LOCK_S}
         least = [f"{name} = LEAST(@@SESSION.{name}, {bound_s})" for name, bound_s in bounds.items()]
-        with connection.cursor() as cursor:
+        with _closed_if_it_fails(connection), connection.cursor() as cursor:
             cursor.execute(f"SET SESSION {', '.join([*least, *([_STRICT] if strict else [])])}")
         return connection
 
