@@ -336,7 +336,7 @@ def test_brokers_that_lost_their_storage(kafka: KafkaServer, caplog: pytest.LogC
     with driven(sink_into(kafka, kafka.create_topic())) as one:
         now_ms = time.time_ns() // 1_000_000
         young, old = (
-            Prepared([Transaction(f"gone-{uuid.uuid4().hex}-0-0", 5, 0, now_ms - age_s * 1000).to_json()])
+            Prepared([Transaction(f"gone-{uuid.uuid4().hex}-0-0", 5, 0, now_ms - age_s * 1000)._asdict()])
             for age_s in (60, 8 * 86_400)
         )
         with pytest.raises(ConnectorError, match=r"began 6\d s ago, and is not known .* lost their storage"):
