@@ -7,7 +7,8 @@ one is an error that names what to use. Nothing is accepted that has no effect.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any
 
 from changelog_engine.errors import ArgumentTypeError, NotSupportedError
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from .configuration import Configuration
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def names_of(text: str) -> frozenset[str]:
+    """Names that stand in a text, with blanks between them."""
+    return frozenset(text.split())
 
 
 def python_name(java_method: str) -> str:
@@ -51,6 +57,7 @@ class JavaObject:
 
     java_class = ""
     same: frozenset[str] = frozenset()  # Java methods that the Python object has under its own name
+    renamed: Mapping[str, str] = MappingProxyType({})  # those that it has under another one
 
     def __init__(self, python: Any) -> None:
         self._python = python
@@ -58,8 +65,8 @@ class JavaObject:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        ours = python_name(name)
-        if name in self.same:
+        ours = self.renamed.get(name) or python_name(name)
+        if name in self.same or name in self.renamed:
             return self._call(name, getattr(self._python, ours))
         has_it = callable(getattr(type(self._python), ours, None))
         owner = type(self._python).__name__
@@ -69,7 +76,7 @@ class JavaObject:
     def _call(self, name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any) -> Any:
             for each in arguments:
-                if not isinstance(each, (str, bool, int, float)):
+                if not isinstance(each, (str, bool, int, float, NoneType)):
                     raise ArgumentTypeError(
                         f"{self.java_class}.{name} takes str, bool, int and float here, got {each!r}"
                     )
@@ -83,7 +90,7 @@ class JavaObject:
 
     def __dir__(self) -> Iterable[str]:
         """The Java methods that are here."""
-        return sorted({*super().__dir__(), *self.same})
+        return sorted({*super().__dir__(), *self.same, *self.renamed})
 
 
 class JavaConfiguration(JavaObject):
@@ -92,61 +99,19 @@ class JavaConfiguration(JavaObject):
     java_class = "Configuration"
     _python: Configuration
 
-    def setString(self, key: str, value: str) -> None:
-        """Set a str."""
-        self._python.set_string(key, value)
-
-    def setInteger(self, key: str, value: int) -> None:
-        """Set a whole number."""
-        self._python.set_integer(key, value)
-
-    setLong = setInteger
-
-    def setBoolean(self, key: str, value: bool) -> None:
-        """Set true or false."""
-        self._python.set_boolean(key, value)
-
-    def setFloat(self, key: str, value: float) -> None:
-        """Set a number."""
-        self._python.set_float(key, value)
-
-    setDouble = setFloat
-
-    def getString(self, key: str, default: str | None) -> str | None:
-        """The value as text; the default where the key is not set."""
-        return self._python.get_string(key, default)  # type: ignore[arg-type]
-
-    def getInteger(self, key: str, default: int) -> int:
-        """The value as a whole number; the default where the key is not set."""
-        return self._python.get_integer(key, default)
-
-    getLong = getInteger
-
-    def getBoolean(self, key: str, default: bool) -> bool:
-        """The value as true or false; the default where the key is not set."""
-        return self._python.get_boolean(key, default)
-
-    def getFloat(self, key: str, default: float) -> float:
-        """The value as a number; the default where the key is not set."""
-        return self._python.get_float(key, default)
-
-    getDouble = getFloat
-
-    def containsKey(self, key: str) -> bool:
-        """Whether the key is set."""
-        return self._python.contains_key(key)
-
-    def removeKey(self, key: str) -> bool:
-        """Take a key out; whether it was there."""
-        return self._python.remove_config(key)
-
-    def keySet(self) -> set[str]:
-        """The keys that are set."""
-        return self._python.key_set()
-
-    def toMap(self) -> dict[str, str]:
-        """All entries as texts; a copy."""
-        return self._python.to_dict()
+    same = names_of(
+        "setString setInteger setBoolean setFloat getString getInteger getBoolean getFloat containsKey keySet"
+    )
+    renamed = MappingProxyType(
+        {
+            "setLong": "set_integer",
+            "setDouble": "set_float",
+            "getLong": "get_integer",
+            "getDouble": "get_float",
+            "removeKey": "remove_config",
+            "toMap": "to_dict",
+        }
+    )
 
     def addAll(self, other: JavaConfiguration, prefix: str | None = None) -> None:
         """Take over all entries of another Java configuration."""

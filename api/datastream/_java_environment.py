@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..common._java_objects import JavaConfiguration, JavaObject, no_java_method
+from ..common._java_objects import JavaConfiguration, JavaObject, names_of, no_java_method
 from ..common.configuration import Configuration
 
 if TYPE_CHECKING:
@@ -13,21 +13,17 @@ if TYPE_CHECKING:
     from .stream_execution_environment import StreamExecutionEnvironment
 
 
-def _names(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_CONFIG = _names(
+_CONFIG = names_of(
     "enableObjectReuse disableObjectReuse setAutoWatermarkInterval getAutoWatermarkInterval setParallelism getParallelism "
     "setMaxParallelism getMaxParallelism setUseSnapshotCompression"
 )
-_CHECKPOINTS = _names(
+_CHECKPOINTS = names_of(
     "setCheckpointInterval getCheckpointInterval setCheckpointTimeout getCheckpointTimeout "
     "setMinPauseBetweenCheckpoints getMinPauseBetweenCheckpoints setMaxConcurrentCheckpoints "
     "getMaxConcurrentCheckpoints setTolerableCheckpointFailureNumber getTolerableCheckpointFailureNumber "
     "enableUnalignedCheckpoints disableUnalignedCheckpoints isCheckpointingEnabled"
 )
-_ENVIRONMENT = _names(
+_ENVIRONMENT = names_of(
     "setParallelism getParallelism setMaxParallelism getMaxParallelism enableCheckpointing getCheckpointInterval "
     "setBufferTimeout getBufferTimeout disableOperatorChaining isChainingEnabled"
 )

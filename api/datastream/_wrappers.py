@@ -154,33 +154,34 @@ def as_async_function(function: Any, what: str) -> Any:
 
 def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
     """A callable from key and number of partitions to partition."""
-    refuse_class(partitioner, what)
-    if not isinstance(partitioner, Partitioner):
-        if not callable(partitioner) or isinstance(partitioner, Function):
-            raise ArgumentTypeError(
-                f"{what} needs a Partitioner or a function of a key and a number of partitions, got "
-                f"{partitioner!r}"
-            )
-        refuse_deferred(partitioner, "the function", what)
-        function: Callable[[Any, int], Any] = partitioner
-        return function
-    refuse_other_arguments(partitioner, Partitioner, what)
-    return _with_life_cycle(partitioner, partitioner.partition)
+    if _is_one(partitioner, Partitioner, "a function of a key and a number of partitions", what):
+        return _with_life_cycle(partitioner, partitioner.partition)
+    function: Callable[[Any, int], Any] = partitioner
+    return function
 
 
 def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
     """A callable from value to key."""
-    refuse_class(selector, what)
-    if not isinstance(selector, KeySelector):
-        if not callable(selector) or isinstance(selector, Function):
-            raise ArgumentTypeError(
-                f"{what} needs a KeySelector or a function of one value, got {selector!r}"
-            )
-        refuse_deferred(selector, "the function", what)
-        function: Callable[[Any], Any] = selector
-        return function
-    refuse_other_arguments(selector, KeySelector, what)
-    return _with_life_cycle(selector, selector.get_key)
+    if _is_one(selector, KeySelector, "a function of one value", what):
+        return _with_life_cycle(selector, selector.get_key)
+    function: Callable[[Any], Any] = selector
+    return function
+
+
+def _is_one(function: Any, wanted: ABCMeta, plain: str, what: str) -> bool:
+    """Whether it is an object of the wanted class; else it is a plain function.
+
+    Args:
+        plain: what a plain function must be, for the message.
+    """
+    refuse_class(function, what)
+    if isinstance(function, wanted):
+        refuse_other_arguments(function, wanted, what)
+        return True
+    if not callable(function) or isinstance(function, Function):
+        raise ArgumentTypeError(f"{what} needs {a_class(wanted)} or {plain}, got {function!r}")
+    refuse_deferred(function, "the function", what)
+    return False
 
 
 def _refuse_deferred_methods(function: Any, names: Iterable[str], what: str) -> None:
