@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import groupby, starmap
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -294,6 +295,33 @@ class _Times:
         return self._known[checkpoint]
 
 
+class _Row(NamedTuple):
+    """One row of the key.
+
+    Args:
+        is_base: of a snapshot.
+    """
+
+    checkpoint: int
+    attempt: int
+    sequence: int
+    state: str
+    namespace: str | None
+    map_key: str | None
+    operation: str
+    value: Any
+    payload: bytes | None
+    event_ms: int | None
+    is_base: bool
+
+
+def _rows_of(table: pa.Table) -> Iterator[_Row]:
+    names = ["checkpoint_id", *_Row._fields[1:-2]]
+    columns = [table[name].to_pylist() for name in names]
+    times, bases = _milliseconds(table["event_time"]), table["is_base"].to_pylist()
+    return starmap(_Row, zip(*columns, times, bases, strict=True))  # drives our own code
+
+
 class _Expiry:
     """Tells what a state's time to live may have removed, by the last accesses that its values have."""
 
@@ -302,23 +330,15 @@ class _Expiry:
         self._times = times
         self._accessed: dict[str | None, dict[str | None, list[int | None]]] = {}  # by namespace and map key
 
-    def cause(
-        self,
-        operation: str,
-        place: tuple[str | None, str | None],
-        accessed: int | None,
-        checkpoint: int,
-        otherwise: str,
-    ) -> str:
+    def cause(self, row: _Row, accessed: int | None, otherwise: str) -> str:
         """The cause of a mutation.
 
         Args:
-            place: namespace and map key.
             accessed: the last access that its value has; None for none.
             otherwise: the cause where it was not the time to live.
         """
-        namespace, map_key = place
-        held = self._accessed.setdefault(namespace, {})
+        operation, map_key, checkpoint = row.operation, row.map_key, row.checkpoint
+        held = self._accessed.setdefault(row.namespace, {})
         if operation == mutation_log.PUT:
             held[map_key] = [accessed]
             return otherwise
@@ -399,97 +419,72 @@ class _Reader:
         """What the rows change, state by state."""
         if not table.num_rows:
             return
-        columns = {name: table[name].to_pylist() for name in table.column_names if name != "event_time"}
-        columns["event_ms"] = _milliseconds(table["event_time"])
-        of_state: dict[str, list[int]] = {}
-        for index, name in enumerate(columns["state"]):
-            of_state.setdefault(name, []).append(index)
+        of_state: dict[str, list[_Row]] = {}
+        for row in _rows_of(table):
+            of_state.setdefault(row.state, []).append(row)
         described = {each["name"]: each for each in self._described["states"]}
-        key = keys_of([columns["key"][0]], key_type, self._allow_pickle)[0]
+        key = keys_of([table["key"][0].as_py()], key_type, self._allow_pickle)[0]
         fired = {  # a stream without timestamps does not tell when: any timer of the checkpoint may be the cause
-            (columns["checkpoint_id"][i], time)
+            (row.checkpoint, time)
             for timers in TIMER_DOMAINS
-            for i in of_state.get(timers, ())
-            if columns["operation"][i] == mutation_log.DELETE_TIMER
-            for time in (int(columns["value"][i]), None)
+            for row in of_state.get(timers, ())
+            if row.operation == mutation_log.DELETE_TIMER
+            for time in (int(row.value), None)
         }
-        for name, at in of_state.items():
+        for name, rows in of_state.items():
             if name in TIMER_DOMAINS:
                 if state is None:
-                    yield from self._timer_changes(columns, at, TIMER_STATES[name], key, fired)
+                    yield from self._timer_changes(rows, key, fired)
             elif state in (None, name) and name in described:
-                yield from self._state_changes(columns, at, described[name], key, fired)
+                yield from self._state_changes(rows, described[name], key, fired)
 
     def _timer_changes(
-        self,
-        columns: dict[str, list[Any]],
-        at: list[int],
-        shown: str,
-        key: Any,
-        fired: set[tuple[int, int | None]],
+        self, rows: list[_Row], key: Any, fired: set[tuple[int, int | None]]
     ) -> Iterator[KeyChange]:
         windows = self._has_windows()
-        for i in at:
-            time, event_ms = int(columns["value"][i]), columns["event_ms"][i]
-            added = columns["operation"][i] == mutation_log.REGISTER_TIMER
-            before, after = (None, time) if added else (time, None)
-            if not added and event_ms == time:
+        for row in rows:
+            time = int(row.value)
+            added = row.operation == mutation_log.REGISTER_TIMER
+            held = (None, time) if added else (time, None)
+            if not added and row.event_ms == time:
                 cause = "timer"
-            elif windows or (columns["checkpoint_id"][i], event_ms) in fired:
+            elif windows or (row.checkpoint, row.event_ms) in fired:
                 cause = "element or timer"
             else:
                 cause = "element"
-            yield self._change(columns, i, shown, "timer", key, None, before, after, cause)
+            yield self._change(row, TIMER_STATES[row.state], "timer", key, None, held, cause)
 
     def _has_windows(self) -> bool:
         """Whether the operator's timers are those of windows of time."""
         return any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
 
     def _state_changes(
-        self,
-        columns: dict[str, list[Any]],
-        at: list[int],
-        described: DescribedState,
-        key: Any,
-        fired: set[tuple[int, int | None]],
+        self, rows: list[_Row], described: DescribedState, key: Any, fired: set[tuple[int, int | None]]
     ) -> Iterator[KeyChange]:
-        values, accessed = self._values(columns, at, described)
+        values, accessed = self._values(rows, described)
         ttl_ms = ttl_ms_of(described)
         expiry = None if ttl_ms is None else _Expiry(ttl_ms, self._times)
         map_key_type = map_key_type_of(described)
-        map_keys = keys_of([columns["map_key"][i] for i in at], map_key_type, self._allow_pickle)
+        map_keys = keys_of([row.map_key for row in rows], map_key_type, self._allow_pickle)
         held = held_entries(described["kind"], map_key_type)
         windows = self._has_windows()
-        for i, value, since, map_key in zip(at, values, accessed, map_keys, strict=True):
-            operation, namespace = columns["operation"][i], columns["namespace"][i]
-            before, after = held.apply(operation, namespace, columns["map_key"][i], map_key, value)
-            event_ms = columns["event_ms"][i]
-            timer = (columns["checkpoint_id"][i], event_ms) in fired or (
-                windows and _of_a_window_s_timer(described["name"], operation, namespace, event_ms)
-            )
+        for row, value, since, map_key in zip(rows, values, accessed, map_keys, strict=True):
+            around = held.apply(row.operation, row.namespace, row.map_key, map_key, value)
+            timer = (row.checkpoint, row.event_ms) in fired or (windows and _of_a_window_s_timer(row))
             cause = "element or timer" if timer else "element"
             if expiry is not None:
-                place = namespace, columns["map_key"][i]
-                cause = expiry.cause(operation, place, since, columns["checkpoint_id"][i], cause)
-            yield self._change(
-                columns, i, described["name"], described["kind"], key, map_key, before, after, cause
-            )
+                cause = expiry.cause(row, since, cause)
+            yield self._change(row, row.state, described["kind"], key, map_key, around, cause)
 
     def _change(
-        self,
-        columns: dict[str, list[Any]],
-        i: int,
-        state: str,
-        kind: str,
-        key: Any,
-        map_key: Any,
-        before: Any,
-        after: Any,
-        cause: str,
+        self, row: _Row, state: str, kind: str, key: Any, map_key: Any, around: tuple[Any, Any], cause: str
     ) -> KeyChange:
-        base = columns["is_base"][i]
-        checkpoint = columns["checkpoint_id"][i]
-        correction = None if base else self._times.correction(checkpoint)
+        """A row as a change.
+
+        Args:
+            around: what there was before it, and after it.
+        """
+        correction = None if row.is_base else self._times.correction(row.checkpoint)
         if correction is not None:
             cause = "correction"
         return KeyChange(
@@ -497,41 +492,36 @@ class _Reader:
             state,
             kind,
             key,
-            columns["namespace"][i],
+            row.namespace,
             map_key,
-            SNAPSHOT if base else columns["operation"][i],
-            before,
-            after,
-            checkpoint,
-            columns["attempt"][i],
-            -1 if base else columns["sequence"][i],
-            self._times.of(checkpoint),
-            columns["event_ms"][i],
-            SNAPSHOT if base else cause,
+            SNAPSHOT if row.is_base else row.operation,
+            *around,
+            row.checkpoint,
+            row.attempt,
+            -1 if row.is_base else row.sequence,
+            self._times.of(row.checkpoint),
+            row.event_ms,
+            SNAPSHOT if row.is_base else cause,
             None if correction is None else str(correction.get("who")),
             None if correction is None else str(correction.get("why")),
         )
 
-    def _values(
-        self, columns: dict[str, list[Any]], at: list[int], described: DescribedState
-    ) -> tuple[list[Any], list[int | None]]:
+    def _values(self, rows: list[_Row], described: DescribedState) -> tuple[list[Any], list[int | None]]:
         """Typed values, each as the attempt that wrote it had declared the state; and last accesses, with a time to live."""
         found: list[Any] = []
         accessed: list[int | None] = []
-        runs: list[tuple[int, list[int]]] = []
         begins = self._begins
-        for i in at:
-            held = columns["is_base"][i]  # a snapshot's rows are of the types that there were then
-            end = begins if held and begins is not None else self._end_of(columns["checkpoint_id"][i])
-            if not runs or runs[-1][0] != end:
-                runs.append((end, []))
-            runs[-1][1].append(i)
-        for end, indices in runs:
-            texts = [columns["value"][i] for i in indices]
-            payloads = [columns["payload"][i] for i in indices]
+
+        def end_of(row: _Row) -> int:
+            # A snapshot's rows are of the types that there were then.
+            return begins if row.is_base and begins is not None else self._end_of(row.checkpoint)
+
+        for end, some in groupby(rows, end_of):  # drives our own code
+            run = list(some)
+            texts, payloads = [row.value for row in run], [row.payload for row in run]
             gone = [text is None and payload is None for text, payload in zip(texts, payloads, strict=True)]
             spec = self._spec(described, end)
-            since: list[int | None] = [None] * len(indices)
+            since: list[int | None] = [None] * len(run)
             try:
                 value_type = type_from_spec(spec["value_type"])
                 values = values_of(
@@ -584,16 +574,17 @@ def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, fi
     return side_by_side(storage, read, files, _THREADS)
 
 
-def _of_a_window_s_timer(state: str, operation: str, namespace: str | None, event_ms: int | None) -> bool:
+def _of_a_window_s_timer(row: _Row) -> bool:
     """Whether a timer of a window may have made a mutation of an operator with windows of time.
 
     One that was set and fired between two writings of the log is not in it, but none fires before its window ends.
     """
-    if state in (CONTENTS, MERGING_WINDOWS) and operation not in (mutation_log.CLEAR, mutation_log.REMOVE):
+    taken_away = row.operation in (mutation_log.CLEAR, mutation_log.REMOVE)
+    if row.state in (CONTENTS, MERGING_WINDOWS) and not taken_away:
         return False  # elements come into windows and make them longer; timers take them away
-    if namespace is None or event_ms is None:
+    if row.namespace is None or row.event_ms is None:
         return True
-    return event_ms >= TimeWindows().from_text(namespace)[1] - 1
+    return row.event_ms >= TimeWindows().from_text(row.namespace)[1] - 1
 
 
 def _milliseconds(times: pa.ChunkedArray) -> list[int | None]:
