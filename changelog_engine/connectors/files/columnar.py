@@ -99,7 +99,7 @@ class ParquetRecords(FileFormat):
         schema: what the columns are read as; None for what goes with the row type.
     """
 
-    _contents: ClassVar[type[_Contents]] = _ParquetContents
+    contents: ClassVar[type[_Contents]] = _ParquetContents
 
     def __init__(
         self,
@@ -109,57 +109,39 @@ class ParquetRecords(FileFormat):
         schema: pa.Schema | None = None,
     ) -> None:
         self.output_type = row_type
-        self._told: set[str] | None = None if schema is not None else set()
-        self._schema = schema if schema is not None or row_type is None else arrow_schema(row_type)
-        self._batch_rows = batch_rows
-        self._case_sensitive = case_sensitive
-        self._row_type = row_type
+        self.told: set[str] | None = (
+            None if schema is not None else set()
+        )  # missing columns that were; None: they may be
+        self.schema = schema if schema is not None or row_type is None else arrow_schema(row_type)
+        self.batch_rows = batch_rows
+        self.case_sensitive = case_sensitive
+        self.row_type = row_type
 
     def reader(self, file: InputFile) -> SplitReader:
-        return _ColumnarReader(
-            self._contents,
-            file,
-            self._schema,
-            self._batch_rows,
-            self._case_sensitive,
-            self._told,
-            {} if self._row_type is None else _of_whole_numbers(self._row_type),
-            self._rounded(),
-        )
+        return _ColumnarReader(self, file)
 
-    def _rounded(self) -> Rounded:
-        if self._row_type is not None:
-            return rounded_decimals(self._row_type)
-        return frozenset(field.type for field in self._schema or () if pa.types.is_decimal(field.type))
+    def rounded(self) -> Rounded:
+        """Types of columns whose decimals are rounded."""
+        if self.row_type is not None:
+            return rounded_decimals(self.row_type)
+        return frozenset(field.type for field in self.schema or () if pa.types.is_decimal(field.type))
 
 
 class OrcRecords(ParquetRecords):
     """The rows of ORC files, as `ParquetRecords`; a restore reads on from the stripe that has the position."""
 
-    _contents = _OrcContents
+    contents = _OrcContents
 
 
 class _ColumnarReader(SplitReader):
-    def __init__(
-        self,
-        contents: Callable[[Any], _Contents],
-        file: InputFile,
-        schema: pa.Schema | None,
-        batch_rows: int,
-        exact: bool,
-        told: set[str] | None,
-        fits: dict[str, Callable[[Any], Any]],
-        rounded: Rounded,
-    ) -> None:
-        self._open = contents
+    def __init__(self, records: ParquetRecords, file: InputFile) -> None:
+        self._records = records
         self._file = file
-        self._schema = schema
-        self._batch_rows = batch_rows
-        self._exact = exact
-        self._told = told  # missing columns that a warning has named; None: columns may be missing
-        self._fits = fits  # of columns whose values are decimals to Arrow and ints to us
-        self._rounded = rounded
-        self._own = [] if schema is None else list(schema.names)
+        self._schema = records.schema
+        # Of columns whose values are decimals to Arrow and ints to us.
+        self._fits = {} if records.row_type is None else _of_whole_numbers(records.row_type)
+        self._rounded = records.rounded()
+        self._own = [] if self._schema is None else list(self._schema.names)
         self._found: dict[str, str] = {}  # column -> what it is called in the file
         self._stream: Any = None
         self._contents: _Contents | None = None
@@ -200,7 +182,7 @@ class _ColumnarReader(SplitReader):
     def _seek(self, position: int) -> None:
         if self._contents is None:
             self._stream = self._file.open()
-            self._contents = self._open(self._stream)
+            self._contents = self._records.contents(self._stream)
             self._refuse_twice(self._contents.names, "")
             if self._schema is not None:
                 self._found = self._names()
@@ -221,14 +203,14 @@ class _ColumnarReader(SplitReader):
         columns = None
         if self._schema is not None:
             columns = [self._found[name] for name in self._own if name in self._found]
-        batches = self._contents.batches(group, columns, self._batch_rows)
+        batches = self._contents.batches(group, columns, self._records.batch_rows)
         return itertools.chain.from_iterable(self._decoded(batch) for batch in batches)
 
     def _names(self) -> dict[str, str]:
         """The name in the file of each column that is wanted and there."""
         assert self._contents is not None and self._schema is not None
         there = self._contents.names
-        if self._exact:
+        if self._records.case_sensitive:
             return {name: name for name in there}
         wanted = {name.lower() for name in self._schema.names}
         self._refuse_twice(
@@ -246,10 +228,11 @@ class _ColumnarReader(SplitReader):
             )
 
     def _tell_missing(self) -> None:
+        told = self._records.told
         for name in self._own:
-            if self._told is None or name in self._found or name in self._told:
+            if told is None or name in self._found or name in told:
                 continue
-            self._told.add(name)
+            told.add(name)
             why = "" if f"/{name}=" not in self._file.name else ": names of folders are not read as values"
             log.warning(
                 "the input file %s has no column %r, which is None in its rows%s", self._file.name, name, why
