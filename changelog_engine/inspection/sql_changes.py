@@ -21,6 +21,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.graph.descriptions import DescribedOperator, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.history.changes_sql import Dialect, changes_of
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import dated, loaded
 from changelog_engine.history.sql_types import (
@@ -34,14 +35,18 @@ from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.timers_sql import DOMAIN
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import on_segments, read_file
-from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS
 
 _IDENTITY = (("key", "key"), ("window", "namespace"), ("map_key", "map_key"))
 _PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key
 _ENTRY = "{'value': value, 'pickled_type': pickled_type, 'pickled_bytes': pickled_bytes, 'accessed_ms': accessed_ms}"
-_KEY = "PARTITION BY key, namespace"
-_BEFORE = "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+_PLACE = f"(checkpoint_id::HUGEINT * {1 << _PLACE_BITS}::HUGEINT + sequence)"
+_DUCKDB = Dialect(
+    _ENTRY,
+    "place",
+    f"CAST({{}} // {1 << _PLACE_BITS}::HUGEINT AS BIGINT)",
+    f"list({_ENTRY}) FILTER (WHERE operation <> 'clear')",
+)
 _TIMED = r"(?s)^\[(-?[0-9]+),(.*)\]$"  # the time of the last access, the user's value
 _SHOWN = [
     "checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "namespace", "map_key", "operation",
@@ -84,8 +89,10 @@ class Changes:
         if columns.ttl_ms is not None:
             value = f"CASE WHEN regexp_matches(value, '{_TIMED}') THEN regexp_extract(value, '{_TIMED}', 2) ELSE value END"
             accessed = f"TRY_CAST(regexp_extract(value, '{_TIMED}', 1) AS BIGINT)"
-        source = f"SELECT * REPLACE ({value} AS value), {accessed} AS accessed_ms, {_place()} AS place FROM {table}"
-        found = {"list": _list_history, "map": _map_history}.get(columns.kind, _value_history)()
+        source = (
+            f"SELECT * REPLACE ({value} AS value), {accessed} AS accessed_ms, {_PLACE} AS place FROM {table}"
+        )
+        found = changes_of(columns.kind, _DUCKDB)
         is_list = columns.kind == "list"
         to_value = self._function(columns.value, of_list=is_list)
         shown = self._identity(zip(_IDENTITY, (columns.key, columns.window, columns.map_key), strict=True))
@@ -132,7 +139,7 @@ class Changes:
         shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")
         found = (
             "SELECT *, lead(checkpoint_id) OVER (PARTITION BY key, namespace, state, value ORDER BY place) "
-            f"AS valid_to_checkpoint FROM (SELECT *, {_place()} AS place FROM {table})"
+            f"AS valid_to_checkpoint FROM (SELECT *, {_PLACE} AS place FROM {table})"
         )
         self._connection.execute(
             f"CREATE VIEW {view} AS WITH found AS ({found}) "
@@ -252,50 +259,8 @@ def _described(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _place() -> str:
-    return f"(checkpoint_id::HUGEINT * {1 << _PLACE_BITS}::HUGEINT + sequence)"
-
-
 def _time(milliseconds: str) -> str:
     return f"CASE WHEN {milliseconds} BETWEEN {OLDEST_MS} AND {NEWEST_MS} THEN make_timestamp({milliseconds} * 1000) END"
-
-
-def _value_history() -> str:
-    put = f"CASE WHEN operation = '{mutation_log.PUT}' THEN {_ENTRY} END"
-    over = f"OVER ({_KEY} ORDER BY place)"
-    return (
-        f"SELECT *, {put} AS entry_after, lag({put}) {over} AS entry_before, "
-        f"lead(checkpoint_id) {over} AS valid_to_checkpoint FROM source"
-    )
-
-
-def _map_history() -> str:
-    """A clear ends all of the key's entries; it is one row, without a map key."""
-    put = f"CASE WHEN operation = '{mutation_log.PUT}' THEN {_ENTRY} END"
-    own = f"OVER ({_KEY}, map_key ORDER BY place)"
-    cleared = f"CASE WHEN operation = '{mutation_log.CLEAR}' THEN place END"
-    after = "ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"
-    return (
-        "SELECT *, CASE WHEN operation <> 'clear' AND (last_clear IS NULL OR last_own > last_clear) THEN last_entry END "
-        "AS entry_before, CASE WHEN operation <> 'clear' THEN "
-        f"CAST(least(next_own, next_clear) // {1 << _PLACE_BITS}::HUGEINT AS BIGINT) END AS valid_to_checkpoint FROM ("
-        f"SELECT *, {put} AS entry_after, lag({put}) {own} AS last_entry, lag(place) {own} AS last_own, "
-        f"lead(place) {own} AS next_own, max({cleared}) OVER ({_KEY} ORDER BY place {_BEFORE}) AS last_clear, "
-        f"min({cleared}) OVER ({_KEY} ORDER BY place {after}) AS next_clear FROM source)"
-    )
-
-
-def _list_history() -> str:
-    """Each replace and clear begins the list anew; between them it grows."""
-    growing = f"OVER ({_KEY}, generation ORDER BY place ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
-    begins = "CASE WHEN operation IN ('clear', 'replace') THEN 1 ELSE 0 END"
-    entries = f"list({_ENTRY}) FILTER (WHERE operation <> 'clear') {growing}"
-    return (
-        f"SELECT *, lag(entry_after) OVER ({_KEY} ORDER BY place) AS entry_before, "
-        f"lead(checkpoint_id) OVER ({_KEY} ORDER BY place) AS valid_to_checkpoint FROM ("
-        f"SELECT *, CASE WHEN operation <> 'clear' THEN {entries} END AS entry_after FROM ("
-        f"SELECT *, sum({begins}) OVER ({_KEY} ORDER BY place) AS generation FROM source))"
-    )
 
 
 def _pickled_of_list() -> list[str]:
