@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import json
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -42,8 +44,42 @@ _REPLAYS = (
 )
 
 
-def _shared(command: Callable[..., None]) -> Callable[..., None]:
-    """The options and arguments that both commands have."""
+@dataclass(frozen=True)
+class _Question:
+    """What both commands are given: the script, and which piece of its job's history is replayed."""
+
+    script: str
+    arguments: tuple[str, ...]
+    name: str | None
+    entries: tuple[str, ...]
+    path: str
+    job: str | None
+    start: str | None
+    at: str | None
+    as_json: bool
+    limit: int
+
+    def answer(self, ask: Callable[..., Explanation]) -> Explanation:
+        """What a function gives, of a program and the piece of history."""
+        piece = {"path": self.path, "job": self.job, "start": self.start, "at": self.at}
+        with _told_if_slow(sys.stderr):
+            return ask_script(
+                "explain",
+                self.script,
+                self.arguments,
+                self.name,
+                self.entries,
+                lambda program: ask(program, **piece),
+            )
+
+
+def _shared(asked: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options and arguments that both have, as a question."""
+
+    @functools.wraps(asked)
+    def command(**given: Any) -> None:
+        asked(_Question(**{field.name: given.pop(field.name) for field in fields(_Question)}), **given)
+
     for option in reversed(
         (
             point_option(
@@ -95,23 +131,14 @@ def _shared(command: Callable[..., None]) -> Callable[..., None]:
 )
 @_shared
 def explain(
-    script: str,
-    path: str,
-    arguments: tuple[str, ...],
+    question: _Question,
     key: str | None,
     operator: str | None,
     state: str | None,
     sink: str | None,
     where: str | None,
-    at: str | None,
     depth: int | None,
     answer: str | None,
-    start: str | None,
-    job: str | None,
-    as_json: bool,
-    limit: int,
-    name: str | None,
-    entries: tuple[str, ...],
 ) -> None:
     """Show which records and timers changed a key, and in which line of the code.
 
@@ -128,21 +155,19 @@ def explain(
         raise click.UsageError("give either --key or --output")
     if where is not None and sink is None:
         raise click.UsageError("--where goes with --output")
-    more: dict[str, Any] = {"at": at, "start": start, "job": job, "path": path}
 
-    def ask(program: Callable[[], Any]) -> Explanation:
+    def ask(program: Callable[[], Any], **piece: Any) -> Explanation:
         if sink is not None:
-            return explain_output(program, sink, _condition(where), depth=depth or 2, **more)
-        return explain_key(program, key, operator=operator, state=state, depth=depth or 1, **more)
+            return explain_output(program, sink, _condition(where), depth=depth or 2, **piece)
+        return explain_key(program, key, operator=operator, state=state, depth=depth or 1, **piece)
 
     if answer is not None:
         _end_with_parent()
-    with _told_if_slow(sys.stderr):
-        found = ask_script("explain", script, arguments, name, entries, ask)
+    found = question.answer(ask)
     if answer is not None:  # the script may print what it likes
         Path(answer).write_text(json.dumps(found.to_json()))
         sys.exit(0 if found.equal else 1)
-    _show(found, as_json, limit)
+    _show(found, question)
 
 
 @click.command(options_metavar="[OPTIONS]")
@@ -160,22 +185,7 @@ def explain(
     left_out="By default the one with the record.",
 )
 @_shared
-def impact(
-    script: str,
-    path: str,
-    arguments: tuple[str, ...],
-    source: str,
-    position: str,
-    split: str | None,
-    through_state: bool,
-    at: str | None,
-    start: str | None,
-    job: str | None,
-    as_json: bool,
-    limit: int,
-    name: str | None,
-    entries: tuple[str, ...],
-) -> None:
+def impact(question: _Question, source: str, position: str, split: str | None, through_state: bool) -> None:
     """Show which states and outputs a record had a part in, by itself and by timers that were set for it.
 
     `explain --help` says how it is found out, what PATH is, and what the exit status means.
@@ -187,22 +197,10 @@ def impact(
     except (ValueError, SyntaxError):
         where = position
 
-    def ask(program: Callable[[], Any]) -> Explanation:
-        return impact_of(
-            program,
-            source,
-            where,
-            split=split,
-            through_state=through_state,
-            at=at,
-            start=start,
-            job=job,
-            path=path,
-        )
+    def ask(program: Callable[[], Any], **piece: Any) -> Explanation:
+        return impact_of(program, source, where, split=split, through_state=through_state, **piece)
 
-    with _told_if_slow(sys.stderr):
-        found = ask_script("explain", script, arguments, name, entries, ask)
-    _show(found, as_json, limit)
+    _show(question.answer(ask), question)
 
 
 def _end_with_parent() -> None:
@@ -257,9 +255,9 @@ def _told_if_slow(stream: TextIO) -> Iterator[None]:
         waits.cancel()
 
 
-def _show(found: Explanation, as_json: bool, limit: int) -> None:
-    if as_json:
+def _show(found: Explanation, question: _Question) -> None:
+    if question.as_json:
         click.echo(json.dumps(found.to_json(), indent=2))
     else:
-        click.echo(printable(found.text(limit)))
+        click.echo(printable(found.text(question.limit)))
     sys.exit(0 if found.equal else 1)
