@@ -12,7 +12,7 @@ and returns the handle of that, and nothing runs. The kinds of streams make each
 from __future__ import annotations
 
 import contextlib
-from abc import ABCMeta
+from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
@@ -104,7 +104,77 @@ P = TypeVar("P")  # the same, with time and state
 _ALL_KEY_TYPE = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
-class DataStream(NamesOfPyFlink):
+class _OfOperator(NamesOfPyFlink, ABC):
+    """What may be set on an operator, through the stream that it makes or the sink that it is.
+
+    Attributes:
+        _said: the class, in errors.
+    """
+
+    _said = ""
+
+    @abstractmethod
+    def _operator(self, method: str) -> Transformation:
+        """The operator that a method means.
+
+        Raises:
+            InvalidJobError: there is none that could be set.
+        """
+
+    def name(self, name: str) -> Self:
+        """Set the name of the operator. People see it; nothing depends on it.
+
+        Args:
+            name: any text.
+
+        Raises:
+            InvalidJobError: the stream is keyed, partitioned or a union, which is not an operator; so with all
+                methods that set something on it.
+        """
+        self._operator("name").set_name(name, f"{self._said}.name")
+        return self
+
+    def uid(self, uid: str) -> Self:
+        """Set the stable id of the operator.
+
+        State finds its operator by it when the program has changed, and the changelog shows it.
+
+        Args:
+            uid: unique in the job; two operators with the same one are an error at ``execute()``.
+        """
+        self._operator("uid").set_uid(uid, f"{self._said}.uid")
+        return self
+
+    def set_uid_hash(self, uid_hash: str) -> Self:
+        """Set the stable id of an operator without uid, such as one that an earlier version of the job had.
+
+        Args:
+            uid_hash: 32 hexadecimal digits, unique in the job. It is the id as it is; ``uid()`` goes before it.
+        """
+        self._operator("set_uid_hash").set_uid_hash(uid_hash, f"{self._said}.set_uid_hash")
+        return self
+
+    def set_parallelism(self, parallelism: int) -> Self:
+        """Set the parallelism of the operator.
+
+        Args:
+            parallelism: 1 to 32768, or -1 (``ExecutionConfig.PARALLELISM_DEFAULT``) to forget what was set; 1 for a
+                source that is not parallel, such as a collection, and after `DataStream.force_non_parallel`.
+        """
+        self._operator("set_parallelism").set_parallelism(parallelism, f"{self._said}.set_parallelism")
+        return self
+
+    def set_description(self, description: str) -> Self:
+        """Say what the operator does. Kept; nothing depends on it.
+
+        Args:
+            description: any text.
+        """
+        self._operator("set_description").set_description(description, f"{self._said}.set_description")
+        return self
+
+
+class DataStream(_OfOperator):
     """A stream of elements of one type. Its methods add operators to the program and run nothing.
 
     Wherever a function is wanted, an object of the function class will do, or anything callable.
@@ -120,6 +190,7 @@ class DataStream(NamesOfPyFlink):
     Source: pyflink.datastream.DataStream
     """
 
+    _said = "DataStream"
     _not_here: Mapping[str, str] = {
         "cache": "keeps results in Flink's processes, and a job's workers here end with it: write the stream with a "
         "DeltaSink, and read it with a DeltaSource in the next job"
@@ -175,49 +246,6 @@ class DataStream(NamesOfPyFlink):
 
     # Settings of the operator that makes it.
 
-    def name(self, name: str) -> Self:
-        """Set the name of the operator that makes the stream. People see it; nothing depends on it.
-
-        Args:
-            name: any text.
-
-        Raises:
-            InvalidJobError: the stream is keyed, partitioned or a union, which is not an operator; so with all
-                methods that set something on it.
-        """
-        self._operator("name").set_name(name, "DataStream.name")
-        return self
-
-    def uid(self, uid: str) -> Self:
-        """Set the stable id of the operator that makes the stream.
-
-        State finds its operator by it when the program has changed, and the changelog shows it.
-
-        Args:
-            uid: unique in the job; two operators with the same one are an error at ``execute()``.
-        """
-        self._operator("uid").set_uid(uid, "DataStream.uid")
-        return self
-
-    def set_uid_hash(self, uid_hash: str) -> Self:
-        """Set the stable id of an operator without uid, such as one that an earlier version of the job had.
-
-        Args:
-            uid_hash: 32 hexadecimal digits, unique in the job. It is the id as it is; ``uid()`` goes before it.
-        """
-        self._operator("set_uid_hash").set_uid_hash(uid_hash, "DataStream.set_uid_hash")
-        return self
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Set the parallelism of the operator that makes the stream.
-
-        Args:
-            parallelism: 1 to 32768, or -1 (``ExecutionConfig.PARALLELISM_DEFAULT``) to forget what was set; 1 for a
-                source that is not parallel, such as a collection, and after `force_non_parallel`.
-        """
-        self._operator("set_parallelism").set_parallelism(parallelism, "DataStream.set_parallelism")
-        return self
-
     def set_max_parallelism(self, max_parallelism: int) -> Self:
         """Set the number of key groups of the operator that makes the stream.
 
@@ -233,15 +261,6 @@ class DataStream(NamesOfPyFlink):
     def force_non_parallel(self) -> Self:
         """Set parallelism and max parallelism of the operator that makes the stream to 1, for good."""
         self._operator("force_non_parallel").force_non_parallel()
-        return self
-
-    def set_description(self, description: str) -> Self:
-        """Say what the operator that makes the stream does. Kept; nothing depends on it.
-
-        Args:
-            description: any text.
-        """
-        self._operator("set_description").set_description(description, "DataStream.set_description")
         return self
 
     @kept
@@ -1332,59 +1351,19 @@ class BroadcastConnectedStream(NamesOfPyFlink):
         return DataStream(environment, operator)
 
 
-class DataStreamSink(NamesOfPyFlink):
+class DataStreamSink(_OfOperator):
     """The handle of a sink, from ``print()``, ``add_sink()`` or ``sink_to()``.
 
     Source: pyflink.datastream.DataStreamSink
     """
 
+    _said = "DataStreamSink"
+
     def __init__(self, transformation: Transformation) -> None:
         self._transformation = transformation
 
-    def name(self, name: str) -> Self:
-        """Set the sink's name, which people see.
-
-        Args:
-            name: any text.
-        """
-        self._transformation.set_name(name, "DataStreamSink.name")
-        return self
-
-    def uid(self, uid: str) -> Self:
-        """Set the sink's stable id.
-
-        Args:
-            uid: unique in the job.
-        """
-        self._transformation.set_uid(uid, "DataStreamSink.uid")
-        return self
-
-    def set_uid_hash(self, uid_hash: str) -> Self:
-        """Set the stable id of a sink without uid, such as one that an earlier version of the job had.
-
-        Args:
-            uid_hash: 32 hexadecimal digits, unique in the job. It is the id as it is; ``uid()`` goes before it.
-        """
-        self._transformation.set_uid_hash(uid_hash, "DataStreamSink.set_uid_hash")
-        return self
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Set the sink's parallelism.
-
-        Args:
-            parallelism: 1 to 32768, or -1 to forget what was set.
-        """
-        self._transformation.set_parallelism(parallelism, "DataStreamSink.set_parallelism")
-        return self
-
-    def set_description(self, description: str) -> Self:
-        """Say what the sink does. Kept; nothing depends on it.
-
-        Args:
-            description: any text.
-        """
-        self._transformation.set_description(description, "DataStreamSink.set_description")
-        return self
+    def _operator(self, method: str) -> Transformation:
+        return self._transformation
 
     @kept
     def disable_chaining(self) -> Self:

@@ -296,11 +296,7 @@ class _Times:
 
 
 class _Row(NamedTuple):
-    """One row of the key.
-
-    Args:
-        is_base: of a snapshot.
-    """
+    """One row of the key, of the log or, as ``is_base`` says, of a snapshot."""
 
     checkpoint: int
     attempt: int
