@@ -16,7 +16,7 @@ _ENTRY = f"struct({', '.join(f'{name} AS {name}' for name in FIELDS)})"
 
 
 @dataclass(frozen=True)
-class Dialect:
+class ViewDialect:
     """How a database says what the others say otherwise.
 
     Args:
@@ -32,7 +32,7 @@ class Dialect:
     collected: str
 
 
-SPARK = Dialect(
+SPARK = ViewDialect(
     _ENTRY, PLACE, "{}.checkpoint_id", f"collect_list(CASE WHEN operation <> 'clear' THEN {_ENTRY} END)"
 )
 _IN_ORDER = "ORDER BY checkpoint_id, sequence"
@@ -87,12 +87,12 @@ def _names(columns: StateColumns) -> list[tuple[str, str]]:
     return [("operator", columns.operator), ("state", columns.name), ("kind", columns.kind)]
 
 
-def changes_of(kind: str, dialect: Dialect = SPARK) -> str:
+def changes_of(kind: str, dialect: ViewDialect = SPARK) -> str:
     """A query of the rows of a state, ``source``, with the entries before and after each, and how long it was valid."""
     return {"list": _list_history, "map": _map_history}.get(kind, _value_history)(dialect)
 
 
-def _value_history(dialect: Dialect) -> str:
+def _value_history(dialect: ViewDialect) -> str:
     entry = f"CASE WHEN operation = 'put' THEN {dialect.entry} END"
     over = f"OVER (PARTITION BY {KEY} {_IN_ORDER})"
     return (
@@ -101,7 +101,7 @@ def _value_history(dialect: Dialect) -> str:
     )
 
 
-def _map_history(dialect: Dialect) -> str:
+def _map_history(dialect: ViewDialect) -> str:
     """A clear ends all of the key's entries; it is one row, without a map key."""
     entry = f"CASE WHEN operation = 'put' THEN {dialect.entry} END"
     own = f"OVER (PARTITION BY {KEY}, map_key {_IN_ORDER})"
@@ -118,7 +118,7 @@ def _map_history(dialect: Dialect) -> str:
     )
 
 
-def _list_history(dialect: Dialect) -> str:
+def _list_history(dialect: ViewDialect) -> str:
     """Each replace and clear begins the list anew; between them it grows."""
     over = f"OVER (PARTITION BY {KEY} {_IN_ORDER})"
     growing = (

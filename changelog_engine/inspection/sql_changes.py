@@ -21,7 +21,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.graph.descriptions import DescribedOperator, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.history.changes_sql import Dialect, changes_of
+from changelog_engine.history.changes_sql import ViewDialect, changes_of
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import dated, loaded
 from changelog_engine.history.sql_types import (
@@ -41,7 +41,7 @@ _IDENTITY = (("key", "key"), ("window", "namespace"), ("map_key", "map_key"))
 _PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key
 _ENTRY = "{'value': value, 'pickled_type': pickled_type, 'pickled_bytes': pickled_bytes, 'accessed_ms': accessed_ms}"
 _PLACE = f"(checkpoint_id::HUGEINT * {1 << _PLACE_BITS}::HUGEINT + sequence)"
-_DUCKDB = Dialect(
+_DUCKDB = ViewDialect(
     _ENTRY,
     "place",
     f"CAST({{}} // {1 << _PLACE_BITS}::HUGEINT AS BIGINT)",
