@@ -188,10 +188,7 @@ class _ColumnarReader(SplitReader):
                 self._found = self._names()
                 self._tell_missing()
         if position > self._contents.total:
-            raise StorageError(
-                f"the input file {self._file.name} has {self._contents.total} rows and reading must go on after row "
-                f"{position}: it was cut or replaced"
-            )
+            raise self._file.too_short(f"{self._contents.total} rows", f"after row {position}")
         starts = [0, *itertools.accumulate(self._contents.rows())] if position else [0]
         group = bisect.bisect_right(starts, position) - 1
         groups_left = range(group, self._contents.groups)

@@ -175,11 +175,9 @@ class _CsvReader(SplitReader):
         self._opened = self._file.open()
         size = self._file.size - position if self._decompress is None else None
         stream = self._opened if self._decompress is None else self._decompress(self._opened)
-        if skip_to(stream, position, self._decompress is None) < position:
-            raise StorageError(
-                f"the input file {self._file.name} has fewer bytes than {position}, where reading must go on: it was cut or "
-                "replaced"
-            )
+        there = skip_to(stream, position, self._decompress is None)
+        if there < position:
+            raise self._file.too_short(f"{there} bytes", f"at byte {position}")
         lines = LineChunks(stream, size, position, self._schema.comments)
         if not position:
             lines.pass_over(BYTE_ORDER_MARK)

@@ -91,6 +91,18 @@ class InputFile:
             )
         return stream
 
+    def too_short(self, held: str, position: str) -> StorageError:
+        """The error of a file that ends before a position.
+
+        Args:
+            held: how much there is of it, such as ``7 rows``.
+            position: where reading must go on, such as ``after row 9``.
+        """
+        return StorageError(
+            f"the input file {self.name} has {held} and reading must go on {position}: it was cut or replaced; put the "
+            "earlier file back, or start the job without its checkpoints"
+        )
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Turns errors of the file system into ones that name the file."""

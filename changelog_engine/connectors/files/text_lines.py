@@ -66,11 +66,7 @@ class ByteLineReader(SplitReader):
         left = self._source.size - position
         if left < 0:
             self.close()
-            raise StorageError(
-                f"the input file {self._source.name} has {self._source.size} bytes and reading must go on at byte "
-                f"{position}: it was cut or replaced; put the earlier file back, or start the job "
-                "without its checkpoints"
-            )
+            raise self._source.too_short(f"{self._source.size} bytes", f"at byte {position}")
         with self._source.reading():
             self._file.seek(position)
         # What was appended since the file was found is not read: a restore could not tell it from what was there.
@@ -124,11 +120,7 @@ class CountedLineReader(SplitReader):
         self._given += sum(1 for _ in itertools.islice(self._stream, position - self._given))
         if self._given < position:
             self.close()
-            raise StorageError(
-                f"the input file {self._source.name} has {self._given} lines and reading must go on after line "
-                f"{position}: it was cut or replaced; put the earlier file back, or start the job "
-                "without its checkpoints"
-            )
+            raise self._source.too_short(f"{self._given} lines", f"after line {position}")
         return self._stream
 
 
