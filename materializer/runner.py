@@ -13,7 +13,12 @@ class TaskRunner(Protocol):
     """Runs functions of plain tasks; see materializer.processes and changelog_engine.spark.background.
 
     ``stop`` is safe from any thread, ``map`` is called by one at a time. Tasks run in any order, side by side or not.
+
+    Attributes:
+        side_by_side: whether they may run side by side, or go on after ``stop``.
     """
+
+    side_by_side: bool
 
     def ready(self) -> bool:
         """Whether it can run tasks now; waits for machines that may come, until it is stopped."""
@@ -38,6 +43,8 @@ class TaskRunner(Protocol):
 
 class _Here:
     """See TaskRunner: in this process, one task after the other."""
+
+    side_by_side = False
 
     def ready(self) -> bool:
         """Always."""

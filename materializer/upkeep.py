@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from changelog_engine.clock import wall_s
 from changelog_engine.ledger.job_folder import JobFolder
 from materializer.materialize import Materialization, materialize
 from materializer.retention import Retention
-from materializer.runner import TaskRunner
+from materializer.runner import HERE, TaskRunner
 from materializer.truncation import Truncation, sweep_expired, truncate
+
+
+class _Task(NamedTuple):
+    folder: JobFolder
+    checkpoint_id: int | None
+    retention: Retention | None
+    now_s: float
 
 
 def upkeep(
@@ -23,7 +31,8 @@ def upkeep(
     """Make the snapshot of a checkpoint, then truncate; what takes long goes to tasks.
 
     Args:
-        run: runs the tasks: the folds, and the truncation, which merges small files.
+        run: runs the tasks: the materialization, as one where no two run side by side, so that a job's driver has nothing of
+            it to do while it commits checkpoints; else the folds; and the truncation, which merges small files.
         retention: what truncation keeps; None truncates nothing.
         told: called with what was materialized, None for nothing to do, before the truncation begins.
         clock: seconds since 1970.
@@ -33,15 +42,20 @@ def upkeep(
         MaterializerBusyError: another process materializes or truncates this job.
         ChangelogEngineError: see ``materialize`` and ``truncate``.
     """
-    if retention is not None:
-        sweep_expired(folder, retention, clock)  # room for what is written now
-    told(materialize(folder, checkpoint_id, run))
+    task = _Task(folder, checkpoint_id, retention, clock())
+    told(_materialize(task, run) if run.side_by_side else run.map(_materialize, [task])[0])
     if retention is None:
         return None
-    (truncation,) = run.map(_truncate, [(folder, retention, clock())])
+    (truncation,) = run.map(_truncate, [task._replace(now_s=clock())])
     return truncation
 
 
-def _truncate(task: tuple[JobFolder, Retention, float]) -> Truncation:
-    folder, retention, now_s = task
-    return truncate(folder, retention, lambda: now_s)
+def _materialize(task: _Task, run: TaskRunner = HERE) -> Materialization | None:
+    if task.retention is not None:
+        sweep_expired(task.folder, task.retention, lambda: task.now_s)  # room for what is written now
+    return materialize(task.folder, task.checkpoint_id, run)
+
+
+def _truncate(task: _Task) -> Truncation:
+    assert task.retention is not None
+    return truncate(task.folder, task.retention, lambda: task.now_s)

@@ -88,6 +88,7 @@ class BackgroundTasks:
         if most == 1 and local_cores(context.master) is not None and context._temp_dir:
             self._lock_path = os.path.join(context._temp_dir, f"{_LOCK}-{self._group}")
             lock_file(self._lock_path).release()
+        self.side_by_side = self._lock_path is None  # or elsewhere, where one may outlive ``stop``
         with _in_use_lock:
             self._slot = _in_use.setdefault(context.applicationId, threading.Lock())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -33,6 +35,7 @@ from materializer.remembered import recall, remember
 from materializer.retention import Retention
 from materializer.schedule import beside_job
 from materializer.truncation import truncate
+from materializer.upkeep import upkeep
 
 DAY_MS = 86_400_000
 AT_ONCE = Retention(history_ms=0, retained=1, grace_ms=0)
@@ -150,6 +153,32 @@ def test_a_kept_process_folds_again_and_one_that_died_is_replaced(tmp_path: Path
     run.stop()
     assert held[0] == held[1] != held[2]
     assert (worker.returncode is None, run.workers) == (False, set())
+
+
+class Runner:
+    """Runs tasks here, and counts them by their function."""
+
+    def __init__(self, side_by_side: bool) -> None:
+        self.side_by_side = side_by_side
+        self.counts: dict[str, int] = {}
+
+    def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+        self.counts[function.__name__] = len(tasks)
+        return [function(task) for task in tasks]
+
+
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_where_tasks_come_one_by_one_a_round_is_two_and_the_driver_plans_nothing(
+    tmp_path: Path, side_by_side: bool
+) -> None:
+    driver = Driver.start(tmp_path)
+    last = driver.checkpoint({"a": 1, "bb": 2})
+    run = Runner(side_by_side)
+    done: list[Any] = []
+    upkeep(driver.folder, run, AT_ONCE, done.append)  # type: ignore[arg-type]
+    assert (done[0].checkpoint, done[0].rows) == (1, 2)
+    assert run.counts == {"fold_range" if side_by_side else "_materialize": 1, "_truncate": 1}
+    assert state_at(driver.folder, last) == {"a": 1, "bb": 2}
 
 
 def command(*arguments: object) -> Result:
