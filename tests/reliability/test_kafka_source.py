@@ -417,7 +417,7 @@ class TestLost:
         where = f"topic '{numbers}', partition 0 has no offset 0: it holds offsets 6 to 9"
         with pytest.raises(ConnectorError, match=where):
             read_some(source, splits)
-        source._fetcher.release()
+        source._fetcher.give_back()
 
     def test_unless_the_property_says_otherwise(
         self, kafka: KafkaServer, numbers: str, caplog: pytest.LogCaptureFixture
@@ -605,7 +605,7 @@ def test_a_busy_partition_does_not_fill_the_memory(
     at = second.start
     for _ in range(50):
         _, at, _, _, _ = idle.read(at, 50)
-        held = source._fetcher._partitions[topic, 0].held
+        held = busy._fetcher._partitions[topic, 0].held
         assert held <= 200
     while len(values) < 2_000:
         found, position, _, _, _ = busy.read(position, 300)

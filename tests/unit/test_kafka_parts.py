@@ -41,7 +41,7 @@ from changelog_engine.connectors.kafka import (
 )
 from changelog_engine.connectors.kafka.exactly_once import _slug
 from changelog_engine.connectors.kafka.offsets import Cluster
-from changelog_engine.connectors.kafka.reader import Decoder
+from changelog_engine.connectors.kafka.reader import Decoded, Decoder
 from changelog_engine.connectors.kafka.sink import KafkaWriter
 from changelog_engine.connectors.kafka.transactions import admin_settings
 from changelog_engine.errors import (
@@ -359,10 +359,10 @@ def test_schemas_for_many_at_once() -> None:
     properties = ClientProperties({"bootstrap.servers": SERVERS}, "Test")
     messages = [Message(topic="t", partition=0, offset=0, value=value) for value in (b"a", b"b")]
     values: list[Any] = []
-    Decoder(Loud(), None, properties)(messages, values, [], [])
+    Decoder(Loud(), None, properties)(messages, Decoded(values, [], []))
     assert values == ["A", "B"]
     with pytest.raises(ConnectorError, match=r"Half.deserialize_all\(\) gave 1 values for 2 messages"):
-        Decoder(Half(), None, properties)(messages, [], [], [])
+        Decoder(Half(), None, properties)(messages, Decoded([], [], []))
 
 
 class Given(DeserializationSchema):
@@ -394,7 +394,7 @@ def test_elements_that_are_arrays(schema: type[Given]) -> None:
     values: list[Any] = []
     times: list[int] = []
     decoder = Decoder(schema(array, None), None, ClientProperties({"bootstrap.servers": SERVERS}, "Test"))
-    decoder(messages, values, times, [])
+    decoder(messages, Decoded(values, times, []))
     assert len(values) == 1
     assert np.array_equal(values[0], array)
     assert times == [0]
@@ -421,7 +421,7 @@ def test_case_49_a_schema_that_fills_one_object(last: bytes) -> None:
     ]
     values: list[Any] = []
     Decoder(Refills(), "bad", ClientProperties({"bootstrap.servers": SERVERS}, "Test"))(
-        messages, values, [], []
+        messages, Decoded(values, [], [])
     )
     assert values[:2] == [{"n": 0}, {"n": 1}]
 

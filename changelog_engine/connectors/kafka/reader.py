@@ -118,7 +118,6 @@ class Fetcher:
         self._only_committed = properties.get("isolation.level") == "read_committed"
         self._plenty = False  # the last fetch gave as many records as it may
         self._uncommitted: dict[TopicPartition, int] = {}
-        self.readers = 0
 
     def take(
         self, topic: str, partition: int, offset: int, most: int, waits: bool = True
@@ -427,11 +426,8 @@ class Fetcher:
             offsets=[self._kafka.TopicPartition(topic, partition, offset)], asynchronous=True
         )
 
-    def release(self) -> bool:
-        """One reader less; closes with the last one. Returns whether it was."""
-        self.readers -= 1
-        if self.readers > 0:
-            return False
+    def close(self) -> None:
+        """Commit what was not yet, and let go of the connections."""
         if self._uncommitted:
             try:
                 offsets = [
@@ -441,7 +437,6 @@ class Fetcher:
             except self._kafka.KafkaException as error:
                 log.warning("%s", self._failure("committing offsets for monitoring", error))
         self._consumer.close()
-        return True
 
 
 class _Place(NamedTuple):
@@ -475,18 +470,17 @@ class PartitionReader(SplitReader):
     """Reads one partition.
 
     Args:
-        closed: called when the fetcher has no readers any more.
+        closed: called when it is closed.
     """
 
     def __init__(
-        self, fetcher: Fetcher, topic: str, partition: int, decode: Decoder, closed: Callable[[], None]
+        self, fetcher: Fetcher, closed: Callable[[], None], topic: str, partition: int, decode: Decoder
     ) -> None:
         self._fetcher = fetcher
         self._topic = topic
         self._partition = partition
         self._decode = decode
         self._closed = closed
-        fetcher.readers += 1
 
     @property
     def behind(self) -> int | None:  # type: ignore[override]
@@ -501,10 +495,7 @@ class PartitionReader(SplitReader):
         offset = self._fetcher.offset_in(self._topic, self._partition, at, topic_id)
         if offset is None:
             return Range((), position, False, ())
-        values: list[Any] = []
-        times: list[int] = []
-        aside: list[tuple[str, Any]] = []
-        ended, left = False, max_records
+        given, ended, left = Decoded([], [], []), False, max_records
         while True:
             records, offset = self._fetcher.take(
                 self._topic, self._partition, offset, left, waits=left == max_records
@@ -515,10 +506,10 @@ class PartitionReader(SplitReader):
                 while records and records[-1].offset() >= stop:
                     records.pop()
                 offset = stop
-            ended |= self._decode(records, values, times, aside)
+            ended |= self._decode(records, given)
             if ended or not records or not left or not self._fetcher.at_hand(self._topic, self._partition):
                 after = offset if stop is None else [offset, stop]
-                return Range(values, after, ended, times, aside or None)
+                return Range(given.values, after, ended, given.times, given.aside or None)
 
     def at_barrier(self, position: Position) -> Position:
         place = _Place.of(position)
@@ -530,8 +521,15 @@ class PartitionReader(SplitReader):
         self._fetcher.commit(self._topic, self._partition, _Place.of(position).offset)
 
     def close(self) -> None:
-        if self._fetcher.release():
-            self._closed()
+        self._closed()
+
+
+class Decoded(NamedTuple):
+    """Elements, their timestamps, and what goes to side outputs."""
+
+    values: list[Any]
+    times: list[int]
+    aside: list[tuple[str, Any]]
 
 
 class Decoder:
@@ -553,16 +551,10 @@ class Decoder:
         self._is_end = hook_of(schema, "is_end_of_stream")
         self._message = KAFKA.load().Message
 
-    def __call__(
-        self,
-        records: list[Any],
-        values: list[Any],
-        times: list[int],
-        aside: list[tuple[str, Any]],
-    ) -> bool:
-        """Add elements, their timestamps and what goes aside to lists; returns whether an element ended the stream."""
+    def __call__(self, records: list[Any], into: Decoded) -> bool:
+        """Add what records give to what there is; returns whether an element ended the stream."""
         if self._is_end is not None:
-            return self._one_by_one(records, values, times, aside)
+            return self._one_by_one(records, into)
         call = self._call
         raw = map(self._message.value, records)  # drives our own code
         try:
@@ -573,7 +565,7 @@ class Decoder:
             else:
                 found = [as_given(call(value)) for value in raw]
         except Exception:
-            return self._one_by_one(records, values, times, aside)
+            return self._one_by_one(records, into)
         if len(found) != len(records):
             raise ConnectorError(
                 f"Kafka: {self._schema}.deserialize_all() gave {len(found)} values for {len(records)} messages: it must "
@@ -582,34 +574,28 @@ class Decoder:
         stamped = map(itemgetter(1), map(self._message.timestamp, records))  # drives our own code
         if NoneType in set(map(type, found)):  # arrays cannot be compared with None
             kept = [pair for pair in zip(found, stamped, strict=True) if pair[0] is not None]
-            values += [value for value, _ in kept]
-            times += [timestamp for _, timestamp in kept]
+            into.values.extend([value for value, _ in kept])
+            into.times.extend([timestamp for _, timestamp in kept])
         else:
-            values += found
-            times += stamped
+            into.values.extend(found)
+            into.times.extend(stamped)
         return False
 
-    def _one_by_one(
-        self,
-        records: list[Any],
-        values: list[Any],
-        times: list[int],
-        aside: list[tuple[str, Any]],
-    ) -> bool:
+    def _one_by_one(self, records: list[Any], into: Decoded) -> bool:
         for record in records:
             try:
                 value = as_given(self._call(_record(record) if self._whole else record.value()))
             except Exception as error:
                 if self._bad_tag is None:
                     raise self._failure(record, error) from error
-                aside.append((self._bad_tag, _bad(record, error)))
+                into.aside.append((self._bad_tag, _bad(record, error)))
                 continue
             if value is None:
                 continue
             if self._is_end is not None and self._is_end(value):
                 return True
-            values.append(value)
-            times.append(record.timestamp()[1])
+            into.values.append(value)
+            into.times.append(record.timestamp()[1])
         return False
 
     def _failure(self, record: Any, error: Exception) -> ConnectorError:

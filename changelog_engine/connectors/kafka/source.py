@@ -6,6 +6,7 @@ import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from changelog_engine.connectors.kafka.clients import check_known_to_consumer
@@ -14,6 +15,7 @@ from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, PartitionReader
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Source, Split
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.shared_client import SharedClient
 from changelog_engine.errors import ConfigurationError, ConnectorError
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -94,7 +96,7 @@ class KafkaSource(Source):
         self.group = properties.get("group.id") or None
         self.acknowledges = commits and self.group is not None
         self.output_type = schema.get_produced_type()
-        self._fetcher: Fetcher | None = None
+        self._fetcher = SharedClient(partial(Fetcher, properties, self.group if self.acknowledges else None))
 
     def splits(self, parallelism: int) -> list[Split]:
         """Asks the cluster."""
@@ -110,17 +112,9 @@ class KafkaSource(Source):
         return [Split(_split_id(each), [first[each], last[each]]) for each in partitions]
 
     def reader(self, split: Split) -> PartitionReader:
-        if self._fetcher is None:
-            self._fetcher = Fetcher(self.properties, self.group if self.acknowledges else None)
         topic, _, partition = split.id.rpartition("-")
         decoder = Decoder(self.schema, self.bad_tag, self.properties)
-        return PartitionReader(self._fetcher, topic, int(partition), decoder, self._closed)
-
-    def _closed(self) -> None:
-        self._fetcher = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_fetcher": None}
+        return PartitionReader(self._fetcher.take(), self._fetcher.give_back, topic, int(partition), decoder)
 
 
 class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
