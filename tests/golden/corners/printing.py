@@ -285,3 +285,72 @@ def rows_of_a_csv_file(env):
     source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), folder).build()
     env.from_source(source, WatermarkStrategy.no_watermarks(), "csv").print()
     env.execute()
+
+
+def _of_every_type():
+    """A value of each type with its type."""
+    pair = Types.TUPLE([Types.INT(), Types.FLOAT()])
+    return [
+        (Types.STRING(), "é"),
+        (Types.INT(), 5),
+        (Types.FLOAT(), 1.1),
+        (Types.DOUBLE(), 1e21),
+        (Types.BOOLEAN(), True),
+        (Types.BIG_DEC(), decimal.Decimal("1E+3")),
+        (Types.SQL_DATE(), datetime.date(2021, 1, 9)),
+        (Types.SQL_TIME(), datetime.time(1, 2, 3)),
+        (Types.SQL_TIMESTAMP(), datetime.datetime(2021, 1, 9, 12, 0, 0, 11000)),
+        (Types.PRIMITIVE_ARRAY(Types.FLOAT()), [1.1, 1.2]),
+        (Types.PRIMITIVE_ARRAY(Types.INT()), [1, 2]),
+        (Types.PRIMITIVE_ARRAY(Types.BYTE()), b"ab"),
+        (Types.BASIC_ARRAY(Types.STRING()), ["a", "b"]),
+        (Types.LIST(Types.FLOAT()), [1.1]),
+        (Types.MAP(Types.INT(), Types.FLOAT()), {1: 1.1}),
+        (Types.ROW([Types.INT(), Types.FLOAT()]), Row(1, 1.1)),
+        (Types.ROW_NAMED(["a"], [Types.DOUBLE()]), Row(a=2.5)),
+        (pair, (1, 1.1)),
+        (Types.OBJECT_ARRAY(Types.ROW([Types.INT()])), [Row(1)]),
+        (Types.OBJECT_ARRAY(pair), [(1, 1.1)]),
+    ]
+
+
+def _print_all(env, type_of, value_of, keyed=False):
+    every = _of_every_type()
+    kind, value = type_of([each for each, _ in every]), value_of([each for _, each in every])
+    stream = env.from_collection([1], Types.INT()).map(lambda n: value, kind)
+    if keyed:
+        stream = stream.key_by(lambda v: 1, Types.INT()).map(lambda v: v, kind)
+    stream.print()
+    env.execute()
+
+
+def every_type_in_a_row(env):
+    """A row is shown as Python shows its fields."""
+    _print_all(env, Types.ROW, lambda values: Row(*values))
+
+
+def every_type_in_a_row_behind_an_exchange(env):
+    """A float has its 24 bits then."""
+    _print_all(env, Types.ROW, lambda values: Row(*values), keyed=True)
+
+
+def every_type_in_a_tuple(env):
+    """A tuple as Java shows its fields."""
+    _print_all(env, Types.TUPLE, tuple)
+
+
+def every_type_in_a_tuple_behind_an_exchange(env):
+    """A float of a tuple is the same there."""
+    _print_all(env, Types.TUPLE, tuple, keyed=True)
+
+
+def every_type_in_a_row_in_a_tuple(env):
+    """A row within a tuple is shown by Java."""
+    _print_all(env, lambda types: Types.TUPLE([Types.ROW(types)]), lambda values: (Row(*values),))
+
+
+def every_type_in_a_row_in_a_map(env):
+    """And one within a map."""
+    _print_all(
+        env, lambda types: Types.MAP(Types.STRING(), Types.ROW(types)), lambda values: {"k": Row(*values)}
+    )
