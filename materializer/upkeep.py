@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from changelog_engine.clock import wall_s
 from changelog_engine.ledger.job_folder import JobFolder
@@ -11,6 +12,8 @@ from materializer.materialize import Materialization, materialize
 from materializer.retention import Retention
 from materializer.runner import HERE, TaskRunner
 from materializer.truncation import Truncation, sweep_expired, truncate
+
+log = logging.getLogger("changelog_engine")
 
 
 class _Task(NamedTuple):
@@ -43,10 +46,10 @@ def upkeep(
         ChangelogEngineError: see ``materialize`` and ``truncate``.
     """
     task = _Task(folder, checkpoint_id, retention, clock())
-    told(_materialize(task, run) if run.side_by_side else run.map(_materialize, [task])[0])
+    told(_materialize(task, run) if run.side_by_side else _by_task(run, _materialize, task))
     if retention is None:
         return None
-    (truncation,) = run.map(_truncate, [task._replace(now_s=clock())])
+    truncation: Truncation = _by_task(run, _truncate, task._replace(now_s=clock()))
     return truncation
 
 
@@ -59,3 +62,38 @@ def _materialize(task: _Task, run: TaskRunner = HERE) -> Materialization | None:
 def _truncate(task: _Task) -> Truncation:
     assert task.retention is not None
     return truncate(task.folder, task.retention, lambda: task.now_s)
+
+
+class _Warnings(logging.Handler):
+    """Keeps what the engine warns of in a task: the log is the caller's."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.said: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said.append(record.getMessage())
+
+
+def _by_task(run: TaskRunner, function: Callable[[_Task], Any], task: _Task) -> Any:
+    """What a function gives in a task; what it warned of is told here."""
+    ((result, said),) = run.map(_with_warnings, [(function, task)])
+    for words in said:
+        log.warning("%s", words)
+    return result
+
+
+def _with_warnings(called: tuple[Callable[[_Task], Any], _Task]) -> tuple[Any, list[str]]:
+    function, task = called
+    warnings = _Warnings()
+    before, log.propagate = log.propagate, False
+    log.addHandler(warnings)
+    try:
+        result = function(task)
+        said, warnings.said = warnings.said, []
+        return result, said
+    finally:
+        log.removeHandler(warnings)
+        log.propagate = before
+        for words in warnings.said:  # it failed, and its failure is all that the caller gets
+            log.warning("%s", words)

@@ -163,7 +163,8 @@ class Runner:
         self.counts: dict[str, int] = {}
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-        self.counts[function.__name__] = len(tasks)
+        name = tasks[0][0].__name__ if function.__name__ == "_with_warnings" else function.__name__
+        self.counts[name] = len(tasks)
         return [function(task) for task in tasks]
 
 
@@ -179,6 +180,22 @@ def test_where_tasks_come_one_by_one_a_round_is_two_and_the_driver_plans_nothing
     assert (done[0].checkpoint, done[0].rows) == (1, 2)
     assert run.counts == {"fold_range" if side_by_side else "_materialize": 1, "_truncate": 1}
     assert state_at(driver.folder, last) == {"a": 1, "bb": 2}
+
+
+def test_what_a_process_warns_of_is_in_the_callers_log(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    run = FoldProcesses(1, keep=True)
+    upkeep(driver.folder, run, None, lambda done: None)
+    (snapshot,) = (tmp_path / "job" / "snapshots").glob("snapshot-*")
+    snapshot.write_bytes(b"x" + snapshot.read_bytes()[1:])
+    driver.checkpoint({"a": 2})
+    upkeep(driver.folder, run, None, lambda done: None)
+    run.stop()
+    assert [record.getMessage()[:31] for record in caplog.records] == ["the snapshot of checkpoint 1 ca"]
+    assert capfd.readouterr().err == ""
 
 
 def command(*arguments: object) -> Result:
