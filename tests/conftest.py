@@ -15,6 +15,7 @@ docs/state-backends.md. `extensions` are those in C, built once in a run.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 import os
@@ -146,7 +147,7 @@ _COMMON = {
     "print_blob": True,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 }
-settings.register_profile("ci", max_examples=30, derandomize=True, **_COMMON)
+settings.register_profile("ci", max_examples=20, derandomize=True, **_COMMON)
 settings.register_profile("quick", max_examples=5, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=1_000, **_COMMON)
 settings.register_profile(
@@ -223,15 +224,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def pytest_collection_finish() -> None:
     """Leave modules and tests, which stay to the end, to no garbage collection: there are 400,000 objects of them."""
-    gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)  # all goes that can: DuckDB's library complains of what is left
     garbage.collect_rarely()  # as in Spark's workers: it took 3 to 14 % of tests that make much
     gc.enable()
-
-
-def pytest_unconfigure() -> None:
-    """At the end all goes that can: DuckDB's library complains of what is left."""
-    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

@@ -236,7 +236,7 @@ def rows_between(follower: LogFollower, reached: Reached, end: Reached) -> list[
     return sorted((row["checkpoint_id"], row["key"], row["value"]) for row in found)
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_a_reader_is_given_each_mutation_once_or_told_why_not(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as base:

@@ -266,7 +266,7 @@ def test_every_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
     pieces = [elements(0, [6, 3], 0), elements(1, [], 20), elements(2, [5, 4, 6], 30)]
     OUTSIDE["points"] = Outside(pieces)
     sources = [Piecewise("points", number, by_split=number == 2) for number in range(3)]
-    script = Script((2,), (True,))
+    script = Script((4,), (True,))
     job = TestJob(tmp_path / "base", script)
     job.run(job_of(sources, 2))
     everything, commits = list(job.output), list(job.commits)

@@ -276,6 +276,7 @@ def test_kept_state_is_what_storage_has(data: st.DataObject) -> None:
         Checked(script=script, live=live, **settings).run(graph)
 
 
+@fewer(2)
 @given(data=st.data())
 def test_state_of_a_stage_that_runs_ahead_is_kept(data: st.DataObject) -> None:
     """It is behind the checkpoint that comes next, or behind the one after it."""

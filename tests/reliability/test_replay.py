@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.chance import fewer
 from support.functions import Keep, rounds
 from support.graphs import GraphBuilder, keyed_job
 from support.jobs import TestJob
@@ -113,6 +114,7 @@ def replay(
     return replay_graph(now, job.settings, start, end, leave_out)
 
 
+@fewer(2)
 @given(scripts(EXACT, parallelism=2), st.data())
 def test_unchanged_code_is_equal_whatever_happened(
     tmp_path_factory: pytest.TempPathFactory, script: Script, data: st.DataObject
@@ -320,9 +322,9 @@ def test_watermarks_of_a_source_come_where_they_came(tmp_path: Path) -> None:
     for start in (None, *(row.id for row in job.commits[:-1])):
         report = replay(job, job_graph, start)
         assert report.equal, report.text()
-    fewer = [item for item in items if item != Watermark(14)]
+    left = [item for item in items if item != Watermark(14)]
     other = keyed_job(
-        ScriptedSource(fewer), Sessions(), key_type=Types.LONG(), parallelism=2, max_parallelism=8
+        ScriptedSource(left), Sessions(), key_type=Types.LONG(), parallelism=2, max_parallelism=8
     )
     with pytest.raises(RestoreError, match="does not come to the position"):
         replay(job, other, None)

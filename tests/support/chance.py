@@ -25,7 +25,7 @@ def chosen_seed() -> int:
 def fewer(times: int) -> settings:
     """Of a test whose example is a whole job or more: so many times fewer examples than others have, in every profile.
 
-    Of 30, hypothesis spends the first four to eight on the smallest there are. Of the calls that 30 random jobs with
-    failures make in the engine, told apart by the line they come from, 15 make 94 to 100 %, most often 99.
+    Of the calls that 30 random jobs with failures make in the engine, told apart by the line they come from, 15 make 94 to
+    100 %, most often 99. `make search` has 150 and more.
     """
     return settings(max_examples=max(5, settings.default.max_examples // times))  # type: ignore[union-attr]

@@ -94,7 +94,7 @@ class TestSink:
             engine.DeltaSink(str(path), kind, ["s"]),
             lambda: table_rows(path) if (path / "_delta_log").exists() else [],
             lambda number: (number, f"s{number % 2}"),
-            runs=6,
+            runs=4,
         )
 
     def test_instants_are_rounded_down_to_microseconds(self, tmp_path):
@@ -606,7 +606,7 @@ class TestFaults:
     def test_random_faults_leave_each_row_once(self, tmp_path):
         seed = chosen_seed()
         chance = random.Random(seed)
-        for number in range(12):
+        for number in range(8):
             failures = tuple(
                 Failure(
                     chance.randint(1, 10),
