@@ -29,6 +29,7 @@ _SHUT_DOWN = re.compile(r"SparkContext (?:has been|was) shut ?down|stopped Spark
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _FULL = ("No space left on device", "Disk quota exceeded")
+_REMOVED = re.compile(r"NoSuchFileException: (\S*/blockmgr-[0-9a-f-]+)")
 _LONGEST = 2_000
 
 
@@ -214,6 +215,13 @@ def failure_of_spark(
             f"disk full: there is no room in {folders} for what Spark keeps there of a job and sends from task to task. "
             "Nothing that was acknowledged is lost: free space there, raise the quota, or name folders on a larger disk by "
             f"spark.local.dir. Spark says: {said}"
+        )
+    removed = _REMOVED.search(text)
+    if removed is not None:
+        return errors.EpochFailedError(
+            f"something in Spark's folder {removed[1]} is gone: somebody removed it, as cleaners of temporary files do. "
+            "Nothing that was acknowledged is lost. If the folder itself is gone, Spark does not make it again: make it, or "
+            f"run the job again; and name folders that nobody cleans by spark.local.dir. Spark says: {said}"
         )
     if "Python worker exited unexpectedly" in text:
         # What it names tells nothing of a process that was killed.

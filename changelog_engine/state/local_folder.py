@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
-from changelog_engine.storage.retry import FULL, explain
+from changelog_engine.storage.retry import explain
 
 _LOCK = ".lock"
 
@@ -32,7 +33,7 @@ class LocalFolder:
 
     Raises:
         ConfigurationError: the root cannot be used.
-        StorageError: the disk is full.
+        StorageError: the disk is full, or failed.
     """
 
     def __init__(self, root: str | None, name: str) -> None:
@@ -105,9 +106,9 @@ def _own(root: str) -> str:
         os.makedirs(path, mode=0o700, exist_ok=True)
         found = os.lstat(path)
     except OSError as error:
-        if error.errno in FULL:  # which it will not always be
-            raise explain(error, "make a folder for local state", path, 1) from error
-        raise ConfigurationError(f"{root} cannot be used for local state: {error}") from error
+        if isinstance(error, PermissionError | NotADirectoryError) or error.errno == errno.EROFS:
+            raise ConfigurationError(f"{root} cannot be used for local state: {error}") from error
+        raise explain(error, "make a folder for local state", path, 1) from error  # of a disk, which may mend
     if found.st_uid != os.getuid() or os.path.islink(path):
         raise ConfigurationError(
             f"{path} belongs to another user: name a folder of your own by state.backend.rocksdb.localdir"

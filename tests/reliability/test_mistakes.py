@@ -309,6 +309,18 @@ def test_case_12_a_full_disk_of_spark_names_the_folder_and_is_an_outage() -> Non
     assert not is_mistake(failure)
 
 
+def test_case_12_a_folder_of_spark_that_was_removed_is_named_with_what_to_do() -> None:
+    failure = failure_of_spark(
+        "An error occurred while calling z:collectAndServe.\n: org.apache.spark.SparkException: Job aborted: Lost task "
+        "1.0 in stage 2.0: java.nio.file.NoSuchFileException: /tmp/s/blockmgr-08c0-5282/02\n\tat java.base/x",
+        "/tmp/s",
+    )
+    assert isinstance(failure, EpochFailedError)
+    assert str(failure).startswith("something in Spark's folder /tmp/s/blockmgr-08c0-5282 is gone: somebody")
+    assert "make it, or run the job again" in str(failure)
+    assert not is_final(failure)
+
+
 def test_case_53_counting_is_undisturbed_by_the_environment(tmp_path: Path) -> None:
     def now_and_then(attempt: int) -> BaseException:
         return refused(attempt) if attempt % 2 else nth(attempt)

@@ -421,14 +421,14 @@ def test_a_scan_that_ended_early_for_a_moment_raises_too(tmp_path: Path) -> None
     store.close()
 
 
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE, errno.EEXIST])
 @pytest.mark.parametrize("call", ["makedirs", "mkdir"])
-def test_case_12_a_folder_on_a_full_disk_is_no_mistake_in_the_configuration(
-    tmp_path: Path, call: str
+def test_case_12_a_folder_on_a_full_or_failing_disk_is_no_mistake_in_the_configuration(
+    tmp_path: Path, call: str, number: int
 ) -> None:
     """A configuration is wrong for good, and the job is not restarted."""
-    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with (
-        mock.patch.object(os, call, side_effect=full),
+        mock.patch.object(os, call, side_effect=OSError(number, os.strerror(number))),
         pytest.raises(StorageError, match=f"{tmp_path}/changelog-engine-.*") as caught,
     ):
         LocalFolder(str(tmp_path), "state")
