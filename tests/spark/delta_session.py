@@ -19,6 +19,8 @@ builder = (
     # Many queries over few rows: compiling them would take most of the time.
     .config("spark.sql.codegen.wholeStage", "false")
     .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+    .config("spark.sql.adaptive.enabled", "false")
+    .config("spark.sql.ui.explainMode", "simple")
 )
 spark = configure_spark_with_delta_pip(builder).getOrCreate()
 

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from support.reminders import reminded
+from support.small_queries import INTERPRETED, ONE_PARTITION, told
 from support.visits import UID, VISITS, visited
 from unit.test_commit_helpers import Driver
 
@@ -26,19 +27,9 @@ _PUSHES = "spark.sql.python.filterPushdown.enabled"
 
 @pytest.fixture(scope="module")
 def sql(spark: SparkSession) -> Iterator[SparkSession]:
-    settings = {
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",  # many queries over few rows: compiling them would take most of the time
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        _PUSHES: "true",
-    }
-    before = {name: spark.conf.get(name) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
-    history.register(spark)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    with told(spark, {**INTERPRETED, **ONE_PARTITION, _PUSHES: "true"}):
+        history.register(spark)
+        yield spark
 
 
 def rows(frame: DataFrame) -> list[str]:

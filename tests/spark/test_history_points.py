@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.script import Script
+from support.small_queries import INTERPRETED, ONE_PARTITION, told
 from support.visits import UID, VISITS, Visits, view_of, visited
 
 from api.common import Time, Types
@@ -34,17 +35,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def sql(spark: SparkSession) -> Iterator[SparkSession]:
     """The shared session with one partition a shuffle and no compiled code: the data is small."""
-    small = {
-        "spark.sql.shuffle.partitions": "1",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    }
-    before = {name: spark.conf.get(name) for name in small}
-    for name, value in small.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, value in before.items():
-        spark.conf.set(name, value)
+    with told(spark, INTERPRETED | ONE_PARTITION):
+        yield spark
 
 
 def test_case_46_spark_reads_no_damaged_file(tmp_path: Path, sql: SparkSession) -> None:

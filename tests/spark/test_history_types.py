@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from support.jobs import TestJob
 from support.script import Script
+from support.small_queries import INTERPRETED, ONE_PARTITION, told
 from support.sql_cases import HOSTILE, KEYS, VALUES, D, plain
 from support.visits import UID, visited
 from support.window_jobs import graph, spec
@@ -34,19 +35,8 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True, scope="module")
 def interpreted(spark: SparkSession) -> Iterator[None]:
     """No compiled code: one large query a test, over one row."""
-    before = {name: spark.conf.get(name) for name in FAST}
-    for name, value in FAST.items():
-        spark.conf.set(name, value)
-    yield
-    for name, value in before.items():
-        spark.conf.set(name, value)
-
-
-FAST = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
+    with told(spark, INTERPRETED | ONE_PARTITION):
+        yield
 
 
 def evaluated(spark: SparkSession, expressions: list[str], texts: list[str]) -> tuple[list[Any], list[str]]:
