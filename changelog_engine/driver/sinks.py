@@ -13,7 +13,7 @@ from changelog_engine.connectors.protocols import CommittingSink, Prepared, Rest
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import Node, NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import UsersCode
 
 
 class CommittingSinks:
@@ -64,10 +64,8 @@ class CommittingSinks:
             committables = [c for kept in kept_of(checkpoint, uid) for c in kept.prepared.committables]
             if committables:
                 context = SinkContext(self._job, uid, -1, self._parallelism[uid], run, attempt, True, ())
-                try:
+                with UsersCode(node.label, "committing"):
                     node.function.commit_all(context, committables)
-                except BaseException as error:
-                    raise user_failure(error, node.label, "committing") from error
 
 
 def check_sinks(plan: JobPlan, checkpoint: Checkpoint) -> None:

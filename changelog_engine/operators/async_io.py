@@ -28,7 +28,7 @@ from changelog_engine.operators import async_calls
 from changelog_engine.operators.async_calls import ALL_OVER, AsyncCalls, Waiter
 from changelog_engine.operators.async_queue import QueueEntry, Signal
 from changelog_engine.operators.event_loop import EventLoop
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import UsersCode
 from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.types import TypeInformation
 
@@ -66,15 +66,11 @@ class AsyncOperator(FunctionOperator):
         function = hook_of(self.function, method)
         if function is None:
             return
-        failure: BaseException | None = None
-        try:
+        with UsersCode(self.name, method):
             result = function(*arguments)
-            if inspect.iscoroutine(result):
-                failure = self._loop.submit(_caught(result)).result()
-        except BaseException as error:
-            failure = error
-        if failure is not None:
-            raise user_failure(failure, self.name, method) from failure
+            failure = self._loop.submit(_caught(result)).result() if inspect.iscoroutine(result) else None
+            if failure is not None:
+                raise failure
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         entries = (

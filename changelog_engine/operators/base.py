@@ -22,7 +22,7 @@ from changelog_engine.errors import InvalidJobError, TypeMismatchError
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
-from changelog_engine.operators.failures import NotIterableError, user_failure
+from changelog_engine.operators.failures import NotIterableError, UsersCode
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import own, own_tested, separate
 from changelog_engine.types.typeinfo import shown
@@ -386,7 +386,5 @@ def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | 
     """
     method = hook_of(function, hook)
     if method is not None:
-        try:
+        with UsersCode(name, call or hook):
             method(*arguments)
-        except BaseException as error:
-            raise user_failure(error, name, call or hook) from error

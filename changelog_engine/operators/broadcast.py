@@ -28,7 +28,7 @@ from changelog_engine.operators.context import (
     KeyedTimerService,
     TaskContext,
 )
-from changelog_engine.operators.failures import element_at, user_failure
+from changelog_engine.operators.failures import UsersCode
 from changelog_engine.operators.keyed import KeyedParts
 from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
@@ -347,11 +347,9 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of the broadcast side, which has no key."""
         rest = iter(values)
-        try:
+        with UsersCode(self.name, port.call, values, rest):
             process = self.function.process_broadcast_element
             out, out_times = run_elements(process, port.context, rest, times, self.own)
-        except BaseException as error:
-            raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
         self.states.elements_end()
         self.emit_tagged(out, out_times)
 

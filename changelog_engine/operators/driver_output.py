@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from changelog_engine.operators.base import Operator
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import UsersCode
 
 
 class DriverOutput(Operator):
@@ -29,10 +29,8 @@ class DriverOutput(Operator):
         if self.render is None:
             self._kept.extend(values)
             return
-        try:
+        with UsersCode(self.name, "str() of an element"):
             self._kept.extend(self.render(values))
-        except BaseException as error:
-            raise user_failure(error, self.name, "str() of an element") from error
 
     def take(self) -> list[Any]:
         """What was kept since the last call."""

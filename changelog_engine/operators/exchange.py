@@ -25,7 +25,7 @@ from changelog_engine.operators.blocks import (
     join,
     select,
 )
-from changelog_engine.operators.failures import element_at, is_ctrl_c, user_failure
+from changelog_engine.operators.failures import UsersCode, is_ctrl_c
 from changelog_engine.types.typeinfo import shown
 
 _FEW = 8  # receivers, up to which it is cheaper to look for the elements of each
@@ -141,11 +141,8 @@ class Exchange:
         key_by, codec = self.edge.key_by, self._keys
         assert key_by is not None and codec is not None
         key_of, rest = self._function, iter(values)
-        try:
+        with UsersCode(key_by.name, "key selector", values, rest):
             keys: list[Any] = [key_of(value) for value in rest]
-        except BaseException as error:
-            failed = element_at(values, rest)
-            raise user_failure(error, key_by.name, "key selector", element=failed) from error
         identities, key_column = keys, column_of(keys)
         if not _stand_for_themselves(key_column, codec):
             identities = self._identities(keys, codec, key_by.name)
@@ -221,10 +218,8 @@ class Exchange:
         spec: PartitionSpec = self._function
         partition, key_of = spec.custom, spec.key_selector
         rest = iter(values)
-        try:
+        with UsersCode(name, "partitioner", values, rest):
             targets = [partition(key_of(value), count) for value in rest]
-        except BaseException as error:
-            raise user_failure(error, name, "partitioner", element=element_at(values, rest)) from error
         for value, target in zip(values, targets, strict=True):
             if type(target) is not int or not 0 <= target < count:
                 raise InvalidJobError(

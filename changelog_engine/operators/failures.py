@@ -75,6 +75,41 @@ def user_failure(
     return failure
 
 
+class UsersCode:
+    """Within it, the user's code runs: what it raises becomes what ``user_failure`` makes of it.
+
+    Args:
+        call: which function of it, as of ``user_failure``.
+        values, rest: what it is called with, one by one, and an iterator that stands behind the one under way; None where
+            it is not called with elements.
+        hint: as of ``user_failure``.
+    """
+
+    __slots__ = ("_call", "_hint", "_operator", "_rest", "_values")
+
+    def __init__(
+        self,
+        operator: str,
+        call: str,
+        values: Sequence[Any] = (),
+        rest: Iterator[Any] | None = None,
+        hint: str = "",
+    ) -> None:
+        self._operator = operator
+        self._call = call
+        self._values = values
+        self._rest = rest
+        self._hint = hint
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if error is not None:
+            element = NOTHING if self._rest is None else element_at(self._values, self._rest)
+            raise user_failure(error, self._operator, self._call, element=element, hint=self._hint) from error
+
+
 def refuse_not_iterable(result: Any) -> None:
     """Tell why a loop over what a function returned ended with a TypeError, unless that came from the function.
 

@@ -29,7 +29,7 @@ from changelog_engine.connectors.protocols import (
     SinkWriter,
 )
 from changelog_engine.operators.base import Operator
-from changelog_engine.operators.failures import element_in, user_failure
+from changelog_engine.operators.failures import UsersCode, element_in, user_failure
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.standing_still import StandingStill
 
@@ -51,12 +51,9 @@ class WritingOperator(Operator):
         self._write: Any = None  # the writer's write_timed
 
     def _open_writer(self, make: Callable[[], Any], demand: str, base: type) -> None:
-        with self._still:
-            try:
-                writer = make()
-                check_inherits(writer, demand, base)
-            except BaseException as error:
-                raise user_failure(error, self.name, "opening the sink") from error
+        with self._still, UsersCode(self.name, "opening the sink"):
+            writer = make()
+            check_inherits(writer, demand, base)
         self._writer, self._write = writer, writer.write_timed
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
@@ -69,10 +66,8 @@ class WritingOperator(Operator):
 
     def close(self) -> None:
         if self._writer is not None:
-            try:
+            with UsersCode(self.name, "closing the sink"):
                 self._writer.close()
-            except BaseException as error:
-                raise user_failure(error, self.name, "closing the sink") from error
 
 
 class SinkOperator(WritingOperator):
@@ -91,11 +86,8 @@ class SinkOperator(WritingOperator):
         self._open_writer(lambda: self.sink.writer(self.subtask, self.parallelism), demand, SinkWriter)
 
     def end_epoch(self, now_ms: int) -> None:
-        with self._still:
-            try:
-                self._writer.flush()
-            except BaseException as error:
-                raise user_failure(error, self.name, "flushing") from error
+        with self._still, UsersCode(self.name, "flushing"):
+            self._writer.flush()
 
 
 class CommittingSinkOperator(WritingOperator):
@@ -128,22 +120,16 @@ class CommittingSinkOperator(WritingOperator):
         self._open_writer(lambda: self.sink.committing_writer(context), demand, CommittingWriter)
 
     def end_epoch(self, now_ms: int) -> None:
-        with self._still:
-            try:
-                self._writer.end_epoch()
-            except BaseException as error:
-                raise user_failure(error, self.name, "ending an epoch") from error
+        with self._still, UsersCode(self.name, "ending an epoch"):
+            self._writer.end_epoch()
 
     def prepare(self, epoch: int, final: bool) -> KeptSink | None:
         """Prepare at a barrier; returns what the checkpoint is to keep, None for nothing."""
-        with self._still:
-            try:
-                prepared = self._writer.prepare(final)
-                committables = list(prepared.committables)
-                state = kept_copy(prepared.state, "the state of the writer")
-                kept_copy(committables, "what is to be committed")
-            except BaseException as error:
-                raise user_failure(error, self.name, "preparing a checkpoint") from error
+        with self._still, UsersCode(self.name, "preparing a checkpoint"):
+            prepared = self._writer.prepare(final)
+            committables = list(prepared.committables)
+            state = kept_copy(prepared.state, "the state of the writer")
+            kept_copy(committables, "what is to be committed")
         if committables:
             self._waiting.append((epoch, committables))
         waiting = [committable for _, some in self._waiting for committable in some]
@@ -161,10 +147,8 @@ class CommittingSinkOperator(WritingOperator):
         due = [
             committable for epoch, some in self._waiting if epoch <= committed_epoch for committable in some
         ]
-        try:
+        with UsersCode(self.name, "committing"):
             self._writer.commit(due)
-        except BaseException as error:
-            raise user_failure(error, self.name, "committing") from error
         self._waiting = [entry for entry in self._waiting if entry[0] > committed_epoch]
 
     def commit_without_checkpoint(self, epoch: int) -> None:

@@ -27,7 +27,7 @@ from changelog_engine.connectors.protocols import Source, SourceOfParts, Split, 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK
 from changelog_engine.operators.context import milliseconds
-from changelog_engine.operators.failures import user_failure
+from changelog_engine.operators.failures import UsersCode
 from changelog_engine.operators.messages import Positions
 from changelog_engine.operators.stateless import PassOperator, TimestampsOperator
 from changelog_engine.types.copies import copied, each_as_given
@@ -195,25 +195,21 @@ class SourceHead:
         monotonic, strange = self._monotonic, split in self._strange
         if self._by_split:
             self.head.turn_to(split)
-        try:
+        with UsersCode(self.name, f"beginning an epoch of split {split!r}"):
             position = _kept(reached[split].position)
             reader.begin_epoch(durable)
-        except BaseException as error:
-            raise user_failure(error, self.name, f"beginning an epoch of split {split!r}") from error
         finished = over = False
         left, bytes_left, deadline = room.records, room.bytes, room.deadline
         while left > 0 and not finished:
             began = monotonic()
             wanted = min(left, self._step)
-            try:
+            with UsersCode(self.name, f"reading split {split!r}"):
                 values, position, finished, times, aside = reader.read(position, wanted)
                 values = _in_order(values)
                 if strange:
                     values, times = each_as_given(values), _milliseconds(times)
                 _check_times(times, len(values))
                 kept = _kept(position)
-            except BaseException as error:
-                raise user_failure(error, self.name, f"reading split {split!r}") from error
             count = len(values)
             self.read_s += monotonic() - began
             if count:
@@ -262,33 +258,27 @@ class SourceHead:
     def at_barrier(self, reached: SplitEnds) -> None:
         """Put in the positions that a checkpoint is to keep for those that an epoch ended at."""
         for split, (position, finished) in reached.items():
-            try:
+            with UsersCode(self.name, f"preparing a checkpoint of split {split!r}"):
                 position = self._reader(split).at_barrier(position)
                 kept_copy(position, "the position")
                 reached[split] = SplitEnd(position, finished)
-            except BaseException as error:
-                raise user_failure(error, self.name, f"preparing a checkpoint of split {split!r}") from error
 
     def acknowledge(self) -> None:
         """All that was read is part of a durable checkpoint."""
         reached, self._reached = self._reached, {}
         for split, position in reached.items():
-            try:
+            with UsersCode(self.name, f"acknowledging split {split!r}"):
                 self._reader(split).acknowledged(position)
-            except BaseException as error:
-                raise user_failure(error, self.name, f"acknowledging split {split!r}") from error
 
     def _reader(self, split: str) -> SplitReader:
         reader = self._readers.get(split)
         if reader is None:
-            try:
+            with UsersCode(self.name, f"opening split {split!r}"):
                 reader = self.source.reader(Split(split, None))
                 check_inherits(reader, f"{type(self.source).__name__}.reader() must return", SplitReader)
                 self._readers[split] = reader
                 if not type(reader).__module__.startswith(_OUR_READERS):
                     self._strange.add(split)
-            except BaseException as error:
-                raise user_failure(error, self.name, f"opening split {split!r}") from error
         return reader
 
     def _adapt(self, seconds: float, count: int) -> None:
@@ -302,10 +292,8 @@ class SourceHead:
         """Close all readers."""
         while self._readers:
             split, reader = self._readers.popitem()
-            try:
+            with UsersCode(self.name, f"closing split {split!r}"):
                 reader.close()
-            except BaseException as error:
-                raise user_failure(error, self.name, f"closing split {split!r}") from error
 
 
 def _in_order(values: Any) -> Sequence[Any]:

@@ -19,7 +19,7 @@ from changelog_engine.operators.base import (
     results_of,
 )
 from changelog_engine.operators.context import ElementContext, milliseconds
-from changelog_engine.operators.failures import element_at, refuse_not_iterable, user_failure
+from changelog_engine.operators.failures import UsersCode, refuse_not_iterable
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 from changelog_engine.types.typeinfo import shown
@@ -45,7 +45,7 @@ class MapOperator(FunctionOperator):
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         call, rest, own = self.function.map, iter(values), self.own
-        try:
+        with UsersCode(self.name, "map", values, rest):
             if own is None:
                 out = [call(value) for value in rest]
             else:
@@ -54,8 +54,6 @@ class MapOperator(FunctionOperator):
                 for value in rest:
                     result = call(value)
                     append(result if type(result) in IMMUTABLE else own(result))
-        except BaseException as error:
-            raise user_failure(error, self.name, "map", element=element_at(values, rest)) from error
         self.emit(out, times)
 
 
@@ -69,7 +67,7 @@ class FilterOperator(FunctionOperator):
         self.trust(values)
         kept: list[Any] = []
         mask: list[bool] = []  # of bools, made here: a result's own test may raise
-        try:
+        with UsersCode(self.name, "filter", values, rest):
             if not self.copies and times is None:
                 kept = [value for value in rest if call(value)]
             elif not self.copies:
@@ -81,8 +79,6 @@ class FilterOperator(FunctionOperator):
                     mask.append(keeps)
                     if keeps:
                         kept.append(value if type(value) in IMMUTABLE else own(value, 1))
-        except BaseException as error:
-            raise user_failure(error, self.name, "filter", element=element_at(values, rest)) from error
         if times is not None:
             times = list(compress(times, mask))
         self.emit(kept, times)
@@ -97,14 +93,12 @@ class FlatMapOperator(FunctionOperator):
         collect = out.extend if own is None else partial(take_each, out, own=own)
         out_times: list[int] | None = None if times is None else []
         flat_map, rest = self.function.flat_map, iter(values)
-        try:
+        with UsersCode(self.name, "flat_map", values, rest):
             for index, value in enumerate(rest):
                 before = len(out)
                 collect(results_of(flat_map(value)))
                 if out_times is not None and times is not None:
                     out_times.extend([times[index]] * (len(out) - before))
-        except BaseException as error:
-            raise user_failure(error, self.name, "flat_map", element=element_at(values, rest)) from error
         self.emit(out, out_times)
 
 
@@ -157,13 +151,10 @@ class ProcessOperator(FunctionOperator):
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         rest = iter(values)
-        try:
+        with UsersCode(self.name, "process_element", values, rest):
             out, out_times = run_elements(
                 self.function.process_element, self.element_context, rest, times, self.own
             )
-        except BaseException as error:
-            failed = element_at(values, rest)
-            raise user_failure(error, self.name, "process_element", element=failed) from error
         self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:
@@ -244,16 +235,11 @@ class TimestampsOperator(Operator):
         assigner = self.spec.assigner
         if assigner is not None:
             extract, rest = assigner.extract_timestamp, iter(values)
-            try:
+            with UsersCode(self.name, "extract_timestamp", values, rest, self._hint):
                 if times is None:
                     times = [extract(value, NO_TIMESTAMP) for value in rest]
                 else:
                     times = [extract(value, time) for value, time in zip(rest, times, strict=True)]
-            except BaseException as error:
-                failed = element_at(values, rest)
-                raise user_failure(
-                    error, self.name, "extract_timestamp", element=failed, hint=self._hint
-                ) from error
             if not _INT.issuperset(map(type, times)):
                 times = self._milliseconds(times, values)
         progress = self._progress

@@ -8,7 +8,7 @@ from typing import Any
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.operators.base import Operator, results_of
 from changelog_engine.operators.context import ElementContext, KeyedElementContext, KeyedTimerService
-from changelog_engine.operators.failures import element_at, user_failure
+from changelog_engine.operators.failures import UsersCode, element_at
 from changelog_engine.operators.keyed import KeyedElements, KeyedParts, TimerFunctionOperator, run_process
 from changelog_engine.operators.stateless import FunctionOperator, run_elements
 
@@ -87,11 +87,9 @@ class TwoInputs(FunctionOperator):
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of one input."""
         rest = iter(values)
-        try:
+        with UsersCode(self.name, port.call, values, rest):
             call = call_of(self.kind, self.function, port.call)
             out, out_times = run_elements(call, port.context, rest, times, self.own)
-        except BaseException as error:
-            raise user_failure(error, self.name, port.call, element=element_at(values, rest)) from error
         self.emit_tagged(out, out_times)
 
     def watermark(self, watermark: int) -> None:
