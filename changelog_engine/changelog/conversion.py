@@ -32,7 +32,6 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.errors import RestoreError
-from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.descriptions import DescribedState
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state import mutation_log
@@ -178,15 +177,8 @@ def clear_all(log: MutationLog, live: pa.Table, key_type: TypeInformation | None
         log: of the state, which has no namespaces.
         live: its live rows.
     """
-    identities = list(dict.fromkeys(identities_of(live, key_codec_for(key_type), None)))
-    log.keys.extend(identities)
-    log.values.extend([CLEARED] * len(identities))
-    if log.map_keys is not None:
-        log.map_keys.extend([CLEARED] * len(identities))
-    if log.operations is not None:
-        log.operations.extend([mutation_log.CLEAR] * len(identities))
-    if log.times is not None:
-        log.times.extend([NO_TIMESTAMP] * len(identities))
+    for identity in dict.fromkeys(identities_of(live, key_codec_for(key_type), None)):
+        log.record(identity, CLEARED, mutation_log.CLEAR)
 
 
 def _shares(live: pa.Table, versions: TypeVersions) -> list[Any]:
@@ -253,34 +245,23 @@ def _record(
         encode = codec_for(spec.value_type).encode
         values = [value if value is DROPPED else encode(value) for value in values]
     if spec.kind is StateKind.LIST:
-        values = _record_lists(log, identities, values)
+        _record_lists(log, identities, values)
+    elif spec.kind is StateKind.MAP:
+        for identity, value, map_key in zip(identities, values, _map_keys_of(table, spec), strict=True):
+            operation = mutation_log.REMOVE if value is DROPPED else mutation_log.PUT
+            log.record(identity, value, operation, map_key=map_key)
     else:
-        log.keys.extend(identities)
-    log.values.extend(values)
-    if spec.kind is StateKind.MAP and log.map_keys is not None and log.operations is not None:
-        log.map_keys.extend(_map_keys_of(table, spec))
-        log.operations.extend(
-            [mutation_log.REMOVE if value is DROPPED else mutation_log.PUT for value in values]
-        )
-    if log.times is not None:
-        log.times.extend([NO_TIMESTAMP] * (len(log.keys) - len(log.times)))
+        for identity, value in zip(identities, values, strict=True):
+            log.record(identity, value, mutation_log.PUT)
 
 
-def _record_lists(log: MutationLog, identities: list[Any], values: list[Any]) -> list[Any]:
-    """Operations of lists: a key's first element replaces what was there, the others follow. The log's keys are set."""
-    assert log.operations is not None
-    kept: list[Any] = []
+def _record_lists(log: MutationLog, identities: list[Any], values: list[Any]) -> None:
+    """Log lists anew: a key's first element replaces what was there, the others follow."""
     begun: set[Any] = set()
     for identity, value in zip(identities, values, strict=True):
-        if value is DROPPED:
-            continue
-        log.keys.append(identity)
-        log.operations.append(mutation_log.APPEND if identity in begun else mutation_log.REPLACE)
-        begun.add(identity)
-        kept.append(value)
+        if value is not DROPPED:
+            log.record(identity, value, mutation_log.APPEND if identity in begun else mutation_log.REPLACE)
+            begun.add(identity)
     for identity in dict.fromkeys(identities):
         if identity not in begun:
-            log.keys.append(identity)
-            log.operations.append(mutation_log.CLEAR)
-            kept.append(CLEARED)
-    return kept
+            log.record(identity, CLEARED, mutation_log.CLEAR)

@@ -9,10 +9,10 @@ from changelog_engine.changelog.buffer import ChangelogBuffer
 from changelog_engine.changelog.rows import LogColumns
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import StateTooLargeError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateId, StateKind, StateSpec
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import StateTable, TimerTable
-from changelog_engine.state.mutation_log import MutationLog
 from changelog_engine.types import TypeInformation
 
 _CHUNK = 131_072
@@ -38,14 +38,14 @@ def snapshot_columns(
     for (operator, name), spec in specs.items():
         log = scratch.log_of(operator, spec, namespaces.get((operator, name)))
         for entry in _entries(tables[operator, name].items(), spec.kind):
-            _add(log, *entry)
+            log.record(*entry)
             if len(log.keys) >= _CHUNK:
                 yield from scratch.drain()
         yield from scratch.drain()
     for (operator, domain), table in timers.items():
         log = scratch.timer_log(operator, domain, namespaces.get((operator, domain)))
         for timestamp, key in table:
-            _add(log, key, None, timestamp, mutation_log.REGISTER_TIMER)
+            log.record(key, timestamp, mutation_log.REGISTER_TIMER)
         yield from scratch.drain()
 
 
@@ -81,23 +81,14 @@ class StateSizes:
             )
 
 
-def _entries(items: Any, kind: StateKind) -> Iterator[tuple[Any, Any, Any, str]]:
-    """(key, map key, value, operation) of every entry."""
+def _entries(items: Any, kind: StateKind) -> Iterator[tuple[Any, ...]]:
+    """What ``MutationLog.record`` takes of every entry."""
     for key, entry in items:
         if kind is StateKind.LIST:
             for value in entry:
-                yield key, None, value, mutation_log.APPEND
+                yield key, value, mutation_log.APPEND
         elif kind is StateKind.MAP:
             for map_key, value in entry.items():
-                yield key, map_key, value, mutation_log.PUT
+                yield key, value, mutation_log.PUT, NO_TIMESTAMP, map_key
         else:
-            yield key, None, entry, mutation_log.PUT
-
-
-def _add(log: MutationLog, key: Any, map_key: Any, value: Any, operation: str) -> None:
-    log.keys.append(key)
-    log.values.append(value)
-    if log.map_keys is not None:
-        log.map_keys.append(map_key)
-    if log.operations is not None:
-        log.operations.append(operation)
+            yield key, entry, mutation_log.PUT

@@ -22,6 +22,7 @@ from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.graph.descriptions import DescribedState, with_key_type
 from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import NodeKind, StateSpec
+from changelog_engine.operators.base import Operator
 from changelog_engine.operators.context import (
     ElementContext,
     KeyedElementContext,
@@ -232,7 +233,7 @@ class BroadcastContext(ElementContext):
     """The context of one side of a broadcast function on a stream that is not keyed."""
 
     def __init__(
-        self, operator: str, clock: WallClock, states: BroadcastStates, views: dict[str, Any]
+        self, operator: Operator, clock: WallClock, states: BroadcastStates, views: dict[str, Any]
     ) -> None:
         super().__init__(operator, clock)
         self._broadcast = states
@@ -261,11 +262,8 @@ class KeyedBroadcastContext(BroadcastContext):
 class KeyedReadOnlyContext(KeyedElementContext):
     """The context of the keyed side of a broadcast function, and of its timers."""
 
-    def __init__(
-        self, cursor: Any, key_of: Any, timers: Any, clock: WallClock, states: BroadcastStates
-    ) -> None:
+    def __init__(self, cursor: Any, key_of: Any, timers: Any, states: BroadcastStates) -> None:
         super().__init__(cursor, key_of, timers)
-        self._clock = clock
         self._broadcast = states
 
     def get_broadcast_state(self, state_descriptor: Any) -> Any:
@@ -274,7 +272,7 @@ class KeyedReadOnlyContext(KeyedElementContext):
 
     def current_processing_time(self) -> int:
         """Wall clock in ms."""
-        return self._clock()
+        return self._timers.clock()
 
     def current_watermark(self) -> int:
         """The current watermark in ms."""
@@ -312,13 +310,12 @@ class BroadcastOperator(_Broadcasting, TwoInputs):
         clock: WallClock,
         batch: bool,
     ) -> None:
-        sides = (
-            BroadcastContext(name, clock, states, states.readers),
-            BroadcastContext(name, clock, states, states.writers),
-        )
-        super().__init__(name, output, function, context, NodeKind.BROADCAST_PROCESS, sides)
         self.states = states
+        super().__init__(name, output, function, context, NodeKind.BROADCAST_PROCESS, clock)
         self._waiting: list[tuple[Sequence[Any], Sequence[int] | None]] | None = [] if batch else None
+
+    def context_of(self, side: int, clock: WallClock) -> ElementContext:
+        return BroadcastContext(self, clock, self.states, (self.states.readers, self.states.writers)[side])
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         if self._waiting is not None and port is self.ports[0]:
@@ -340,9 +337,9 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
 
     def __init__(self, parts: KeyedParts, timers: KeyedTimerService, states: BroadcastStates) -> None:
         self.states = states
-        self.broadcast_context = KeyedBroadcastContext(parts.name, timers.clock, states, states.writers)
-        elements = KeyedReadOnlyContext(parts.cursor, parts.keys.key_of, timers, timers.clock, states)
-        super().__init__(parts, timers, NodeKind.BROADCAST_PROCESS, elements, self.broadcast_context)
+        elements = KeyedReadOnlyContext(parts.cursor, parts.keys.key_of, timers, states)
+        broadcast = KeyedBroadcastContext(self, timers.clock, states, states.writers)
+        super().__init__(parts, timers, NodeKind.BROADCAST_PROCESS, elements, broadcast)
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of the broadcast side, which has no key."""
@@ -352,14 +349,6 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
             out, out_times = run_elements(process, port.context, rest, times, self.own)
         self.states.elements_end()
         self.emit_tagged(out, out_times)
-
-    def watermark(self, watermark: int) -> None:
-        self.broadcast_context.watermark = watermark
-        super().watermark(watermark)
-
-    def resume(self, watermark: int) -> None:
-        self.broadcast_context.watermark = watermark
-        super().resume(watermark)
 
 
 def _same(value: Any) -> Any:

@@ -24,7 +24,7 @@ from changelog_engine.operators.broadcast import (
     BroadcastStates,
     KeyedBroadcastOperator,
 )
-from changelog_engine.operators.context import ElementContext, KeyedTimerService, TaskContext, TaskInfo
+from changelog_engine.operators.context import KeyedTimerService, TaskContext, TaskInfo
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
 from changelog_engine.operators.inputs import Inputs
@@ -309,8 +309,7 @@ class StageBuilder:
             return BroadcastOperator(
                 name, node.output_type, function.function, context, states, self.clock, batch
             )
-        contexts = (ElementContext(name, self.clock), ElementContext(name, self.clock))
-        return TwoInputs(name, node.output_type, function, context, node.kind, contexts)
+        return TwoInputs(name, node.output_type, function, context, node.kind, self.clock)
 
     def _sink(self, node: Node, sink: Any) -> Operator:
         if isinstance(sink, CollectSink):

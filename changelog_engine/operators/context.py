@@ -15,6 +15,7 @@ from changelog_engine.clock import WallClock
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError, NotKeyedError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
+from changelog_engine.operators.base import Operator
 from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue, of_whole_ms
@@ -171,13 +172,16 @@ class _WithoutState:
 
 
 class ElementContext(_WithoutState):
-    """ProcessFunction.Context on a stream that is not keyed, and its timer service."""
+    """ProcessFunction.Context on a stream that is not keyed, and its timer service.
 
-    def __init__(self, operator: str, clock: WallClock) -> None:
+    Args:
+        operator: has the name and the current watermark.
+    """
+
+    def __init__(self, operator: Operator, clock: WallClock) -> None:
         self.operator = operator
         self.clock = clock
         self.current_timestamp = NO_TIMESTAMP
-        self.watermark = MIN_WATERMARK
 
     def timestamp(self) -> int:
         """The element's timestamp in ms; the smallest long when it has none."""
@@ -193,7 +197,7 @@ class ElementContext(_WithoutState):
 
     def current_watermark(self) -> int:
         """The current watermark in ms."""
-        return self.watermark
+        return self.operator.current_watermark
 
     def __getattr__(self, name: str) -> Any:
         if name == "get_current_key":  # not there, so that hasattr says so; the error says why
@@ -201,7 +205,7 @@ class ElementContext(_WithoutState):
         return super().__getattr__(name)
 
     def _keyless(self, asked: str) -> InvalidJobError:
-        return _not_keyed(self.operator, asked)
+        return _not_keyed(self.operator.name, asked)
 
     def _refuse(self, timestamp: int) -> None:
         raise self._keyless("a timer")

@@ -147,7 +147,7 @@ class ProcessOperator(FunctionOperator):
         self, name: str, output: TypeInformation | None, function: Any, context: Any, clock: Any
     ) -> None:
         super().__init__(name, output, function, context)
-        self.element_context = ElementContext(name, clock)
+        self.element_context = ElementContext(self, clock)
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         rest = iter(values)
@@ -156,14 +156,6 @@ class ProcessOperator(FunctionOperator):
                 self.function.process_element, self.element_context, rest, times, self.own
             )
         self.emit_tagged(out, out_times)
-
-    def watermark(self, watermark: int) -> None:
-        self.element_context.watermark = watermark
-        super().watermark(watermark)
-
-    def resume(self, watermark: int) -> None:
-        self.element_context.watermark = watermark
-        super().resume(watermark)
 
 
 _INT = frozenset((int,))

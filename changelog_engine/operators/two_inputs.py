@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from changelog_engine.clock import WallClock
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.operators.base import Operator, results_of
 from changelog_engine.operators.context import ElementContext, KeyedElementContext, KeyedTimerService
@@ -63,7 +64,6 @@ class TwoInputs(FunctionOperator):
 
     Args:
         kind: CO_MAP, CO_FLAT_MAP, CO_PROCESS or BROADCAST_PROCESS.
-        element_contexts: what the function gets with the elements of either input.
     """
 
     def __init__(
@@ -73,16 +73,17 @@ class TwoInputs(FunctionOperator):
         function: Any,
         context: Any,
         kind: NodeKind,
-        element_contexts: tuple[ElementContext, ElementContext],
+        clock: WallClock,
     ) -> None:
         super().__init__(name, output, function, context)
         self.kind = kind
-        self.element_contexts = element_contexts
-        first, second = _CALLS[kind]
-        self.ports = (
-            InputPort(self, first, element_contexts[0]),
-            InputPort(self, second, element_contexts[1]),
-        )
+        self.ports = [
+            InputPort(self, call, self.context_of(side, clock)) for side, call in enumerate(_CALLS[kind])
+        ]
+
+    def context_of(self, side: int, clock: WallClock) -> ElementContext:
+        """What the function gets with the elements of the first (0) or the second input."""
+        return ElementContext(self, clock)
 
     def process_input(self, port: InputPort, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements of one input."""
@@ -91,16 +92,6 @@ class TwoInputs(FunctionOperator):
             call = call_of(self.kind, self.function, port.call)
             out, out_times = run_elements(call, port.context, rest, times, self.own)
         self.emit_tagged(out, out_times)
-
-    def watermark(self, watermark: int) -> None:
-        for context in self.element_contexts:
-            context.watermark = watermark
-        super().watermark(watermark)
-
-    def resume(self, watermark: int) -> None:
-        for context in self.element_contexts:
-            context.watermark = watermark
-        super().resume(watermark)
 
 
 class KeyedTwoInputs(TimerFunctionOperator):

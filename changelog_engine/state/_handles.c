@@ -28,12 +28,12 @@
     PART(LOG_KEYS, "log_keys") PART(LOG_VALUES, "log_values") PART(LOG_MAP_KEYS, "log_map_keys") \
     PART(LOG_OPERATIONS, "log_operations") PART(LOG_TIMES, "log_times") \
     PART(FIRST_OPERATION, "first_operation") PART(NEXT_OPERATION, "next_operation") PART(CLEARED, "CLEARED") \
-    PART(EXACT, "exact") PART(EXACT_KEY, "exact_key") PART(EXACT_VALUE, "exact_value") \
+    PART(EXACT, "exact") PART(EXACT_KEY, "exact_key") \
     PART(PLAIN, "plain") PART(FITS, "fits") PART(ADMIT, "admit") PART(PRESENT, "present") \
     PART(COPY, "copy") PART(QUICK_COPY, "quick_copy") PART(COPY_OUT, "copy_out") \
     PART(CELL_VALUE, "cell_value") PART(CELL_UPDATE, "cell_update") \
     PART(REDUCE, "reduce") PART(FUNCTION, "function") PART(ACCUMULATED, "accumulated") PART(CLEAR, "clear") \
-    PART(GUARD, "guard") PART(BUFFERED, "buffered") PART(GET_ENTRY, "get_entry") PART(ADDED, "added") PART(ADD, "add") PART(WHOLE_MS, "whole_ms") \
+    PART(GUARD, "guard") PART(BUFFERED, "buffered") PART(GET_ENTRY, "get_entry") PART(ADDED, "added") PART(ADD, "add") \
     PART(CLOCK, "clock") PART(TTL_MS, "ttl_ms") PART(RENEW, "renew") PART(SWEEP, "sweep")
 #define AS_PLACE(place, name) place,
 #define AS_NAME(place, name) name,
@@ -41,18 +41,24 @@
 enum { PARTS(AS_PLACE) PART_COUNT };
 static const char *const part_names[] = {PARTS(AS_NAME)};
 
-typedef struct {
+typedef struct Call Call;
+
+/* Does what a call is for; NULL without an exception leaves it to the reference. */
+typedef PyObject *(*Function)(Call *call, PyObject *const *arguments);
+
+struct Call {
     PyObject_HEAD
     vectorcallfunc vectorcall;
+    Function function;
+    Py_ssize_t count; /* of the arguments, the handle included */
     PyObject *reference;
     PyObject *parts[PART_COUNT]; /* NULL where the reference has None, or nothing */
     /* A test of values that needs no call: the class, and of ints the bounds. */
     PyTypeObject *wanted;
     int bounded;
     long long low, high;
-} Call;
+};
 
-static PyTypeObject call_type;
 static PyTypeObject *cursor_type, *timers_type;
 static Py_ssize_t key_offset, timestamp_offset, until_offset;
 static PyObject *key_name, *timestamp_name, *until_name, *append_name, *add_name, *create_name, *unfinished_name, *due_name, *zero;
@@ -79,17 +85,14 @@ key_of(const Call *call)
     return slot_of(call->parts[CURSOR], cursor_type, key_offset, key_name);
 }
 
+/* What all calls do: arguments that are as many as the method has, all by their places, go to the function. */
 static PyObject *
-left_to_reference(Call *call, PyObject *const *arguments, size_t flags, PyObject *names)
+called(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
 {
-    return PyObject_Vectorcall(call->reference, arguments, flags, names);
-}
-
-/* Whether there are so many arguments, the handle included, all by their places. */
-static inline int
-are_given(size_t flags, PyObject *names, Py_ssize_t count)
-{
-    return PyVectorcall_NARGS(flags) == count && (names == NULL || PyTuple_GET_SIZE(names) == 0);
+    Call *call = (Call *)self;
+    int usual = PyVectorcall_NARGS(flags) == call->count && (names == NULL || PyTuple_GET_SIZE(names) == 0);
+    PyObject *found = usual ? call->function(call, arguments) : NULL;
+    return found != NULL || PyErr_Occurred() ? found : PyObject_Vectorcall(call->reference, arguments, flags, names);
 }
 
 /* Borrows what the table has of a key; NULL where it has nothing, or with an exception. */
@@ -100,19 +103,12 @@ entry_of(const Call *call, PyObject *key)
     return entry == Py_None ? NULL : entry;
 }
 
-/* Whether an entry that was not found may lie elsewhere than in the dict. */
-static inline int
-is_elsewhere(const Call *call, PyObject *entry)
-{
-    return entry == NULL && HAS(call, BUFFERED) && !PyErr_Occurred();
-}
-
 /* A new reference to what a table has of a key, wherever it lies; NULL as with entry_of. */
 static inline PyObject *
 entry_anywhere(const Call *call, PyObject *key)
 {
     PyObject *entry = entry_of(call, key);
-    if (is_elsewhere(call, entry)) {
+    if (entry == NULL && HAS(call, BUFFERED) && !PyErr_Occurred()) {
         entry = PyObject_CallOneArg(call->parts[GET_ENTRY], key);
         if (entry == Py_None) {
             Py_CLEAR(entry);
@@ -120,6 +116,31 @@ entry_anywhere(const Call *call, PyObject *key)
         return entry;
     }
     return Py_XNewRef(entry);
+}
+
+/* A new reference to what the dict has of the current key; NULL as with entry_of. */
+static inline PyObject *
+current_entry(const Call *call)
+{
+    PyObject *key = key_of(call), *entry = key == NULL ? NULL : Py_XNewRef(entry_of(call, key));
+    Py_XDECREF(key);
+    return entry;
+}
+
+/* Whether the table has nothing where the dict had nothing. */
+static inline int
+is_absent(const Call *call)
+{
+    return !PyErr_Occurred() && !HAS(call, BUFFERED);
+}
+
+/* The value that a call of a part gives for one, which it takes over. */
+static PyObject *
+through(const Call *call, int part, PyObject *value)
+{
+    PyObject *found = PyObject_CallOneArg(call->parts[part], value);
+    Py_DECREF(value);
+    return found;
 }
 
 /* Set the entry of a key; 0, or -1 with an exception. */
@@ -270,46 +291,24 @@ kept_of(const Call *call, PyObject *value)
 
 /* value() */
 static PyObject *
-cell_value(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+cell_value(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    if (!are_given(flags, names, 1)) {
-        return left_to_reference(call, arguments, flags, names);
-    }
-    PyObject *key = key_of(call);
-    if (key == NULL) {
-        return NULL;
-    }
-    PyObject *found = entry_of(call, key);
-    Py_XINCREF(found);
-    Py_DECREF(key);
-    if (is_elsewhere(call, found)) {
-        return left_to_reference(call, arguments, flags, names);
-    }
+    PyObject *found = current_entry(call);
     if (found == NULL) {
-        return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+        return is_absent(call) ? Py_NewRef(Py_None) : NULL;
     }
-    if (HAS(call, COPY_OUT)) {
-        PyObject *copy = PyObject_CallOneArg(call->parts[COPY_OUT], found);
-        Py_DECREF(found);
-        return copy;
-    }
-    return found;
+    return HAS(call, COPY_OUT) ? through(call, COPY_OUT, found) : found;
 }
 
 /* update(value) of immutable values */
 static PyObject *
-cell_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+cell_update(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    if (!are_given(flags, names, 2)) {
-        return left_to_reference(call, arguments, flags, names);
-    }
     PyObject *value = arguments[1];
     if (!is_exact(call, EXACT, value)) {
         int fits = value == Py_None || !HAS(call, PLAIN) ? 0 : passes(call, PLAIN, value);
         if (fits <= 0) {
-            return fits < 0 ? NULL : left_to_reference(call, arguments, flags, names);
+            return NULL;
         }
     }
     return none_of(put_value(call, Py_NewRef(value)));
@@ -347,19 +346,13 @@ access_time(const Call *call, long long *now)
 
 /* value() of immutable values with a time to live, which lie in pairs with the time of the last access */
 static PyObject *
-expiring_value(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+expiring_value(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
     long long now, since, ttl;
-    PyObject *time = are_given(flags, names, 1) ? access_time(call, &now) : NULL;
-    if (time == NULL) {
-        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
-    }
-    PyObject *key = key_of(call), *found = NULL;
-    PyObject *entry = key == NULL ? NULL : Py_XNewRef(entry_of(call, key));
-    Py_XDECREF(key);
+    PyObject *time = access_time(call, &now), *found = NULL;
+    PyObject *entry = time == NULL ? NULL : current_entry(call);
     if (entry == NULL) {
-        found = PyErr_Occurred() || is_elsewhere(call, entry) ? NULL : Py_NewRef(Py_None);
+        found = time != NULL && is_absent(call) ? Py_NewRef(Py_None) : NULL;
     }
     else if (PyTuple_CheckExact(entry) && PyTuple_GET_SIZE(entry) == 2 && whole_of(PyTuple_GET_ITEM(entry, 0), &since)
              && whole_of(call->parts[TTL_MS], &ttl) && since <= LLONG_MAX - ttl && since + ttl > now) {
@@ -369,20 +362,19 @@ expiring_value(PyObject *self, PyObject *const *arguments, size_t flags, PyObjec
         }
     }
     Py_XDECREF(entry);
-    Py_DECREF(time);
-    return found != NULL || PyErr_Occurred() ? found : left_to_reference(call, arguments, flags, names);
+    Py_XDECREF(time);
+    return found;
 }
 
 /* update(value) of immutable values with a time to live */
 static PyObject *
-expiring_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+expiring_update(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
     long long now;
-    int fits = are_given(flags, names, 2) && arguments[1] != Py_None ? passes(call, FITS, arguments[1]) : 0;
+    int fits = arguments[1] != Py_None ? passes(call, FITS, arguments[1]) : 0;
     PyObject *time = fits > 0 ? access_time(call, &now) : NULL;
     if (time == NULL) {
-        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+        return NULL;
     }
     int done = put_value(call, PyTuple_Pack(2, time, arguments[1]));
     Py_DECREF(time);
@@ -391,36 +383,26 @@ expiring_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObje
 
 /* update(value) of mutable values */
 static PyObject *
-copying_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+copying_update(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    PyObject *kept = are_given(flags, names, 2) ? kept_of(call, arguments[1]) : NULL;
+    PyObject *kept = kept_of(call, arguments[1]);
     if (kept == NULL) {
-        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+        return NULL;
     }
     return none_of(put_value(call, kept));
 }
 
 /* clear() of what is not a map */
 static PyObject *
-clear_entry(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+clear_entry(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    if (!are_given(flags, names, 1)) {
-        return left_to_reference(call, arguments, flags, names);
-    }
     PyObject *key = key_of(call);
     if (key == NULL) {
         return NULL;
     }
-    PyObject *entry = entry_of(call, key);
-    int done = PyErr_Occurred() ? -1 : 0;
-    if (is_elsewhere(call, entry)) {
-        Py_DECREF(key);
-        return left_to_reference(call, arguments, flags, names);
-    }
+    PyObject *entry = Py_XNewRef(entry_of(call, key));
+    int done = entry == NULL && !is_absent(call) ? 1 : 0; /* 1: it may lie elsewhere, or an exception */
     if (entry != NULL) {
-        Py_INCREF(entry);
         done = log_mutation(call, key, NULL, call->parts[CLEARED], call->parts[FIRST_OPERATION]);
         done = done < 0 ? done : remove_entry(call, key);
         if (done < 0) {
@@ -429,7 +411,7 @@ clear_entry(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *
         Py_DECREF(entry);
     }
     Py_DECREF(key);
-    return none_of(done);
+    return done > 0 ? NULL : none_of(done);
 }
 
 /* The value before, None where there is none; a new reference. */
@@ -458,15 +440,6 @@ give_to_cell(const Call *call, PyObject *value)
     Py_XDECREF(value);
     Py_XDECREF(given);
     return given == NULL ? -1 : 0;
-}
-
-/* The value that a call of a part gives for one, which it takes over. */
-static PyObject *
-through(const Call *call, int part, PyObject *value)
-{
-    PyObject *found = PyObject_CallOneArg(call->parts[part], value);
-    Py_DECREF(value);
-    return found;
 }
 
 /* A value as reducing state wants it, of one that it takes over; NULL with an exception. */
@@ -604,53 +577,32 @@ list_added(const Call *call, PyObject *value)
     return first;
 }
 
-#define ADDING(name, added) \
-    static PyObject *name##_add(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) \
+#define ADDING(name) \
+    static PyObject *name##_add(Call *call, PyObject *const *arguments) \
     { \
-        if (!are_given(flags, names, 2)) { \
-            return left_to_reference((Call *)self, arguments, flags, names); \
-        } \
-        return none_of(added((Call *)self, arguments[1])); \
+        return none_of(name##_added(call, arguments[1])); \
     } \
-    static PyObject *name##_begins(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names) \
+    static PyObject *name##_begins(Call *call, PyObject *const *arguments) \
     { \
-        if (!are_given(flags, names, 2)) { \
-            return left_to_reference((Call *)self, arguments, flags, names); \
-        } \
-        int first = added((Call *)self, arguments[1]); \
+        int first = name##_added(call, arguments[1]); \
         return first < 0 ? NULL : PyBool_FromLong(first); \
     }
 
-ADDING(reducing, reducing_added)
-ADDING(aggregating, aggregating_added)
-ADDING(list, list_added)
+ADDING(reducing)
+ADDING(aggregating)
+ADDING(list)
 
 /* get() of a list */
 static PyObject *
-list_get(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+list_get(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    PyObject *key, *entry, *found;
-    if (!are_given(flags, names, 1)) {
-        return left_to_reference(call, arguments, flags, names);
-    }
-    if ((key = key_of(call)) == NULL) {
-        return NULL;
-    }
-    entry = entry_of(call, key);
-    Py_XINCREF(entry);
-    Py_DECREF(key);
-    if (is_elsewhere(call, entry)) {
-        return left_to_reference(call, arguments, flags, names);
-    }
+    PyObject *entry = current_entry(call), *found = NULL;
     if (entry == NULL) {
-        return PyErr_Occurred() ? NULL : PyList_New(0);
+        return is_absent(call) ? PyList_New(0) : NULL;
     }
-    if (!PyList_CheckExact(entry)) {
-        Py_DECREF(entry);
-        return left_to_reference(call, arguments, flags, names);
+    if (PyList_CheckExact(entry)) {
+        found = PyList_GetSlice(entry, 0, PyList_GET_SIZE(entry));
     }
-    found = PyList_GetSlice(entry, 0, PyList_GET_SIZE(entry));
     Py_DECREF(entry);
     for (Py_ssize_t index = 0; found != NULL && HAS(call, COPY_OUT) && index < PyList_GET_SIZE(found); index++) {
         PyObject *copy = PyObject_CallOneArg(call->parts[COPY_OUT], PyList_GET_ITEM(found, index));
@@ -684,12 +636,11 @@ all_kept(const Call *call, PyObject *values)
 
 /* update(values) of a list */
 static PyObject *
-list_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+list_update(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    PyObject *all = are_given(flags, names, 2) ? all_kept(call, arguments[1]) : NULL;
+    PyObject *all = all_kept(call, arguments[1]);
     if (all == NULL) {
-        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+        return NULL;
     }
     PyObject *key = key_of(call);
     int done = key == NULL ? -1 : 0;
@@ -710,68 +661,47 @@ list_update(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *
 
 /* get(map_key) and contains(map_key) of a map */
 static inline PyObject *
-map_found(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names, int whether)
+map_found(Call *call, PyObject *const *arguments, int whether)
 {
-    Call *call = (Call *)self;
-    PyObject *key, *entry, *found;
-    if (!are_given(flags, names, 2) || !is_exact(call, EXACT_KEY, arguments[1])) {
-        return left_to_reference(call, arguments, flags, names);
-    }
-    if ((key = key_of(call)) == NULL) {
+    PyObject *entry, *found = NULL;
+    if (!is_exact(call, EXACT_KEY, arguments[1])) {
         return NULL;
     }
-    entry = entry_of(call, key);
-    Py_XINCREF(entry);
-    Py_DECREF(key);
-    if (is_elsewhere(call, entry)) {
-        return left_to_reference(call, arguments, flags, names);
-    }
+    entry = current_entry(call);
     if (entry == NULL) {
-        return PyErr_Occurred() ? NULL : Py_NewRef(whether ? Py_False : Py_None);
+        return is_absent(call) ? Py_NewRef(whether ? Py_False : Py_None) : NULL;
     }
-    if (!PyDict_CheckExact(entry)) {
-        Py_DECREF(entry);
-        return left_to_reference(call, arguments, flags, names);
-    }
-    found = PyDict_GetItemWithError(entry, arguments[1]);
-    if (found != NULL || !PyErr_Occurred()) {
-        found = whether ? (found == NULL ? Py_False : Py_True) : (found == NULL ? Py_None : found);
-        Py_INCREF(found);
+    if (PyDict_CheckExact(entry)) {
+        found = PyDict_GetItemWithError(entry, arguments[1]);
+        if (found != NULL || !PyErr_Occurred()) {
+            found = whether ? (found == NULL ? Py_False : Py_True) : (found == NULL ? Py_None : found);
+            Py_INCREF(found);
+        }
     }
     Py_DECREF(entry);
     return found != NULL && HAS(call, COPY_OUT) && !whether ? through(call, COPY_OUT, found) : found;
 }
 
 static PyObject *
-map_get(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+map_get(Call *call, PyObject *const *arguments)
 {
-    return map_found(self, arguments, flags, names, 0);
+    return map_found(call, arguments, 0);
 }
 
 static PyObject *
-map_contains(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+map_contains(Call *call, PyObject *const *arguments)
 {
-    return map_found(self, arguments, flags, names, 1);
+    return map_found(call, arguments, 1);
 }
 
 /* put(map_key, value) of a map */
 static PyObject *
-map_put(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+map_put(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    PyObject *kept = NULL, *map_key;
-    if (are_given(flags, names, 3) && is_exact(call, EXACT_KEY, arguments[1])) {
-        if (HAS(call, EXACT_VALUE)) {
-            kept = is_exact(call, EXACT_VALUE, arguments[2]) ? Py_NewRef(arguments[2]) : NULL;
-        }
-        else {
-            kept = kept_of(call, arguments[2]);
-        }
-    }
+    PyObject *map_key = arguments[1], *kept = is_exact(call, EXACT_KEY, map_key) ? kept_of(call, arguments[2]) : NULL;
     if (kept == NULL) {
-        return PyErr_Occurred() ? NULL : left_to_reference(call, arguments, flags, names);
+        return NULL;
     }
-    map_key = arguments[1];
     PyObject *key = key_of(call);
     int done = -1;
     if (key != NULL && log_mutation(call, key, map_key, kept, call->parts[FIRST_OPERATION]) == 0) {
@@ -832,14 +762,10 @@ end:
 
 /* A function that sets a timer: not a method, so it has no handle before its argument. */
 static PyObject *
-timer_set(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+timer_set(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    int overflow = 1;
-    if (are_given(flags, names, 1) && PyLong_CheckExact(arguments[0])) {
-        PyLong_AsLongLongAndOverflow(arguments[0], &overflow);
-    }
-    return overflow ? left_to_reference(call, arguments, flags, names) : none_of(set_timer(call, arguments[0]));
+    long long number;
+    return whole_of(arguments[0], &number) ? none_of(set_timer(call, arguments[0])) : NULL;
 }
 
 /* Set a part of a cursor. */
@@ -855,11 +781,10 @@ set_slot(PyObject *cursor, Py_ssize_t offset, PyObject *name, PyObject *value)
 
 /* take(timer) while timers fire: whether it is still to fire, which is logged and removed from the table then. */
 static PyObject *
-timer_take(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *names)
+timer_take(Call *call, PyObject *const *arguments)
 {
-    Call *call = (Call *)self;
-    if (!are_given(flags, names, 1) || !PyTuple_CheckExact(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) != 2) {
-        return left_to_reference(call, arguments, flags, names);
+    if (!PyTuple_CheckExact(arguments[0]) || PyTuple_GET_SIZE(arguments[0]) != 2) {
+        return NULL;
     }
     PyObject *timer = arguments[0], *table = call->parts[TABLE], *cursor = call->parts[CURSOR];
     PyObject *number = PyDict_GetItemWithError(table, timer);
@@ -867,7 +792,7 @@ timer_take(PyObject *self, PyObject *const *arguments, size_t flags, PyObject *n
         if (number == NULL) {
             return PyErr_Occurred() ? NULL : Py_NewRef(Py_False);
         }
-        return left_to_reference(call, arguments, flags, names);
+        return NULL;
     }
     PyObject *timestamp = PyTuple_GET_ITEM(timer, 0), *key = PyTuple_GET_ITEM(timer, 1); /* the caller holds the timer */
     if (set_slot(cursor, timestamp_offset, timestamp_name, timestamp) < 0
@@ -943,31 +868,32 @@ CALL_TYPE(call_type, "Call", 0, NULL);
 /* What a call needs besides the table and the cursor, and what it has to be. */
 typedef struct {
     const char *name;
-    vectorcallfunc function;
+    Function function;
+    Py_ssize_t count;
     int needed[4]; /* up to the first -1 */
     int reads; /* and changes nothing */
 } Kind;
 
 static const Kind kinds[] = {
-    {"cell_value", cell_value, {-1}, 1},
-    {"cell_update", cell_update, {-1}},
-    {"expiring_value", expiring_value, {CLOCK, TTL_MS, -1}},
-    {"expiring_update", expiring_update, {CLOCK, FITS, -1}},
-    {"copying_update", copying_update, {FITS, COPY, -1}},
-    {"clear_entry", clear_entry, {CLEARED, -1}},
-    {"reducing_add", reducing_add, {REDUCE, PRESENT, -1}},
-    {"reducing_begins", reducing_begins, {REDUCE, PRESENT, -1}},
-    {"aggregating_add", aggregating_add, {FUNCTION, ACCUMULATED, -1}},
-    {"aggregating_begins", aggregating_begins, {FUNCTION, ACCUMULATED, -1}},
-    {"list_add", list_add, {FITS, PRESENT, -1}},
-    {"list_begins", list_begins, {FITS, PRESENT, -1}},
-    {"list_get", list_get, {-1}, 1},
-    {"list_update", list_update, {FITS, -1}},
-    {"map_get", map_get, {EXACT_KEY, -1}, 1},
-    {"map_contains", map_contains, {EXACT_KEY, -1}, 1},
-    {"map_put", map_put, {EXACT_KEY, FITS, -1}},
-    {"timer_set", timer_set, {ADDED, ADD, FIRST_OPERATION, -1}},
-    {"timer_take", timer_take, {FIRST_OPERATION, -1}},
+    {"cell_value", cell_value, 1, {-1}, 1},
+    {"cell_update", cell_update, 2, {-1}},
+    {"expiring_value", expiring_value, 1, {CLOCK, TTL_MS, -1}},
+    {"expiring_update", expiring_update, 2, {CLOCK, FITS, -1}},
+    {"copying_update", copying_update, 2, {FITS, COPY, -1}},
+    {"clear_entry", clear_entry, 1, {CLEARED, -1}},
+    {"reducing_add", reducing_add, 2, {REDUCE, PRESENT, -1}},
+    {"reducing_begins", reducing_begins, 2, {REDUCE, PRESENT, -1}},
+    {"aggregating_add", aggregating_add, 2, {FUNCTION, ACCUMULATED, -1}},
+    {"aggregating_begins", aggregating_begins, 2, {FUNCTION, ACCUMULATED, -1}},
+    {"list_add", list_add, 2, {FITS, PRESENT, -1}},
+    {"list_begins", list_begins, 2, {FITS, PRESENT, -1}},
+    {"list_get", list_get, 1, {-1}, 1},
+    {"list_update", list_update, 2, {FITS, -1}},
+    {"map_get", map_get, 2, {EXACT_KEY, -1}, 1},
+    {"map_contains", map_contains, 2, {EXACT_KEY, -1}, 1},
+    {"map_put", map_put, 3, {EXACT_KEY, FITS, -1}},
+    {"timer_set", timer_set, 1, {ADDED, ADD, FIRST_OPERATION, -1}},
+    {"timer_take", timer_take, 1, {FIRST_OPERATION, -1}},
     {NULL},
 };
 
@@ -1050,7 +976,9 @@ call_of(PyObject *module, PyObject *arguments)
         return NULL;
     }
     memset((char *)call + sizeof(PyObject), 0, sizeof(Call) - sizeof(PyObject));
-    call->vectorcall = kind->function;
+    call->vectorcall = called;
+    call->function = kind->function;
+    call->count = kind->count;
     call->reference = Py_NewRef(reference);
     int taken = take_test(call, test);
     for (int part = 0; taken && part < PART_COUNT; part++) {

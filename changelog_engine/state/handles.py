@@ -140,7 +140,7 @@ class TableHandle(Handle):
 
     def _log_clear(self) -> None:
         if self._log is not None:
-            self._log.record(self._cursor, CLEARED, CLEAR)
+            self._log.record(self._cursor.key, CLEARED, CLEAR, self._cursor.timestamp)
 
 
 class CellHandle(TableHandle):
@@ -171,7 +171,7 @@ class CellHandle(TableHandle):
         key = self._cursor.key
         try:
             if self._log is not None:
-                self._log.record(self._cursor, logged)
+                self._log.record(key, logged, PUT, self._cursor.timestamp)
             self._table[key] = value
         except BaseException as error:
             self._guard.unfinished = error
@@ -371,7 +371,7 @@ class ListHandle(TableHandle, AddingHandle):
         if self._log is None:
             return
         if len(frozen) == 1:
-            self._log.record(self._cursor, frozen[0], operation)
+            self._log.record(self._cursor.key, frozen[0], operation, self._cursor.timestamp)
         else:
             self._log.record_list(self._cursor, frozen, operation)
 
@@ -387,12 +387,6 @@ class MapHandle(TableHandle):
         self._keys: KeyCodec = key_codec_for(admission.spec.map_key_type)
         key_type = admission.spec.map_key_type
         self._exact_key = key_type.exact if key_type is not None and key_type.exact in (int, str) else None
-        self._exact_value = None if log is None or admission.mutable else admission.exact
-        if log is not None:
-            assert log.map_keys is not None and log.operations is not None
-            self._log_key, self._log_value = log.keys.append, log.values.append
-            self._log_map_key, self._log_operation = log.map_keys.append, log.operations.append
-            self._log_time = None if log.times is None else log.times.append
 
     def _identity(self, map_key: Any) -> Any:
         try:
@@ -413,10 +407,6 @@ class MapHandle(TableHandle):
         return self._copy_out(value) if self._mutable else value
 
     def put(self, map_key: Any, value: Any) -> None:
-        if type(value) is self._exact_value and type(map_key) is self._exact_key:
-            # The short way for plain keys and values with a log, which checks the range of whole numbers.
-            self._put(map_key, value)
-            return
         identity = map_key if type(map_key) is self._exact_key else self._identity(map_key)
         if value is not None and not self._fits(value):
             value = self._admission.admit(value)
@@ -475,10 +465,6 @@ class MapHandle(TableHandle):
         """Whether no map key is there."""
         return self._table.get(self._cursor.key) is None
 
-    def _log_clear(self) -> None:
-        if self._log is not None:
-            self._record(self._cursor.key, CLEARED, CLEARED, CLEAR)
-
     __getitem__ = get
     __setitem__ = put
     __delitem__ = remove
@@ -490,8 +476,7 @@ class MapHandle(TableHandle):
     def _put(self, identity: Any, value: Any) -> None:
         key, frozen = self._cursor.key, value if self._freeze is None else self._freeze(value)
         try:
-            if self._log is not None:
-                self._record(key, identity, frozen, PUT)
+            self._record(key, identity, frozen, PUT)
             entry = self._table.get(key)
             if entry is None:
                 entry = {}
@@ -504,8 +489,7 @@ class MapHandle(TableHandle):
     def _remove(self, identity: Any, entry: dict[Any, Any]) -> None:
         key = self._cursor.key
         try:
-            if self._log is not None:
-                self._record(key, identity, CLEARED, REMOVE)
+            self._record(key, identity, CLEARED, REMOVE)
             del entry[identity]
             if entry:
                 self._table[key] = entry
@@ -516,12 +500,8 @@ class MapHandle(TableHandle):
             raise
 
     def _record(self, key: KeyIdentity, identity: Any, value: Any, operation: str) -> None:
-        self._log_key(key)
-        self._log_map_key(identity)
-        self._log_value(value)
-        self._log_operation(operation)
-        if self._log_time is not None:
-            self._log_time(self._cursor.timestamp)
+        if self._log is not None:
+            self._log.record(key, value, operation, self._cursor.timestamp, identity)
 
 
 class NetMapHandle(MapHandle):

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import repeat
 from typing import Any
 
+from changelog_engine.codec.values import CLEARED
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.windowing.reserved import declared_in, state_words
 
@@ -61,14 +63,22 @@ class MutationLog:
         self.times: list[int] | None = [] if timed else None
         self.fresh: dict[tuple[Any, Any], Any] | None = {} if net else None
 
-    def record(self, cursor: Cursor, value: Any, operation: str | None = None) -> None:
-        """Append one mutation of the current key of a state that is not a map."""
-        self.keys.append(cursor.key)
+    def record(
+        self, key: Any, value: Any, operation: str, time: int = NO_TIMESTAMP, map_key: Any = CLEARED
+    ) -> None:
+        """Append one mutation.
+
+        Args:
+            time: timestamp of the element, in ms.
+        """
+        self.keys.append(key)
+        if self.map_keys is not None:
+            self.map_keys.append(map_key)
         self.values.append(value)
-        if self.operations is not None and operation is not None:
+        if self.operations is not None:
             self.operations.append(operation)
         if self.times is not None:
-            self.times.append(cursor.timestamp)
+            self.times.append(time)
 
     def record_list(self, cursor: Cursor, values: list[Any], first: str) -> None:
         """Append one mutation of the current key for each of some values: the first one's operation, then ``append``."""

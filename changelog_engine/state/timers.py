@@ -84,12 +84,7 @@ def _taker(
             return False
         cursor.timestamp, cursor.key = timestamp, key = timer
         if log is not None:
-            log.keys.append(key)
-            log.values.append(timestamp)
-            if log.operations is not None:
-                log.operations.append(DELETE_TIMER)
-            if log.times is not None:
-                log.times.append(timestamp)
+            log.record(key, timestamp, DELETE_TIMER, timestamp)
         del table[timer]
         return True
 
@@ -117,11 +112,6 @@ class TimerQueue:
         self._log = log
         self._is_set, self._add, self._remove = table.__contains__, table.add, table.remove
         self._first = table.first
-        if log is not None:
-            assert log.operations is not None
-            self._log_key, self._log_value = log.keys.append, log.values.append
-            self._log_operation = log.operations.append
-            self._log_time = None if log.times is None else log.times.append
         self._take_fired = _taker(table, cursor, log, self.guard) if type(table) is HeapTimers else None
 
     def register(self, timestamp: int) -> None:
@@ -130,52 +120,22 @@ class TimerQueue:
         if self._is_set(timer):
             return
         try:
-            if self._log is not None:
-                self._record(timer, REGISTER_TIMER)
+            self._record(timer, REGISTER_TIMER)
             self._add(timer)
         except BaseException as error:
             self.guard.unfinished = error
             raise
 
     def setter(self, whole_ms: Callable[[Any], int]) -> Callable[[Any], None]:
-        """``register`` as users' functions call it: in one call where the table allows, since it comes with each record.
+        """``register`` as users' functions call it: in C where the table allows, since it comes with each record.
 
         Args:
             whole_ms: as of ``of_whole_ms``.
         """
-        table, cursor, log, guard = self.table, self._cursor, self._log, self.guard
-        if type(table) is not HeapTimers:
-            return of_whole_ms(self.register, whole_ms)
-        add, added = table.add, table.added
-        # Without a log, what stands for it gets nothing.
-        logged = log if log is not None else MutationLog(of_map=False, explicit=True, timed=False)
-        keys, values, operations, times = logged.keys, logged.values, logged.operations, logged.times
-        assert operations is not None
-
-        def register_here(timestamp: Any) -> None:
-            if type(timestamp) is not int or not _LEAST_MS <= timestamp <= _MOST_MS:
-                timestamp = whole_ms(timestamp)
-            key = cursor.key
-            timer = (timestamp, key)
-            if timer in table:
-                return
-            try:
-                if log is not None:
-                    keys.append(key)
-                    values.append(timestamp)
-                    operations.append(REGISTER_TIMER)
-                    if times is not None:
-                        times.append(cursor.timestamp)
-                if timestamp > table.firing_until:
-                    table[timer] = 0
-                    added.append(timer)
-                else:
-                    add(timer)
-            except BaseException as error:
-                guard.unfinished = error
-                raise
-
-        return _in_c("timer_set", REGISTER_TIMER, register_here, table, cursor, log, guard)
+        reference = of_whole_ms(self.register, whole_ms)
+        if type(self.table) is not HeapTimers:
+            return reference
+        return _in_c("timer_set", REGISTER_TIMER, reference, self.table, self._cursor, self._log, self.guard)
 
     def delete(self, timestamp: int) -> None:
         """Remove the current key's timer, if it is set."""
@@ -183,8 +143,7 @@ class TimerQueue:
         if not self._is_set(timer):
             return
         try:
-            if self._log is not None:
-                self._record(timer, DELETE_TIMER)
+            self._record(timer, DELETE_TIMER)
             self._remove(timer)
         except BaseException as error:
             self.guard.unfinished = error
@@ -192,14 +151,11 @@ class TimerQueue:
 
     def move(self, timer: Timer, to: Timer) -> None:
         """Set a timer, and remove another one, as two calls of ``register`` and ``delete`` would at the keys of both."""
-        log, is_set = self._log, self._is_set
-        if not is_set(to):
-            if log is not None:
-                self._record(to, REGISTER_TIMER)
+        if not self._is_set(to):
+            self._record(to, REGISTER_TIMER)
             self._add(to)
-        if is_set(timer):
-            if log is not None:
-                self._record(timer, DELETE_TIMER)
+        if self._is_set(timer):
+            self._record(timer, DELETE_TIMER)
             self._remove(timer)
 
     def next_timestamp(self) -> int | None:
@@ -255,8 +211,7 @@ class TimerQueue:
     def _take(self, timer: Timer) -> None:
         """Take a timer off the queue, and move the cursor to it."""
         self._cursor.timestamp, self._cursor.key = timer
-        if self._log is not None:
-            self._record(timer, DELETE_TIMER)
+        self._record(timer, DELETE_TIMER)
         self._remove(timer)
 
     def take_due(self, until: int) -> list[Timer]:
@@ -282,11 +237,8 @@ class TimerQueue:
         return due
 
     def _record(self, timer: Timer, operation: str) -> None:
-        self._log_key(timer[1])
-        self._log_value(timer[0])
-        self._log_operation(operation)
-        if self._log_time is not None:
-            self._log_time(self._cursor.timestamp)
+        if self._log is not None:
+            self._log.record(timer[1], timer[0], operation, self._cursor.timestamp)
 
 
 class NetTimerQueue(TimerQueue):
@@ -294,6 +246,8 @@ class NetTimerQueue(TimerQueue):
 
     Args as `TimerQueue`; the log has net changes.
     """
+
+    _log: MutationLog
 
     def __init__(
         self, table: TimerTable, cursor: Cursor, log: MutationLog, guard: FailureGuard | None = None
@@ -331,15 +285,9 @@ class NetTimerQueue(TimerQueue):
 
     def take_due(self, until: int) -> list[Timer]:
         due = self.table.due(until)
-        taken, log_time = self._fresh.pop, self._log_time
         for timer in due:
-            if taken(timer, None) is None:
-                timestamp, key = timer
-                self._log_key(key)
-                self._log_value(timestamp)
-                self._log_operation(DELETE_TIMER)
-                if log_time is not None:
-                    log_time(timestamp)
+            if self._fresh.pop(timer, None) is None:
+                self._log.record(timer[1], timer[0], DELETE_TIMER, timer[0])
         self.table.remove_due(due)
         return due
 

@@ -150,15 +150,27 @@ reference_of(Shape *shape, PyObject *argument)
     return PyObject_CallOneArg(shape->reference, argument);
 }
 
-/* A spread row of these fields, which it takes over. */
+/* Put values into a dict of these names, which it takes over; NULL, which goes through, with an exception. */
+static PyObject *
+filled(PyObject *fields, PyObject *const *names, PyObject *const *values, Py_ssize_t count)
+{
+    for (Py_ssize_t index = 0; fields != NULL && index < count; index++) {
+        if (PyDict_SetItem(fields, names[index], values[index]) < 0) {
+            Py_CLEAR(fields);
+        }
+    }
+    return fields;
+}
+
+/* A spread row of these fields, which it takes over; NULL goes through. */
 static PyObject *
 spread_row(PyObject *fields)
 {
-    PyObject *row = row_type->tp_alloc(row_type, 0);
+    PyObject *row = fields == NULL ? NULL : row_type->tp_alloc(row_type, 0);
     if (row != NULL && PyObject_GenericSetDict(row, fields, NULL) < 0) {
         Py_CLEAR(row);
     }
-    Py_DECREF(fields);
+    Py_XDECREF(fields);
     if (row != NULL) {
         PART(row, list_offset) = Py_NewRef(Py_None);
     }
@@ -240,13 +252,7 @@ loop_read(PyObject *self, PyObject *value)
         Py_DECREF(fields);
         return reference_of(shape, value);
     }
-    for (Py_ssize_t index = 0; index < shape->count; index++) {
-        if (PyDict_SetItem(fields, shape->names[index], PyList_GET_ITEM(list, index)) < 0) {
-            Py_DECREF(fields);
-            return NULL;
-        }
-    }
-    return spread_row(fields);
+    return spread_row(filled(fields, shape->names, PySequence_Fast_ITEMS(list), shape->count));
 }
 
 /* Whether these are so many lists, all as long as that; -1 for the length stands for any. */
@@ -279,20 +285,15 @@ loop_make(PyObject *self, PyObject *columns)
     Py_ssize_t length = PyList_GET_SIZE(PyList_GET_ITEM(columns, 0));
     PyObject *rows = PyList_New(length);
     for (Py_ssize_t at = 0; rows != NULL && at < length; at++) {
-        PyObject *row = NULL, *fields = PyDict_Copy(shape->template);
+        PyObject *values[MOST_FIELDS], *fields = PyDict_Copy(shape->template);
         if (fields != NULL && !are_columns(columns, shape->count, length)) {
             PyErr_SetString(PyExc_RuntimeError, "columns changed while rows were made of them");
             Py_CLEAR(fields);
         }
         for (Py_ssize_t index = 0; fields != NULL && index < shape->count; index++) {
-            PyObject *value = PyList_GET_ITEM(PyList_GET_ITEM(columns, index), at);
-            if (PyDict_SetItem(fields, shape->names[index], value) < 0) {
-                Py_CLEAR(fields);
-            }
+            values[index] = PyList_GET_ITEM(PyList_GET_ITEM(columns, index), at);
         }
-        if (fields != NULL) {
-            row = spread_row(fields);
-        }
+        PyObject *row = spread_row(filled(fields, shape->names, values, shape->count));
         if (row == NULL) {
             Py_CLEAR(rows);
         }
@@ -376,18 +377,32 @@ fill_test(FieldTest *test, PyObject *given)
     return 1;
 }
 
-/* The arguments (names, or None of tuples; tests; reference) as a loop: the reference itself where there are too many fields. */
+static PyMethodDef loops[] = {
+    {"test", loop_test, METH_O, "Whether a row or tuple fits as it is."},
+    {"copy", loop_copy, METH_O, "A compact copy of a row that fits; None of another."},
+    {"read", loop_read, METH_O, "A spread copy of a compact row."},
+    {"make", loop_make, METH_O, "Spread rows of columns."},
+    {NULL},
+};
+
+/* The arguments (which; names, or None of tuples; tests; reference) as a loop: the reference itself where there are too many
+   fields. */
 static PyObject *
-loop_of(PyMethodDef *definition, PyObject *arguments)
+loop_of(PyObject *module, PyObject *arguments)
 {
+    const char *which;
     PyObject *names, *tests, *reference, *loop;
-    if (!PyArg_ParseTuple(arguments, "OO!O", &names, &PyTuple_Type, &tests, &reference)) {
+    PyMethodDef *definition = loops;
+    if (!PyArg_ParseTuple(arguments, "sOO!O", &which, &names, &PyTuple_Type, &tests, &reference)) {
         return NULL;
+    }
+    while (definition->ml_name != NULL && strcmp(definition->ml_name, which) != 0) {
+        definition++;
     }
     Py_ssize_t most = PyTuple_GET_SIZE(tests);
     Py_ssize_t count = names == Py_None || !are_names(names) ? most : PyList_GET_SIZE(names);
-    if (row_type == NULL || (most != 0 && most != count)) {
-        PyErr_SetString(PyExc_ValueError, "bind() comes first, and a test for each field");
+    if (row_type == NULL || definition->ml_name == NULL || (most != 0 && most != count)) {
+        PyErr_SetString(PyExc_ValueError, "bind() comes first; a loop has a name, and a test for each field");
         return NULL;
     }
     if (count < 1 || count > MOST_FIELDS || (names != Py_None && !are_names(names))) {
@@ -418,33 +433,15 @@ loop_of(PyMethodDef *definition, PyObject *arguments)
     return loop;
 }
 
-static PyMethodDef test_definition = {"test", loop_test, METH_O, "Whether a row or tuple fits as it is."};
-static PyMethodDef copy_definition = {"copy", loop_copy, METH_O, "A compact copy of a row that fits; None of another."};
-static PyMethodDef read_definition = {"read", loop_read, METH_O, "A spread copy of a compact row."};
-static PyMethodDef make_definition = {"make", loop_make, METH_O, "Spread rows of columns."};
-
+/* A list that was filled up to a place, which it takes over; None where that is not its end. NULL with an exception. */
 static PyObject *
-test_of(PyObject *module, PyObject *arguments)
+if_filled(PyObject *list, Py_ssize_t at)
 {
-    return loop_of(&test_definition, arguments);
-}
-
-static PyObject *
-copier_of(PyObject *module, PyObject *arguments)
-{
-    return loop_of(&copy_definition, arguments);
-}
-
-static PyObject *
-reader_of(PyObject *module, PyObject *arguments)
-{
-    return loop_of(&read_definition, arguments);
-}
-
-static PyObject *
-maker_of(PyObject *module, PyObject *arguments)
-{
-    return loop_of(&make_definition, arguments);
+    if (list != NULL && at < PyList_GET_SIZE(list)) {
+        Py_DECREF(list);
+        list = PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+    }
+    return list;
 }
 
 /* Spread rows as (names, lists); None where they are others. */
@@ -486,7 +483,6 @@ columns_of(PyObject *module, PyObject *rows)
         }
         fields = PyObject_GenericGetDict(row, NULL);
         if (fields == NULL) {
-            Py_CLEAR(columns);
             break;
         }
         Py_DECREF(fields); /* the row holds it */
@@ -526,7 +522,6 @@ dicts_of(PyObject *module, PyObject *arguments)
     for (; dicts != NULL && at < length; at++) {
         PyObject *fields = PyDict_Copy(template), *row, *list;
         if (fields == NULL) {
-            Py_CLEAR(dicts);
             break;
         }
         row = at < PyList_GET_SIZE(rows) ? PyList_GET_ITEM(rows, at) : Py_None; /* the copy may have run Python code */
@@ -536,13 +531,8 @@ dicts_of(PyObject *module, PyObject *arguments)
             Py_DECREF(fields);
             break;
         }
-        for (Py_ssize_t index = 0; fields != NULL && index < count; index++) {
-            if (PyDict_SetItem(fields, names[index], PyList_GET_ITEM(list, index)) < 0) {
-                Py_CLEAR(fields);
-            }
-        }
+        fields = filled(fields, names, PySequence_Fast_ITEMS(list), count);
         if (fields == NULL) {
-            Py_CLEAR(dicts);
             break;
         }
         PyList_SET_ITEM(dicts, at, fields);
@@ -551,14 +541,7 @@ dicts_of(PyObject *module, PyObject *arguments)
     for (Py_ssize_t index = 0; index < count; index++) {
         Py_DECREF(names[index]);
     }
-    if (dicts != NULL && at == length) {
-        return dicts;
-    }
-    Py_XDECREF(dicts);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return if_filled(dicts, at);
 }
 
 /* Whether nobody can change a value. Where its class may ask Python code for its hash, the answer is no: the reference knows. */
@@ -627,29 +610,17 @@ copies_of(PyObject *module, PyObject *rows)
         fields = PyObject_GenericGetDict(row, NULL);
         copy = fields == NULL ? NULL : PyDict_Copy(fields); /* it may run Python code: what nobody else has is looked at */
         Py_XDECREF(fields);
-        if (copy == NULL) {
-            Py_CLEAR(copies);
-            break;
-        }
-        if (!all_immutable(copy)) {
-            Py_DECREF(copy);
+        if (copy == NULL || !all_immutable(copy)) {
+            Py_XDECREF(copy);
             break;
         }
         row = spread_row(copy);
         if (row == NULL) {
-            Py_CLEAR(copies);
             break;
         }
         PyList_SET_ITEM(copies, at, row);
     }
-    if (copies != NULL && at == length) {
-        return copies;
-    }
-    Py_XDECREF(copies);
-    if (PyErr_Occurred()) {
-        return NULL;
-    }
-    Py_RETURN_NONE;
+    return if_filled(copies, at);
 }
 
 /* Numbers as machine words, (class, bytearray), where all are ints of 64 bits, or all floats; True of other values that nobody
@@ -1416,12 +1387,7 @@ row_of(PyObject *const *values, Py_ssize_t count, PyObject *names)
     PyObject *row, *list;
     if (names != NULL && PyTuple_GET_SIZE(names) > 0) {
         PyObject *fields = count == 0 ? fields_of(names) : NULL;
-        for (Py_ssize_t index = 0; fields != NULL && index < PyTuple_GET_SIZE(names); index++) {
-            if (PyDict_SetItem(fields, PyTuple_GET_ITEM(names, index), values[index]) < 0) {
-                Py_CLEAR(fields);
-            }
-        }
-        return fields == NULL ? NULL : spread_row(fields);
+        return spread_row(filled(fields, PySequence_Fast_ITEMS(names), values, PyTuple_GET_SIZE(names)));
     }
     list = PyList_New(count);
     row = list == NULL ? NULL : row_type->tp_alloc(row_type, 0);
@@ -1541,10 +1507,7 @@ static PyMethodDef functions[] = {
     {"bind_calls", bind_calls, METH_NOARGS, "Make the Rows that the class is called for."},
     {"made_row", (PyCFunction)(void (*)(void))made_row, METH_FASTCALL | METH_KEYWORDS, "A Row of its arguments; None is no answer."},
     {"bind_immutable", bind_immutable, METH_O, "Take the classes whose values nobody can change."},
-    {"test_of", test_of, METH_VARARGS, "A test of rows, or of tuples."},
-    {"copier_of", copier_of, METH_VARARGS, "A test and a compact copy in one."},
-    {"reader_of", reader_of, METH_VARARGS, "Makes spread copies of compact rows."},
-    {"maker_of", maker_of, METH_VARARGS, "Makes spread rows of columns."},
+    {"loop_of", loop_of, METH_VARARGS, "A loop over rows or tuples of one type."},
     {"columns_of", columns_of, METH_O, "Spread rows as names and columns."},
     {"dicts_of", dicts_of, METH_VARARGS, "Compact rows as dicts."},
     {"is_flat", is_flat, METH_O, "Whether a value is a Row with nothing in it that can be changed; False is no answer."},

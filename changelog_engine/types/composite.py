@@ -67,7 +67,7 @@ def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | 
     if LOOPS is None or tests is None:
         return test
     names = None if isinstance(type_info, TupleTypeInfo) else type_info.get_field_names()
-    loop: Callable[[Any], bool] = LOOPS.test_of(names, tests, test)
+    loop: Callable[[Any], bool] = LOOPS.loop_of("test", names, tests, test)
     return loop
 
 
@@ -104,7 +104,7 @@ def _copier_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None] | None:
     exec("def copy(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
     copy: Callable[[Any], Row | None] = given["copy"]
     tests = _field_tests(type_info)
-    return copy if LOOPS is None or tests is None else LOOPS.copier_of(names, tests, copy)
+    return copy if LOOPS is None or tests is None else LOOPS.loop_of("copy", names, tests, copy)
 
 
 @lru_cache(maxsize=1024)
@@ -123,7 +123,7 @@ def _reader_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None]:
     ]
     exec("def read(v):\n " + "\n ".join(lines), given)  # of names as literals, and of names made here
     read: Callable[[Any], Row | None] = given["read"]
-    return read if LOOPS is None else LOOPS.reader_of(names, (), read)
+    return read if LOOPS is None else LOOPS.loop_of("read", names, (), read)
 
 
 def _variables(type_info: TupleTypeInfo | RowTypeInfo) -> list[str]:

@@ -564,7 +564,7 @@ def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], lis
     given = {**PARTS_OF_ROWS}
     exec("\n".join(lines), given)  # of names as literals, and of names made here
     make: Callable[[Sequence[Sequence[Any]]], list[Row]] = given["rows_of"]
-    return make if LOOPS is None else LOOPS.maker_of([*names], (), make)
+    return make if LOOPS is None else LOOPS.loop_of("make", [*names], (), make)
 
 
 @lru_cache(maxsize=256)

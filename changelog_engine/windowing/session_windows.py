@@ -12,16 +12,13 @@ from changelog_engine.graph.hooks import hook_of
 from changelog_engine.windowing.assigner import (
     MergingWindowAssigner,
     SessionWindowTimeGapExtractor,
-    WindowAssigner,
     milliseconds,
-    timestamp_of,
 )
-from changelog_engine.windowing.serializers import TimeWindowSerializer
-from changelog_engine.windowing.time_triggers import EventTimeTrigger, ProcessingTimeTrigger
+from changelog_engine.windowing.time_windows import ByMachine, ByTimestamp, TimeWindowAssigner
 from changelog_engine.windowing.windows import TimeWindow
 
 
-class SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
+class SessionWindows(TimeWindowAssigner, MergingWindowAssigner[Any, TimeWindow]):
     """What sessions of all kinds share: an element begins a window as long as its gap, and windows that touch merge."""
 
     @abstractmethod
@@ -33,35 +30,8 @@ class SessionWindows(MergingWindowAssigner[Any, TimeWindow]):
     ) -> None:
         TimeWindow.merge_windows(windows, callback)
 
-    def get_window_serializer(self) -> TimeWindowSerializer:
-        return TimeWindowSerializer()
-
-
-class _EventTime(SessionWindows):
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        return [TimeWindow(timestamp_of(self, timestamp), timestamp + self.gap(element))]
-
-    def get_default_trigger(self, env: Any) -> EventTimeTrigger:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class _ProcessingTime(SessionWindows):
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        now = context.get_current_processing_time()
-        return [TimeWindow(now, now + self.gap(element))]
-
-    def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False
+    def windows_of(self, element: Any, time: int) -> list[TimeWindow]:
+        return [TimeWindow(time, time + self.gap(element))]
 
 
 class _FixedGap(SessionWindows):
@@ -120,7 +90,7 @@ class _DynamicGap(SessionWindows):
         return f"{type(self).__name__}({type(self.extractor).__name__})"
 
 
-class DynamicEventTimeSessionWindows(_DynamicGap, _EventTime):
+class DynamicEventTimeSessionWindows(_DynamicGap, ByTimestamp):
     """Sessions by the elements' timestamps, with a gap that depends on the element.
 
     Args:
@@ -133,7 +103,7 @@ class DynamicEventTimeSessionWindows(_DynamicGap, _EventTime):
     """
 
 
-class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTime):
+class DynamicProcessingTimeSessionWindows(_DynamicGap, ByMachine):
     """Sessions by the machine's clock, with a gap that depends on the element.
 
     Args and Raises as `DynamicEventTimeSessionWindows`.
@@ -142,7 +112,7 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap, _ProcessingTime):
     """
 
 
-class EventTimeSessionWindows(_FixedGap, _EventTime):
+class EventTimeSessionWindows(_FixedGap, ByTimestamp):
     """Sessions by the elements' timestamps: a key's session ends when it has had no element for a gap.
 
     Args:
@@ -160,7 +130,7 @@ class EventTimeSessionWindows(_FixedGap, _EventTime):
         return DynamicEventTimeSessionWindows(extractor)
 
 
-class ProcessingTimeSessionWindows(_FixedGap, _ProcessingTime):
+class ProcessingTimeSessionWindows(_FixedGap, ByMachine):
     """Sessions by the machine's clock. Args and Raises as `EventTimeSessionWindows`.
 
     Source: pyflink.datastream.window.ProcessingTimeSessionWindows

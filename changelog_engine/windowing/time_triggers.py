@@ -16,16 +16,69 @@ from changelog_engine.windowing.windows import Window
 _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
-class EventTimeTrigger(QuietTrigger):
+class _Timed(QuietTrigger):
+    """A trigger whose timers follow one of the two clocks."""
+
+    @abstractmethod
+    def _now(self, ctx: Trigger.TriggerContext) -> int:
+        """How far the clock is."""
+
+    @abstractmethod
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Set a timer."""
+
+    @abstractmethod
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        """Delete a timer."""
+
+    def can_merge(self) -> bool:
+        return True
+
+
+class _ByWatermark(_Timed):
+    def _now(self, ctx: Trigger.TriggerContext) -> int:
+        return ctx.get_current_watermark()
+
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_event_time_timer(time)
+
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_event_time_timer(time)
+
+
+class _ByMachine(_Timed):
+    def _now(self, ctx: Trigger.TriggerContext) -> int:
+        return ctx.get_current_processing_time()
+
+    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.register_processing_time_timer(time)
+
+    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
+        ctx.delete_processing_time_timer(time)
+
+
+class _AtEnd(_Timed):
+    """What both triggers share that fire at the end of the window."""
+
+    @classmethod
+    def create(cls) -> Self:
+        """A new trigger."""
+        return cls()
+
+    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
+        end = window.max_timestamp()
+        if end > self._now(ctx):
+            self._register(end, ctx)
+
+    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
+        self._delete(window.max_timestamp(), ctx)
+
+
+class EventTimeTrigger(_AtEnd, _ByWatermark):
     """Fires when the watermark passes the end of the window, and then for every late element.
 
     Source: pyflink.datastream.window.EventTimeTrigger
     """
-
-    @staticmethod
-    def create() -> EventTimeTrigger:
-        """A new trigger."""
-        return EventTimeTrigger()
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
@@ -39,28 +92,12 @@ class EventTimeTrigger(QuietTrigger):
     def on_event_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _FIRE if time == window.max_timestamp() else _CONTINUE
 
-    def can_merge(self) -> bool:
-        return True
 
-    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
-        end = window.max_timestamp()
-        if end > ctx.get_current_watermark():
-            ctx.register_event_time_timer(end)
-
-    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
-        ctx.delete_event_time_timer(window.max_timestamp())
-
-
-class ProcessingTimeTrigger(QuietTrigger):
+class ProcessingTimeTrigger(_AtEnd, _ByMachine):
     """Fires when the machine's clock passes the end of the window.
 
     Source: pyflink.datastream.window.ProcessingTimeTrigger
     """
-
-    @staticmethod
-    def create() -> ProcessingTimeTrigger:
-        """A new trigger."""
-        return ProcessingTimeTrigger()
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
@@ -71,19 +108,8 @@ class ProcessingTimeTrigger(QuietTrigger):
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _FIRE
 
-    def can_merge(self) -> bool:
-        return True
 
-    def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
-        end = window.max_timestamp()
-        if end > ctx.get_current_processing_time():
-            ctx.register_processing_time_timer(end)
-
-    def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
-        ctx.delete_processing_time_timer(window.max_timestamp())
-
-
-class _Continuous(QuietTrigger):
+class _Continuous(_Timed):
     """What both continuous triggers share: the time of the next firing is state of the window."""
 
     def __init__(self, interval: int) -> None:
@@ -124,23 +150,12 @@ class _Continuous(QuietTrigger):
         ctx.get_partitioned_state(self._next).add(following)
         self._register(following, ctx)
 
-    @abstractmethod
-    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        """Set the timer of a firing."""
-
-    @abstractmethod
-    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        """Delete the timer of a firing."""
-
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
         state = ctx.get_partitioned_state(self._next)
         following = state.get()
         if following is not None:
             self._delete(following, ctx)
             state.clear()
-
-    def can_merge(self) -> bool:
-        return True
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
         ctx.merge_partitioned_state(self._next)
@@ -149,7 +164,7 @@ class _Continuous(QuietTrigger):
             self._register(following, ctx)
 
 
-class ContinuousEventTimeTrigger(_Continuous):
+class ContinuousEventTimeTrigger(_Continuous, _ByWatermark):
     """Fires whenever the watermark has gone on by an interval, and at the end of the window.
 
     Args:
@@ -180,14 +195,8 @@ class ContinuousEventTimeTrigger(_Continuous):
         super().clear(window, ctx)
         ctx.delete_event_time_timer(window.max_timestamp())
 
-    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        ctx.register_event_time_timer(time)
 
-    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        ctx.delete_event_time_timer(time)
-
-
-class ContinuousProcessingTimeTrigger(_Continuous):
+class ContinuousProcessingTimeTrigger(_Continuous, _ByMachine):
     """Fires whenever the machine's clock has gone on by an interval.
 
     Args:
@@ -207,9 +216,3 @@ class ContinuousProcessingTimeTrigger(_Continuous):
 
     def on_processing_time(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> TriggerResult:
         return _FIRE if self._fires(time, window, ctx) else _CONTINUE
-
-    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        ctx.register_processing_time_timer(time)
-
-    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        ctx.delete_processing_time_timer(time)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, Self
 
 from changelog_engine.config.numbers import whole_number
@@ -12,15 +13,56 @@ from changelog_engine.windowing.time_triggers import EventTimeTrigger, Processin
 from changelog_engine.windowing.windows import TimeWindow
 
 
-class AlignedWindows(WindowAssigner[Any, TimeWindow]):
+class TimeWindowAssigner(WindowAssigner[Any, TimeWindow]):
+    """Puts an element into windows by a time, which one of the two clocks gives."""
+
+    @abstractmethod
+    def windows_of(self, element: Any, time: int) -> list[TimeWindow]:
+        """The windows of an element whose time (ms) is this."""
+
+    def get_window_serializer(self) -> TimeWindowSerializer:
+        return TimeWindowSerializer()
+
+
+class ByTimestamp(TimeWindowAssigner):
+    """Goes by the elements' timestamps."""
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        return self.windows_of(element, timestamp_of(self, timestamp))
+
+    def get_default_trigger(self, env: Any) -> EventTimeTrigger:
+        return EventTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return True
+
+
+class ByMachine(TimeWindowAssigner):
+    """Goes by the machine's clock."""
+
+    def assign_windows(
+        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
+    ) -> list[TimeWindow]:
+        return self.windows_of(element, context.get_current_processing_time())
+
+    def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger:
+        return ProcessingTimeTrigger()
+
+    def is_event_time(self) -> bool:
+        return False
+
+
+class AlignedWindows(TimeWindowAssigner):
     """What tumbling and sliding windows share: windows of one size start at regular times."""
 
     size: int
     slide: int
     offset: int
 
-    def get_window_serializer(self) -> TimeWindowSerializer:
-        return TimeWindowSerializer()
+    def windows_of(self, element: Any, time: int) -> list[TimeWindow]:
+        return self.windows_at(time)
 
     def windows_at(self, time: int) -> list[TimeWindow]:
         """The windows that hold a time, the latest first.
@@ -30,32 +72,6 @@ class AlignedWindows(WindowAssigner[Any, TimeWindow]):
         """
         last, size = time - (time - self.offset) % self.slide, self.size
         return [TimeWindow(start, start + size) for start in range(last, time - size, -self.slide)]
-
-
-class _EventTime(AlignedWindows):
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        return self.windows_at(timestamp_of(self, timestamp))
-
-    def get_default_trigger(self, env: Any) -> EventTimeTrigger:
-        return EventTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return True
-
-
-class _ProcessingTime(AlignedWindows):
-    def assign_windows(
-        self, element: Any, timestamp: int, context: WindowAssigner.WindowAssignerContext
-    ) -> list[TimeWindow]:
-        return self.windows_at(context.get_current_processing_time())
-
-    def get_default_trigger(self, env: Any) -> ProcessingTimeTrigger:
-        return ProcessingTimeTrigger()
-
-    def is_event_time(self) -> bool:
-        return False
 
 
 class _Tumbling(AlignedWindows):
@@ -119,7 +135,7 @@ class _Sliding(AlignedWindows):
         return f"{type(self).__name__}({self.size}, {self.slide}, {self.offset})"
 
 
-class TumblingEventTimeWindows(_Tumbling, _EventTime):
+class TumblingEventTimeWindows(_Tumbling, ByTimestamp):
     """Windows of one size, one after the other, by the elements' timestamps.
 
     Args:
@@ -137,14 +153,14 @@ class TumblingEventTimeWindows(_Tumbling, _EventTime):
     """
 
 
-class TumblingProcessingTimeWindows(_Tumbling, _ProcessingTime):
+class TumblingProcessingTimeWindows(_Tumbling, ByMachine):
     """Windows of one size, one after the other, by the machine's clock. Args and Raises as `TumblingEventTimeWindows`.
 
     Source: pyflink.datastream.window.TumblingProcessingTimeWindows
     """
 
 
-class SlidingEventTimeWindows(_Sliding, _EventTime):
+class SlidingEventTimeWindows(_Sliding, ByTimestamp):
     """Windows of one size that start at regular times and may overlap, by the elements' timestamps.
 
     Args:
@@ -163,7 +179,7 @@ class SlidingEventTimeWindows(_Sliding, _EventTime):
     """
 
 
-class SlidingProcessingTimeWindows(_Sliding, _ProcessingTime):
+class SlidingProcessingTimeWindows(_Sliding, ByMachine):
     """Windows of one size that start at regular times and may overlap, by the machine's clock.
 
     Args and Raises as `SlidingEventTimeWindows`.

@@ -39,6 +39,7 @@ from changelog_engine.ledger.reading import read_parts
 from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.state.backend import EVENT_TIMERS
 from changelog_engine.state.cursor import Cursor
+from changelog_engine.state.mutation_log import PUT
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import Types
 
@@ -224,9 +225,9 @@ def test_mutations_that_one_array_would_not_hold_are_encoded_in_halves(
     cursor = Cursor()
     for number in range(25):
         cursor.key, cursor.timestamp = number, number
-        first.record(cursor, f"value {number}")
+        first.record(cursor.key, f"value {number}", PUT, cursor.timestamp)
         if number % 5 == 0:
-            second.record(cursor, f"other {number}")
+            second.record(cursor.key, f"other {number}", PUT, cursor.timestamp)
     found: dict[str, list[Any]] = {"a": [], "b": []}
     for rows, drained in buffer.drain():
         assert len(drained["key"]) == len(drained["value"]) == len(drained["event_time"]) == rows
@@ -234,8 +235,8 @@ def test_mutations_that_one_array_would_not_hold_are_encoded_in_halves(
     assert found["a"] == [(str(number), f'"value {number}"') for number in range(25)]
     assert found["b"] == [(str(number), f'"other {number}"') for number in range(0, 25, 5)]
     assert not buffer.rows()
-    first.record(cursor, "short")
-    second.record(cursor, "too long")
+    first.record(cursor.key, "short", PUT, cursor.timestamp)
+    second.record(cursor.key, "too long", PUT, cursor.timestamp)
     with pytest.raises(StateTooLargeError, match="state 'b' of operator 'op', key 24: one entry has more"):
         buffer.drain()
     assert buffer.rows() == 2  # they still wait
@@ -249,7 +250,7 @@ def test_an_int_that_its_type_has_no_bits_for_is_named() -> None:
     cursor = Cursor()
     for number, value in enumerate((2**62, 2**63, 2**64)):
         cursor.key = key_codec.identity(("ann", number))
-        log.record(cursor, value)
+        log.record(cursor.key, value, PUT, cursor.timestamp)
     with pytest.raises(TypeMismatchError) as raised:
         buffer.drain()
     assert str(raised.value) == (

@@ -164,7 +164,7 @@ def test_columns_and_dicts(loops: ModuleType, values: list[Any], names: list[str
 @given(st.lists(st.lists(PARTS, min_size=2, max_size=3), min_size=1, max_size=4), SHAPES)
 def test_rows_of_columns(loops: ModuleType, columns: list[list[Any]], names: list[str]) -> None:
     make = _in_python(row._maker_of.__wrapped__, tuple(map(str, names)))
-    compiled = loops.maker_of([*map(str, names)], (), make)
+    compiled = loops.loop_of("make", [*map(str, names)], (), make)
     assert same(_outcome(compiled, columns), _outcome(make, columns))
 
 
@@ -291,11 +291,11 @@ def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
         raise AssertionError(f"the reference was asked for {value!r}")
 
     for each in (spread, compact):
-        assert loops.test_of(NAMES, tests, never)(each) is True
-        assert loops.copier_of(NAMES, tests, never)(each) == spread
-    assert loops.test_of(None, tests, never)((1, "x", 0.5)) is True
-    assert loops.reader_of(NAMES, (), never)(compact) == spread
-    assert loops.maker_of(NAMES, (), never)([[1], [None], [0.5]]) == [spread]
+        assert loops.loop_of("test", NAMES, tests, never)(each) is True
+        assert loops.loop_of("copy", NAMES, tests, never)(each) == spread
+    assert loops.loop_of("test", None, tests, never)((1, "x", 0.5)) is True
+    assert loops.loop_of("read", NAMES, (), never)(compact) == spread
+    assert loops.loop_of("make", NAMES, (), never)([[1], [None], [0.5]]) == [spread]
     assert loops.columns_of([spread, spread]) == (NAMES, [[1, 1], [None, None], [0.5, 0.5]])
     assert loops.dicts_of([compact], NAMES) == [{"a": 1, "b": None, "c": 0.5}]
     assert loops.is_flat(spread) is True
@@ -310,7 +310,7 @@ def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
     assert loops.words_of([1, 2**63]) is True
     assert loops.words_of(["a", None]) is True
     with pytest.raises(AssertionError, match="asked for 7"):
-        loops.reader_of(NAMES, (), never)(7)
+        loops.loop_of("read", NAMES, (), never)(7)
 
 
 def _initialized(*values: Any, **fields: Any) -> Row:
@@ -405,8 +405,8 @@ def test_rows_are_held_as_often_as_they_are_used(loops: ModuleType, collecting: 
     """No reference is lost or kept, while garbage is collected at each step."""
     value, count = object(), 0
     names = ["a", "b"]
-    objects = loops.copier_of(names, (object, object), len)
-    read, make = loops.reader_of(names, (), len), loops.maker_of(names, (), len)
+    objects = loops.loop_of("copy", names, (object, object), len)
+    read, make = loops.loop_of("read", names, (), len), loops.loop_of("make", names, (), len)
     before = sys.getrefcount(value)
     for _ in range(100):
         spread = make([[value] * 5, [value] * 5])
@@ -735,7 +735,7 @@ def test_numbered_values_are_held_as_often_as_before(loops: ModuleType, collecti
 
 def test_more_fields_than_there_is_room_for(loops: ModuleType) -> None:
     names = [f"n{index}" for index in range(65)]
-    assert loops.maker_of(names, (), len) is len
+    assert loops.loop_of("make", names, (), len) is len
     many = Row(**dict.fromkeys(names, 1))
     assert loops.columns_of([many]) is None
     assert columns_of_rows([many]) == (names, [[1]] * 65)
