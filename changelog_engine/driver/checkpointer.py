@@ -23,9 +23,9 @@ from changelog_engine.driver.declared_states import DeclaredStates
 from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import Job
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.driver.mistakes import FATAL
 from changelog_engine.driver.progress import SourceProgress
-from changelog_engine.driver.protocols import Journal
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.operators.messages import EpochReport
 
@@ -70,7 +70,7 @@ class Checkpointer:
     def __init__(
         self,
         job: Job,
-        journal: Journal,
+        journal: JobJournal,
         start: Checkpoint | None,
         progress: SourceProgress,
         output: HeldOutput,

@@ -9,7 +9,8 @@ from functools import cached_property
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.clock import Clock, SystemClock
 from changelog_engine.driver.figures import JobMonitor
-from changelog_engine.driver.protocols import EpochRunner, EpochStats, Journal, Outputs
+from changelog_engine.driver.journal import JobJournal
+from changelog_engine.driver.protocols import EpochRunner, EpochStats, Outputs
 from changelog_engine.driver.sinks import CommittingSinks
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.graph.plan import JobPlan
@@ -28,7 +29,7 @@ class Job:
     plan: JobPlan
     settings: JobSettings
     runner: EpochRunner
-    journal: Journal | None
+    journal: JobJournal | None
     outputs: Outputs
     observer: Callable[[EpochStats], None] | None = None
     clock: Clock = field(default_factory=SystemClock)

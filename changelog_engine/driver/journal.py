@@ -17,11 +17,12 @@ from changelog_engine.driver.log_upkeep import LogUpkeep
 from changelog_engine.errors import RestoreError, StorageError
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import DriverLock, begin_attempt, check_fence
 from changelog_engine.ledger.protection import protected_snapshots
 from changelog_engine.ledger.restore_decision import decide_restore
-from changelog_engine.ledger.restore_plan import complete_snapshots, plan_restore
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint
 from changelog_engine.savepoints.restore import import_savepoint
 from changelog_engine.storage.delta_log import DeltaLog

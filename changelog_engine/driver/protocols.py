@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
 from changelog_engine.graph.plan import JobPlan
-from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.operators.messages import Durable, EpochOrder, EpochReport
 
 Orders = Callable[[int, int], EpochOrder]
@@ -64,43 +62,6 @@ class EpochRunner(Protocol):
 
     def slots(self) -> int | None:
         """How many tasks run at a time, executors that may still come by themselves included; None when not known."""
-
-
-class Journal(Protocol):
-    """The job's durable side; see driver.journal."""
-
-    folder: JobFolder
-
-    @property
-    def identity(self) -> str:
-        """Stands for the job's folder; see SinkContext."""
-
-    def branches(self, last: Checkpoint | None) -> frozenset[int]:
-        """Attempts with checkpoints that a checkpoint does not descend from."""
-
-    def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
-        """Where workers find the state of a checkpoint."""
-
-    def check_owner(self) -> None:
-        """Raise a FencedError when another driver took the job over."""
-
-    def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
-        """The newest checkpoint that an attempt committed, as the log has it."""
-
-    def finished_before(self) -> Checkpoint | None:
-        """The last checkpoint of the newest attempt, if its input had ended."""
-
-    def begin_attempt(self, parent: Checkpoint | None) -> int:
-        """Take the job over with a new attempt; returns its id."""
-
-    def next_id(self) -> int:
-        """The id of the next checkpoint."""
-
-    def commit(self, checkpoint: Checkpoint, parts: list[Part]) -> None:
-        """Make a checkpoint durable; when it returns, the checkpoint is acknowledged."""
-
-    def after_commit(self) -> None:
-        """Housekeeping that must not delay an acknowledgement."""
 
 
 class Outputs(Protocol):

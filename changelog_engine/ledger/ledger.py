@@ -16,6 +16,7 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, part_files
 from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
 from changelog_engine.ledger.bounds import Bounds, needed
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside, warn_unusable
@@ -243,6 +244,11 @@ class Ledger:
                     f"checkpoint {checkpoint.id} of {self.storage.root} needs the log from checkpoint {first} on, which was "
                     "truncated, and there is no snapshot on its lineage. Nothing was changed"
                 ) from None
+
+
+def plan_restore(folder: JobFolder, checkpoint: Checkpoint | None) -> RestorePoint:
+    """``Ledger.restore_point`` of a job's log as it is now."""
+    return Ledger(folder.open_changelog()).restore_point(checkpoint)
 
 
 def _warn_of(passed_over: list[tuple[int, CorruptChangelogError]]) -> None:

@@ -22,6 +22,7 @@ from changelog_engine.changelog.snapshot_row import SnapshotRow, read_snapshot_r
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.ledger.bounds import Bounds
 from changelog_engine.ledger.commits import check_commits
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.delta_names import SNAPSHOTS
 from changelog_engine.storage.opening import open_storage
@@ -148,6 +149,14 @@ class Snapshots:
                 full,
             )
         return Snapshot(*mark, marker, row, tuple(files), tuple(bounds))
+
+
+def complete_snapshots(folder: JobFolder) -> dict[int, set[int]]:
+    """Checkpoint ids that have a complete snapshot -> the attempts that made one."""
+    found: dict[int, set[int]] = {}
+    for checkpoint, attempt in Snapshots(folder.snapshots).markers:
+        found.setdefault(checkpoint, set()).add(attempt)
+    return found
 
 
 def beside(changelog: Storage) -> Storage:

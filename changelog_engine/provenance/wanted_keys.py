@@ -17,9 +17,8 @@ from changelog_engine.graph.descriptions import key_type_of, keyed_operators
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.job_folder import JobFolder
-from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.ledger import Ledger, plan_restore
 from changelog_engine.ledger.reading import read_suffix
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.replay.recorded import RecordedRange
 from changelog_engine.types import TypeInformation
 

@@ -18,10 +18,10 @@ from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.described import parallelism_of
 from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.ledger.reading import read_suffix
-from changelog_engine.ledger.restore_plan import plan_restore
 
 
 class RecordedPiece(NamedTuple):

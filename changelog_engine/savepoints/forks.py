@@ -36,10 +36,10 @@ from changelog_engine.errors import (
 )
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import JobFolder, job_slug, table_properties
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage, write_merged_rows
 from changelog_engine.ledger.ownership import attempt_of_this_process, write_row
 from changelog_engine.ledger.protection import protecting
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.savepoints.folder import free_place
 from changelog_engine.savepoints.unfinished_forks import (

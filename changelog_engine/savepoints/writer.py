@@ -22,11 +22,11 @@ from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.codec.arrow_columns import as_array
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.reading import read_parts, shares
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.savepoints.folder import Savepoint, give_up_savepoint, new_savepoint, open_savepoint
 from changelog_engine.storage.delta_log import DeltaLog

@@ -20,8 +20,8 @@ from changelog_engine.changelog.small_state import SmallState
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.graph.nodes import JobSettings, StateKind, StateSpec
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.operators.kept_state import KeptState
 from changelog_engine.operators.messages import EpochKind, EpochOrder
 from changelog_engine.operators.store import KeyedStore

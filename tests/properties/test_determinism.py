@@ -21,9 +21,9 @@ from support.script import Script
 from support.scripts import scripts
 
 from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.ledger.restore_plan import plan_restore
 
 COLUMNS = ("operation", "map_key", "value", "payload", "event_time")
 

@@ -27,8 +27,7 @@ from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError,
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.history.tables import Selection, Tables
 from changelog_engine.ledger.job_folder import JobFolder
-from changelog_engine.ledger.ledger import Ledger
-from changelog_engine.ledger.restore_plan import plan_restore
+from changelog_engine.ledger.ledger import Ledger, plan_restore
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.storage.delta_actions import AddFile

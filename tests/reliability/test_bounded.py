@@ -29,7 +29,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.restore_decision import decide_restore
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.storage import delta_checkpoints, delta_log
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.protocol import Storage

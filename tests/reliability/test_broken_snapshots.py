@@ -12,7 +12,7 @@ from support.materialized import AT_ONCE, damage, finishes, merging_few, states,
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ownership import write_row
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.verification.verify import verify
 from materializer.materialize import materialize
 from materializer.retention import Retention

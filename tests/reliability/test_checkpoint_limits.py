@@ -28,7 +28,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.operators import part_stream
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.savepoints import requests

@@ -43,7 +43,7 @@ from changelog_engine.errors import (
     StorageError,
 )
 from changelog_engine.ledger.job_folder import find_job_folder
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.observing.words import running_words
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.protocol import Storage

@@ -14,9 +14,9 @@ from support.materialized import LATER, merging_few, rows_read, states, stopped
 
 from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.verification.verify import verify
 from materializer import fold_task
 from materializer.lock import MaterializerLock

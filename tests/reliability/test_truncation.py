@@ -45,7 +45,7 @@ from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.protection import protecting
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.storage import delta_checkpoints
 from changelog_engine.storage.delta_log import DeltaLog, commit_path
 from changelog_engine.storage.opening import open_storage

@@ -26,7 +26,7 @@ from servers.spark_cluster import SparkMaster, SparkWorker
 
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import find_job_folder
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 

@@ -22,7 +22,7 @@ from servers.kafka import KafkaServer
 from support.chance import chosen_seed
 
 from changelog_engine.ledger.job_folder import find_job_folder
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 

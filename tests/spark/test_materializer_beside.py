@@ -20,7 +20,7 @@ from api.datastream.connectors.number_seq import NumberSequenceSource
 from changelog_engine.errors import StorageError
 from changelog_engine.launch import RUNNING
 from changelog_engine.ledger.job_folder import find_job_folder
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.spark.background import BackgroundTasks
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage

@@ -16,9 +16,9 @@ from changelog_engine.changelog.fold import fill_state, group_by_state, timers_o
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.backend import EVENT_TIMERS, PROCESSING_TIMERS

@@ -13,11 +13,11 @@ from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import LogPosition, SmallState, StageState
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.ledger.restore_decision import decide_restore
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.storage.delta_log import DeltaLog
 
 KEY_GROUPS = 8

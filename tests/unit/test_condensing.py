@@ -14,8 +14,8 @@ from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.condensing import DICTIONARIES, Condensing, without_passed
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.ledger import reading
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.ledger.restore_plan import plan_restore
 
 
 def puts(first: int, last: int, keys: int) -> pa.Table:

@@ -18,11 +18,11 @@ from changelog_engine.changelog.small_state import KeptBroadcast, LogPosition, S
 from changelog_engine.changelog.snapshot_row import read_snapshot_row
 from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.restore_decision import decide_restore
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.local_disk import LocalDisk

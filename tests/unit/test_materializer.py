@@ -24,7 +24,7 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.protection import protecting
-from changelog_engine.ledger.restore_plan import complete_snapshots
+from changelog_engine.ledger.snapshots import complete_snapshots
 from materializer import retention as retention_module
 from materializer import truncation
 from materializer.materialize import materialize

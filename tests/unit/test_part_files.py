@@ -35,8 +35,8 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import CorruptChangelogError, StateTooLargeError, TypeMismatchError
 from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.state.backend import EVENT_TIMERS
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.mutation_log import PUT

@@ -14,9 +14,9 @@ from changelog_engine.driver import restore_notice
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.driver.restore_notice import RestoreNotice, in_words
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import RestoreSize, read_parts, restore_size
-from changelog_engine.ledger.restore_plan import plan_restore
 from materializer.materialize import materialize
 
 

@@ -141,12 +141,12 @@ def _parts(each: Row) -> tuple[Any, ...]:
 def test_tests_and_copies(loops: ModuleType, declared: Any, value: Any) -> None:
     tests = composite._field_tests(declared)
     names = declared.get_field_names() if declared.kind == "ROW" else None
-    loop_of = {composite._test_of: loops.test_of}
+    kinds = {composite._test_of: "test"}
     if names is not None:
-        loop_of |= {composite._copier_of: loops.copier_of, composite._reader_of: loops.reader_of}
-    for make, loop in loop_of.items():
+        kinds |= {composite._copier_of: "copy", composite._reader_of: "read"}
+    for make, kind in kinds.items():
         reference = _in_python(make.__wrapped__, declared)
-        compiled = loop(names, () if make is composite._reader_of else tests, reference)
+        compiled = loops.loop_of(kind, names, () if kind == "read" else tests, reference)
         before = _outcome(repr, value)
         assert same(_outcome(compiled, value), _outcome(reference, value))
         assert _outcome(repr, value) == before

@@ -19,8 +19,8 @@ from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.errors import StorageError
 from changelog_engine.ledger import reading
 from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.restore_plan import plan_restore
 from changelog_engine.state.local_folder import LocalFolder
 from materializer.materialize import materialize
 
