@@ -10,14 +10,13 @@ from changelog_engine.errors import TypeMismatchError, UnknownFieldError
 from changelog_engine.types.basic import IntegerTypeInfo
 from changelog_engine.types.foreign import attributes_of
 from changelog_engine.types.row import (
-    PARTS_OF_ROWS,
     Row,
+    RowKind,
     can_be_spread,
-    copy_of_row,
+    dict_maker,
     field_names_of,
-    lines_of_a_compact_row,
-    lines_of_a_row,
     make_row,
+    row_of_fields,
     values_of,
 )
 from changelog_engine.types.row_loops import LOOPS
@@ -34,110 +33,94 @@ def _plain_name(name: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _test_of(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[[Any], bool] | None:
-    """A test of tuples or rows, compiled for their fields: elements and state are tested once per record.
+    """A test of tuples or rows, made for their fields: elements and state are tested once per record.
 
     Returns:
         A function that is true only of what ``fit`` gives back as it is; None when a field's type has no such test.
     """
-    given: dict[str, Any] = {"Row": Row}
-    terms = _terms(type_info, given)
-    if terms is None:
+    fit = _test_of_fields(type_info)
+    if fit is None:
         return None
-    body = [f"return {terms}"]
-    fields = _variables(type_info)
-    unpacked = f"[{', '.join(fields)}] = "
-    if isinstance(type_info, TupleTypeInfo):
-        lines = [f"if type(v) is not tuple or len(v) != {len(fields)}: return False", f"{unpacked}v", *body]
-    else:
-        given["names"] = type_info.get_field_names()
-        lines = [
-            "if type(v) is not Row: return False",
-            "values = v._list",
-            "if values is None:",
-            " values = v._own.values()",
-            " if [*v._own] != names: return False",
-            "elif v._names != names: return False",
-            f"if len(values) != {len(fields)}: return False",
-            f"{unpacked}values",
-            *body,
-        ]
-    exec("def test(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
-    test: Callable[[Any], bool] = given["test"]
-    tests = _field_tests(type_info)
-    if LOOPS is None or tests is None:
-        return test
+    count = len(type_info.get_field_types())
     names = None if isinstance(type_info, TupleTypeInfo) else type_info.get_field_names()
-    loop: Callable[[Any], bool] = LOOPS.loop_of("test", names, tests, test)
-    return loop
+
+    def test_of_tuple(value: Any) -> bool:
+        return type(value) is tuple and len(value) == count and fit(*value)
+
+    def test_of_row(value: Any) -> bool:
+        if type(value) is not Row:
+            return False
+        values = value._list
+        if values is None:
+            fields = value._own
+            return [*fields] == names and fit(*fields.values())
+        return value._names == names and len(values) == count and fit(*values)
+
+    return _in_c("test", type_info, test_of_tuple if names is None else test_of_row)
 
 
 @lru_cache(maxsize=1024)
 def _copier_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None] | None:
-    """A test and a copy of rows in one, compiled for their fields; see RowTypeInfo.quick_copy."""
-    names = type_info.get_field_names()
-    given = {**PARTS_OF_ROWS, "names": names}
-    terms = _terms(type_info, given)
-    if terms is None:
+    """A test and a copy of rows in one, made for their fields; see RowTypeInfo.quick_copy."""
+    fit = _test_of_fields(type_info)
+    if fit is None:
         return None
-    fields = _variables(type_info)
-    unpacked = f"[{', '.join(fields)}]"
-    by_name = ", ".join([f"fields[{name!r}]" for name in names])
-    # Without names of its own a type goes by the places of fields, else by their names.
-    others = "[*fields] != names" if type_info._unnamed else f"len(fields) != {len(fields)}"
-    lines = [
-        "if type(v) is not Row: return None",
-        "values = v._list",
-        "if values is None:",
-        " fields = v._own",
-        f" if {others}: return None",
-        f" try: {unpacked} = values = [{by_name}]",
-        " except KeyError: return None",
-        " kind = INSERT",
-        f"elif v._names != names or len(values) != {len(fields)}: return None",
-        "else:",
-        f" {unpacked} = values = values.copy()",
-        " kind = v._kind",
-        f"if not ({terms}): return None",
-        *lines_of_a_compact_row("names", "values", "kind"),
-        "return row",
-    ]
-    exec("def copy(v):\n " + "\n ".join(lines), given)  # of numbers and names made here
-    copy: Callable[[Any], Row | None] = given["copy"]
-    tests = _field_tests(type_info)
-    return copy if LOOPS is None or tests is None else LOOPS.loop_of("copy", names, tests, copy)
+    names = type_info.get_field_names()
+    count = len(names)
+
+    def copy(value: Any) -> Row | None:
+        if type(value) is not Row:
+            return None
+        values = value._list
+        if values is not None:
+            if value._names != names or len(values) != count or not fit(*values):
+                return None
+            return make_row(names, values.copy(), value._kind)
+        fields = value._own
+        if [*fields] == names:
+            values = [*fields.values()]
+        elif type_info._unnamed or fields.keys() != set(names):
+            return None
+        else:
+            values = [fields[name] for name in names]
+        return make_row(names, values) if fit(*values) else None
+
+    return _in_c("copy", type_info, copy)
 
 
 @lru_cache(maxsize=1024)
 def _reader_of(type_info: RowTypeInfo) -> Callable[[Any], Row | None]:
-    """Spread copies of compact rows, compiled for their fields; see RowTypeInfo.copy_out."""
-    names = type_info.get_field_names()
-    fields = _variables(type_info)
-    given = {**PARTS_OF_ROWS, "copy": type_info.copy}
-    lines = [
-        "if v is None: return None",
-        "values = v._list",
-        "if values is None or v._kind is not INSERT: return copy(v)",
-        f"[{', '.join(fields)}] = values",
-        *lines_of_a_row(names, fields),
-        "return row",
-    ]
-    exec("def read(v):\n " + "\n ".join(lines), given)  # of names as literals, and of names made here
-    read: Callable[[Any], Row | None] = given["read"]
-    return read if LOOPS is None else LOOPS.loop_of("read", names, (), read)
+    """Spread copies of compact rows, made for their fields; see RowTypeInfo.copy_out."""
+    fields_of = dict_maker(tuple(type_info.get_field_names()))
+
+    def read(value: Any) -> Any:
+        if value is None:
+            return None
+        values = value._list
+        if values is None or value._kind is not RowKind.INSERT:
+            return type_info.copy(value)
+        return row_of_fields(fields_of(*values))
+
+    return _in_c("read", type_info, read)
 
 
-def _variables(type_info: TupleTypeInfo | RowTypeInfo) -> list[str]:
-    return [f"v{index}" for index in range(len(type_info.get_field_types()))]
+def _in_c(
+    kind: str, type_info: TupleTypeInfo | RowTypeInfo, reference: Callable[[Any], Any]
+) -> Callable[[Any], Any]:
+    """The loop in C that does what this function does, if there is one for these fields."""
+    tests = () if kind == "read" else _field_tests(type_info)
+    if LOOPS is None or tests is None:
+        return reference
+    names = None if isinstance(type_info, TupleTypeInfo) else type_info.get_field_names()
+    loop: Callable[[Any], Any] = LOOPS.loop_of(kind, names, tests, reference)
+    return loop
 
 
-def _terms(type_info: TupleTypeInfo | RowTypeInfo, given: dict[str, Any]) -> str | None:
-    """The test of all fields in Python, of the variables ``v0``, ``v1``, ...; None when a field's type has none.
-
-    Args:
-        given: takes the names that the test needs.
-    """
+def _test_of_fields(type_info: TupleTypeInfo | RowTypeInfo) -> Callable[..., bool] | None:
+    """The test of all fields, which are its arguments, compiled; None when a field's type has none."""
     terms = []
-    fields = _variables(type_info)
+    given: dict[str, Any] = {}
+    fields = [f"v{index}" for index in range(len(type_info.get_field_types()))]
     for name, field_type in zip(fields, type_info.get_field_types(), strict=True):
         if isinstance(field_type, IntegerTypeInfo):
             term = f"type({name}) is int"
@@ -152,7 +135,8 @@ def _terms(type_info: TupleTypeInfo | RowTypeInfo, given: dict[str, Any]) -> str
                 return None
             term = f"t{name}({name})"
         terms.append(f"({term} or {name} is None)")
-    return " and ".join(terms) or "True"
+    test: Callable[..., bool] = eval(f"lambda {', '.join(fields)}: {' and '.join(terms) or True}", given)
+    return test  # of numbers and names made here
 
 
 def _field_tests(type_info: TupleTypeInfo | RowTypeInfo) -> tuple[type | tuple[int, int], ...] | None:
@@ -334,9 +318,10 @@ class RowTypeInfo(_FieldsTypeInfo):
     def copy(self, value: Any) -> Any:
         if value is None:
             return None
-        if self._of_immutable:
-            return copy_of_row(value, self._names)
-        return make_row(self._names, self._copy_fields(values_of(value)), value._row_kind)
+        values = values_of(value)
+        return make_row(
+            self._names, [*values] if self._of_immutable else self._copy_fields(values), value._row_kind
+        )
 
     def quick_copy(self) -> Callable[[Any], Any] | None:
         return _copier_of(self) if self._of_immutable and self._names else None
