@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changelog_engine.config.option import Option, choices
+from changelog_engine.config.option import Option, choices, options_in
 
 PROGRESS = Option(
     "changelog.progress.show",
@@ -41,4 +41,4 @@ LOG_FORMAT = Option(
     choices=choices("text", "json"),
 )
 
-OBSERVING_OPTIONS: tuple[Option, ...] = (PROGRESS, PROGRESS_INTERVAL, METRICS_PORT, METRICS_HOST, LOG_FORMAT)
+OBSERVING_OPTIONS = options_in(globals())

@@ -100,6 +100,11 @@ class Option:
         return value
 
 
+def options_in(module: Mapping[str, Any]) -> tuple[Option, ...]:
+    """The options that a module has made so far, in that order."""
+    return tuple([value for value in module.values() if isinstance(value, Option)])
+
+
 def choices(*names: str, **aliases: str) -> dict[str, str]:
     """The accepted texts of a choice: its names, and other words (with `_` for `-`) for one of them."""
     return {name.lower(): name for name in names} | {

@@ -13,6 +13,7 @@ from changelog_engine.config.flink_keys import FLINK_BACKEND_FACTORIES, KNOWN_FA
 from changelog_engine.config.observing_options import OBSERVING_OPTIONS
 from changelog_engine.config.option import Option as Option
 from changelog_engine.config.option import choices as _choices
+from changelog_engine.config.option import options_in
 from changelog_engine.config.program_options import PROGRAM_OPTIONS
 from changelog_engine.config.rocksdb_options import ROCKSDB_OPTIONS
 from changelog_engine.errors import ConfigurationError
@@ -437,12 +438,7 @@ LINEAGE_RECORDS = Option(
     "Keep the source position with every mutation; not part of this version.",
 )
 
-OPTIONS: tuple[Option, ...] = (
-    *(value for value in list(globals().values()) if isinstance(value, Option)),
-    *PROGRAM_OPTIONS,
-    *OBSERVING_OPTIONS,
-    *ROCKSDB_OPTIONS,
-)
+OPTIONS = (*options_in(globals()), *PROGRAM_OPTIONS, *OBSERVING_OPTIONS, *ROCKSDB_OPTIONS)
 _BY_NAME: dict[str, Option] = {name: option for option in OPTIONS for name in (option.key, *option.older)}
 
 

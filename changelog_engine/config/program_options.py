@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changelog_engine.config.option import Option, choices
+from changelog_engine.config.option import Option, choices, options_in
 
 PYTHON_FILES = Option(
     "python.files",
@@ -25,13 +25,6 @@ PYTHON_REQUIREMENTS = Option(
 )
 PYTHON_EXECUTABLE = Option(
     "python.executable", "string", None, "The workers' interpreter; unset: the driver's."
-)
-EXECUTION_MODE = Option(
-    "python.execution-mode",
-    "choice",
-    "process",
-    "Functions run in worker processes in either mode. With thread, the first 32 records come one to an epoch.",
-    choices=choices("process", "thread"),
 )
 JARS = Option(
     "pipeline.jars", "string", None, "Jar files for a Spark session that the job starts, separated by ';'."
@@ -114,27 +107,4 @@ TASK_CANCELLATION_TIMEOUT = Option(
     "task.cancellation.timeout", "int", 180_000, "As the option before it.", minimum=0
 )
 
-PROGRAM_OPTIONS: tuple[Option, ...] = (
-    PYTHON_FILES,
-    PYTHON_ARCHIVES,
-    PYTHON_REQUIREMENTS,
-    PYTHON_EXECUTABLE,
-    JARS,
-    CLASSPATHS,
-    SAVEPOINT_DIR,
-    BUFFER_TIMEOUT,
-    OPERATOR_CHAINING,
-    CHAINING_OF_DIFFERENT_MAX_PARALLELISM,
-    BUFFER_TIMEOUT_ENABLED,
-    CLOSURE_CLEANER_LEVEL,
-    FORCE_KRYO,
-    FORCE_AVRO,
-    GENERIC_TYPES,
-    AUTO_TYPE_REGISTRATION,
-    SNAPSHOT_COMPRESSION,
-    LATENCY_INTERVAL,
-    TASK_CANCELLATION_INTERVAL,
-    TASK_CANCELLATION_TIMEOUT,
-    JVM_OPTIONS,
-    JVM_CLASS_ARCHIVE,
-)
+PROGRAM_OPTIONS = options_in(globals())

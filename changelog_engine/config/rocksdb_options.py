@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from changelog_engine.config.option import Option, choices
+from changelog_engine.config.option import Option, choices, options_in
 
 _PREFIX = "state.backend.rocksdb."
 
@@ -137,6 +137,4 @@ COMPRESSION = Option(
     "one holds for all.",
 )
 
-ROCKSDB_OPTIONS: tuple[Option, ...] = tuple(
-    value for value in list(globals().values()) if isinstance(value, Option)
-)
+ROCKSDB_OPTIONS = options_in(globals())
