@@ -64,12 +64,7 @@ def from_canonical(text: str) -> Any:
     Raises:
         NotSerializableError: a class in it is not known here.
     """
-    return _value(json.loads(text))
-
-
-def from_canonical_tree(tree: Any) -> Any:
-    """The value of a canonical text that ``json.loads`` has parsed."""
-    return _value(tree)
+    return from_canonical_tree(json.loads(text))
 
 
 def _dump(tree: Any) -> str:
@@ -142,10 +137,11 @@ _WRITERS: dict[type, Callable[[Any], Any]] = {
 }
 
 
-def _value(tree: Any) -> Any:
+def from_canonical_tree(tree: Any) -> Any:
+    """The value of a canonical text that ``json.loads`` has parsed."""
     kind = type(tree)
     if kind is list:
-        return tuple([_value(item) for item in tree])
+        return tuple([from_canonical_tree(item) for item in tree])
     if kind is not dict:
         return tree
     ((tag, content),) = tree.items()
@@ -153,7 +149,7 @@ def _value(tree: Any) -> Any:
 
 
 def _values(trees: list[Any]) -> list[Any]:
-    return [_value(tree) for tree in trees]
+    return [from_canonical_tree(tree) for tree in trees]
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -161,7 +157,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "float": float,
     "utf8": lambda content: base64.b64decode(content).decode("utf-8", "surrogatepass"),
     "list": _values,
-    "dict": lambda content: {_value(key): _value(item) for key, item in content},
+    "dict": lambda content: {from_canonical_tree(key): from_canonical_tree(item) for key, item in content},
     "set": lambda content: set(_values(content)),
     "frozenset": lambda content: frozenset(_values(content)),
     "bytes": base64.b64decode,

@@ -92,16 +92,15 @@ class KeyCodec(ABC):
             texts: Arrow array of string (also chunked or dictionary-encoded) or list, without nulls.
         """
         texts = columns.as_strings(texts)
-        ints = self._ints(texts)
+        if not len(texts):
+            return []
+        ints: list[Any] | None = None if self.ints is None else columns.ints_of(texts)
         if ints is not None:
             return ints
         found: list[KeyIdentity] = []
         for start in range(0, len(texts), columns.CHUNK_ROWS):
             found.extend(self._from_chunk(texts.slice(start, columns.CHUNK_ROWS)))
         return found
-
-    def _ints(self, texts: pa.Array) -> list[Any] | None:
-        return columns.ints_of(texts) if len(texts) else []
 
     def _from_chunk(self, texts: pa.Array) -> list[KeyIdentity]:
         if pc.all(pc.starts_with(texts, '"')).as_py():

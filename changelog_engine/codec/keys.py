@@ -118,14 +118,18 @@ class TextKeys(KeyCodec):
     def _identity(self, key: Any, what: str) -> KeyIdentity:
         return b"null" if key is None else self.type.check(key, what)
 
-    def _ints(self, texts: pa.Array) -> list[Any] | None:
-        return None if len(texts) else []
-
     def _from_text(self, text: str) -> KeyIdentity:
         return b"null" if text == "null" else str(from_canonical(text))
 
 
-class TypedKeys(KeyCodec):
+class _KeysInBytes(KeyCodec):
+    """Keys of which none stands for itself."""
+
+    def _from_chunk(self, texts: pa.Array) -> list[KeyIdentity]:
+        return _binary(texts)
+
+
+class TypedKeys(_KeysInBytes):
     """Keys of other declared types: their own JSON where that is exact, else canonical JSON under a mark."""
 
     def __init__(self, type_info: TypeInformation) -> None:
@@ -156,29 +160,17 @@ class TypedKeys(KeyCodec):
             pass
         return f'{{"{_EXACT}":{canonical_text(key)}}}'.encode()
 
-    def _ints(self, texts: pa.Array) -> list[Any] | None:
-        return None if len(texts) else []
-
-    def _from_chunk(self, texts: pa.Array) -> list[KeyIdentity]:
-        return _binary(texts)
-
     def _parse(self, text: str) -> Any:
         if _is_marked(text):
             return from_canonical_tree(json.loads(text)[_EXACT])
         return self._form.from_json([orjson.loads(text)])[0]
 
 
-class CanonicalKeys(KeyCodec):
+class CanonicalKeys(_KeysInBytes):
     """Keys of declared types with maps or undeclared parts: checked, then canonical JSON."""
 
     def _identity(self, key: Any, what: str) -> KeyIdentity:
         return canonical_text(self.type.check(key, what)).encode()
-
-    def _ints(self, texts: pa.Array) -> list[Any] | None:
-        return None if len(texts) else []
-
-    def _from_chunk(self, texts: pa.Array) -> list[KeyIdentity]:
-        return _binary(texts)
 
 
 def _binary(texts: pa.Array) -> list[KeyIdentity]:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from changelog_engine.errors import StorageError
 from changelog_engine.graph.rescaling import ParallelismChange
@@ -162,59 +162,42 @@ def read_notes(
 def _note_in(document: dict[str, Any], attempt: int) -> AttemptNote | None:
     if document.get("format") != _FORMAT or document.get("attempt") != attempt:
         return None
-    edges = document.get("edges")
-    found = [_made(OperatorEdge, each) for each in (edges if isinstance(edges, list) else [])[:_MOST_EDGES]]
-    rescaled = document.get("rescaled")
-    changes = [_change(each) for each in (rescaled if isinstance(rescaled, list) else [])[:_MOST_CHANGES]]
     return AttemptNote(
         attempt,
-        tuple(edge for edge in found if edge is not None),
+        _all_made(OperatorEdge, document.get("edges"), _MOST_EDGES),
         _made(AttemptFailure, document.get("failure")),
         ended if (ended := document.get("ended")) in (FINISHED, STOPPED, RESCALED) else None,
-        tuple(change for change in changes if change is not None),
+        _all_made(ParallelismChange, document.get("rescaled"), _MOST_CHANGES),
     )
 
 
 def _cut_change(change: ParallelismChange) -> dict[str, Any]:
     """A change of parallelism as it is kept."""
-    named = {"operator": change.operator, "name": change.name}
-    return {
-        **change._asdict(),
-        **{field: _cut(text, _MOST_OTHER_BYTES) for field, text in named.items()},
-    }
+    names = {field: _cut(getattr(change, field), _MOST_OTHER_BYTES) for field in ("operator", "name")}
+    return change._asdict() | names
 
 
-def _change(document: Any) -> ParallelismChange | None:
-    """What a document says of a change of parallelism; None where it says something else."""
-    types = {"operator": str, "name": str, "before": int, "after": int}
-    if not isinstance(document, dict) or any(
-        type(document.get(name)) is not of for name, of in types.items()
-    ):
-        return None
-    return ParallelismChange(**{name: document[name] for name in types})
-
-
-Made = TypeVar("Made", OperatorEdge, AttemptFailure)
-_TYPES: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "bool": (bool,),
-    "str | None": (str, type(None)),
-}
+Made = TypeVar("Made", OperatorEdge, AttemptFailure, ParallelismChange)
 
 
 def _made(cls: type[Made], document: Any) -> Made | None:
     """What a document says; None where it has not all that it must have, or something else in a field."""
     if not isinstance(document, dict):
         return None
-    known = {field.name: str(field.type) for field in fields(cls)}
-    given = {name: value for name, value in document.items() if name in known}
-    if not all(type(value) in _TYPES[known[name]] for name, value in given.items()):
+    kinds = get_type_hints(cls)
+    given = {name: document[name] for name in kinds if name in document}
+    if not all(type(value) in (get_args(kinds[name]) or (kinds[name],)) for name, value in given.items()):
         return None
     try:
         return cls(**given)
     except TypeError:
         return None
+
+
+def _all_made(cls: type[Made], documents: Any, most: int) -> tuple[Made, ...]:
+    """What each document of a list says, as far as it says anything."""
+    found = [_made(cls, document) for document in (documents if isinstance(documents, list) else [])[:most]]
+    return tuple([each for each in found if each is not None])
 
 
 def _cut(text: str, most_bytes: int) -> str:
