@@ -22,7 +22,7 @@ from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.interrupts import interrupted, interruptible
 from changelog_engine.driver.job import Job
-from changelog_engine.driver.protocols import EpochRunner, EpochStats, JobOutcome
+from changelog_engine.driver.protocols import EpochRunner, JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.driver.signs_of_life import SignsOfLife
 from changelog_engine.errors import (
@@ -46,8 +46,6 @@ from materializer.schedule import Schedule, beside_job
 log = logging.getLogger("changelog_engine")
 
 _END = object()
-
-Observer = Callable[[EpochStats], None]
 
 RUNNING: set[LaunchedJob] = set()  # in the background of this process
 _UNTOLD: dict[str, str] = {}  # by its id, why a job in the background failed, which nobody has asked for yet
@@ -105,24 +103,17 @@ class LaunchedJob(Protocol):
     def results(self, node: int) -> Iterator[Any]: ...
 
 
-Launch = Callable[[JobGraph, JobSettings, Observer | None], LaunchedJob]
+Launch = Callable[[JobGraph, JobSettings], LaunchedJob]
 
 
 class RunningJob:
     """A job that was prepared and runs, or will.
 
     Args:
-        observer: called after each epoch with its figures.
         cluster: runs its epochs; None, the default, for Spark.
     """
 
-    def __init__(
-        self,
-        graph: JobGraph,
-        settings: JobSettings,
-        observer: Observer | None = None,
-        cluster: Cluster | None = None,
-    ) -> None:
+    def __init__(self, graph: JobGraph, settings: JobSettings, cluster: Cluster | None = None) -> None:
         self.job_id = uuid.uuid4().hex
         self.name = graph.name
         self._queues: dict[int, queue.SimpleQueue[Any]] = {
@@ -140,14 +131,13 @@ class RunningJob:
         self._observers = Observers(graph, settings)
         with contextlib.ExitStack() as opened:
             opened.callback(self._observers.close)
-            self._prepare(graph, settings, observer, SparkCluster() if cluster is None else cluster, opened)
+            self._prepare(graph, settings, SparkCluster() if cluster is None else cluster, opened)
             opened.pop_all()
 
     def _prepare(
         self,
         graph: JobGraph,
         settings: JobSettings,
-        observer: Observer | None,
         cluster: Cluster,
         opened: contextlib.ExitStack,
     ) -> None:
@@ -169,7 +159,7 @@ class RunningJob:
         monitor = self._observers.monitor
         self._observers.ask_workers(lambda: _workers_at_start(runner, monitor, plan))
         self.coordinator = Coordinator(
-            Job(self.job_id, plan, settings, runner, self._journal, self, observer, monitor=monitor)
+            Job(self.job_id, plan, settings, runner, self._journal, self, monitor=monitor)
         )
         self._helpers = self._make_helpers(runner, None if bounds is None else bounds.within(plan))
         self._at_the_end: list[Callable[[], None]] = [
@@ -435,7 +425,7 @@ def _launching() -> Launch:
     return _launch[0] if _launch else RunningJob
 
 
-def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> JobOutcome:
+def run_job(graph: JobGraph, settings: JobSettings) -> JobOutcome:
     """Run a job to its end. Ctrl-C or SIGTERM stops it after a checkpoint; the second one stops it at once.
 
     Raises:
@@ -446,7 +436,7 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
     job: LaunchedJob | None = None
     stopping: list[int] = []
     try:
-        job = _launching()(graph, settings, observer)
+        job = _launching()(graph, settings)
         with interruptible(job, stopping):
             outcome = job.run()
     except JobExecutionError as failed:
@@ -462,8 +452,8 @@ def run_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = 
     return outcome
 
 
-def start_job(graph: JobGraph, settings: JobSettings, observer: Observer | None = None) -> LaunchedJob:
+def start_job(graph: JobGraph, settings: JobSettings) -> LaunchedJob:
     """Start a job in the background."""
-    job = _launching()(graph, settings, observer)
+    job = _launching()(graph, settings)
     job.start()
     return job

@@ -26,6 +26,13 @@ PYTHON_REQUIREMENTS = Option(
 PYTHON_EXECUTABLE = Option(
     "python.executable", "string", None, "The workers' interpreter; unset: the driver's."
 )
+EXECUTION_MODE = Option(
+    "python.execution-mode",
+    "choice",
+    "process",
+    "Functions run in worker processes in either mode. With thread, the first 32 records come one to an epoch.",
+    choices=choices("process", "thread"),
+)
 JARS = Option(
     "pipeline.jars", "string", None, "Jar files for a Spark session that the job starts, separated by ';'."
 )

@@ -28,7 +28,7 @@ from changelog_engine.driver.orders import EpochOrders
 from changelog_engine.driver.pace import Pace, work_ms
 from changelog_engine.driver.plan_traits import acknowledges, closes, stages_ahead
 from changelog_engine.driver.progress import SourceProgress
-from changelog_engine.driver.protocols import EpochStats, Following, Orders
+from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
 from changelog_engine.operators.messages import Durable, EpochKind, EpochReport
@@ -204,8 +204,6 @@ class AttemptRun:
         duration_ms = job.clock.monotonic_ms() - epoch.began_ms
         self._pace.observe(kind.reads, duration_ms, records, reports, begun or self._ahead is not None)
         job.monitor.end_epoch(duration_ms)
-        if job.observer is not None:
-            job.observer(_figures(epoch, records, duration_ms, acknowledged, reports))
         if acknowledged is not None and job.journal is not None:
             job.journal.after_commit()
         return records
@@ -292,21 +290,3 @@ class AttemptRun:
     def _timeout_s(self, barrier: bool) -> float:
         settings = self._job.settings
         return max(settings.checkpoint_timeout_ms, 1 if barrier else settings.epoch_timeout_ms) / 1000
-
-
-def _figures(
-    epoch: Epoch,
-    records: int,
-    duration_ms: float,
-    acknowledged: Acknowledged | None,
-    reports: list[EpochReport],
-) -> EpochStats:
-    return EpochStats(
-        epoch=epoch.number,
-        records=records,
-        mutations=sum(report.mutations for report in reports),
-        duration_ms=duration_ms,
-        checkpoint=None if acknowledged is None else acknowledged.checkpoint.id,
-        acknowledged_ms=None if acknowledged is None else acknowledged.age_ms,
-        metrics={metric.full_name: metric.figure for report in reports for metric in report.metrics},
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,7 +9,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.clock import Clock, SystemClock
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.driver.protocols import EpochRunner, EpochStats, Outputs
+from changelog_engine.driver.protocols import EpochRunner, Outputs
 from changelog_engine.driver.sinks import CommittingSinks
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.graph.plan import JobPlan
@@ -22,7 +21,6 @@ class Job:
 
     Args:
         journal: the durable side; None when checkpointing is off.
-        observer: called after each epoch with its figures.
     """
 
     id: str
@@ -31,7 +29,6 @@ class Job:
     runner: EpochRunner
     journal: JobJournal | None
     outputs: Outputs
-    observer: Callable[[EpochStats], None] | None = None
     clock: Clock = field(default_factory=SystemClock)
     monitor: JobMonitor = field(default_factory=JobMonitor)
 

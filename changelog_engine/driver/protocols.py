@@ -74,21 +74,6 @@ class Outputs(Protocol):
         """Elements of collect sinks, once they are final."""
 
 
-class EpochStats(NamedTuple):
-    """One epoch in figures, for metrics and benchmarks.
-
-    Times in ms; ``mutations`` are rows of the changelog, 0 without one; metrics of functions by full name.
-    """
-
-    epoch: int
-    records: int
-    mutations: int
-    duration_ms: float
-    checkpoint: int | None
-    acknowledged_ms: float | None  # barrier to commit
-    metrics: dict[str, Any] = {}  # noqa: RUF012 # one for all epochs without any; nobody changes it
-
-
 class JobOutcome(NamedTuple):
     """How a job ended."""
 

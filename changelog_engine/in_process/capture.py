@@ -99,7 +99,7 @@ def capture_job(
 
     seen: list[str] = []
 
-    def take(graph: JobGraph, settings: JobSettings, observer: Any) -> _Skipped:
+    def take(graph: JobGraph, settings: JobSettings) -> _Skipped:
         seen.append(graph.name)
         if name is None or graph.name == name:
             try:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from servers.kafka import KafkaServer
+from support.epochs import EpochStats
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
 from support.script import Failure, Fault, Script
@@ -18,7 +19,6 @@ from api.common.serialization import SimpleStringSchema
 from api.datastream.connectors import FileSource, StreamFormat
 from api.datastream.connectors.hybrid_source import HybridSource
 from api.datastream.connectors.kafka import KafkaOffsetsInitializer, KafkaSource
-from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.graph.nodes import JobGraph
 
 pytestmark = pytest.mark.slow

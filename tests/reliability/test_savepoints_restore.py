@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.epochs import EpochStats
 from support.functions import Count, Keep, by_key, counted, rounds
 from support.graphs import GraphBuilder, keyed_job
 from support.jobs import NO_RESTART, TestJob
@@ -20,7 +21,6 @@ from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.errors import (
     ConfigurationError,
     CorruptChangelogError,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import statistics
 from pathlib import Path
@@ -14,8 +13,7 @@ from session_jobs import Count, environment
 
 from api.common import Types, WatermarkStrategy
 from api.datastream.connectors.number_seq import NumberSequenceSource
-from changelog_engine import launch
-from changelog_engine.driver.protocols import EpochStats
+from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.spark import epoch_job, exit_names
 
 pytestmark = pytest.mark.slow
@@ -41,10 +39,13 @@ def test_workers_driver_and_shuffle_files_stay_as_they_are_over_200_epochs(
     def own_files() -> set[Path]:
         return set(local.rglob("shuffle_*")) - others
 
-    def look(stats: EpochStats) -> None:
-        if stats.epoch % 10 == 0:
+    end_epoch = JobMonitor.end_epoch
+
+    def look(monitor: JobMonitor, duration_ms: float) -> None:
+        end_epoch(monitor, duration_ms)
+        if monitor.latest.epoch % 10 == 0:
             files.append(len(own_files()))
-        if stats.epoch >= WARM and stats.epoch % 5 == 0:
+        if monitor.latest.epoch >= WARM and monitor.latest.epoch % 5 == 0:
             for process in pinned_of(own_descendants()).get("0/0/0", []):
                 memory.setdefault(f"source worker {process}", []).append(resident_bytes(process))
             for process in pinned_of(own_descendants()).get("0/1/0", []):
@@ -52,7 +53,7 @@ def test_workers_driver_and_shuffle_files_stay_as_they_are_over_200_epochs(
             memory.setdefault("driver", []).append(resident_bytes(os.getpid()))
 
     monkeypatch.setattr(epoch_job, "_TIDY_EPOCHS", TIDY)
-    monkeypatch.setattr(launch, "run_job", functools.partial(launch.run_job, observer=look))
+    monkeypatch.setattr(JobMonitor, "end_epoch", look)
     env = environment(tmp_path / "log", parallelism=1, python__fn_execution__bundle__size=RECORDS)
     source = NumberSequenceSource(0, EPOCHS * RECORDS - 1)
     numbers = env.from_source(source, WatermarkStrategy.no_watermarks(), "numbers", Types.LONG())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 import socket
@@ -15,8 +14,7 @@ from session_jobs import Count, environment
 
 from api.common import Types, WatermarkStrategy
 from api.datastream.connectors.number_seq import NumberSequenceSource
-from changelog_engine import launch
-from changelog_engine.driver.protocols import EpochStats
+from changelog_engine.driver.figures import JobMonitor
 
 pytestmark = pytest.mark.slow
 
@@ -31,7 +29,10 @@ def test_a_job_on_spark_shows_itself(
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
 
-    def look(stats: EpochStats) -> None:
+    end_epoch = JobMonitor.end_epoch
+
+    def look(monitor: JobMonitor, duration_ms: float) -> None:
+        end_epoch(monitor, duration_ms)
         notes.append(sum(name.startswith("note-") for name in os.listdir(context._temp_dir)))
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
             scraped.append(answer.read().decode())
@@ -42,7 +43,7 @@ def test_a_job_on_spark_shows_itself(
                 found = tracker.getStageInfo(stage)
                 names.update(() if found is None else (found.name,))
 
-    monkeypatch.setattr(launch, "run_job", functools.partial(launch.run_job, observer=look))
+    monkeypatch.setattr(JobMonitor, "end_epoch", look)
     env = environment(
         tmp_path / "log",
         parallelism=1,

@@ -26,7 +26,7 @@ from changelog_engine.driver import pace as pace_module
 from changelog_engine.driver.coordinator import Coordinator
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.driver.protocols import EpochStats, Following, JobOutcome, Orders
+from changelog_engine.driver.protocols import Following, JobOutcome, Orders
 from changelog_engine.driver.starting import start_job
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
@@ -36,6 +36,7 @@ from changelog_engine.operators.messages import EpochReport
 from changelog_engine.spark.shipping import ShippedJob, ship
 from changelog_engine.storage import delta_log
 from changelog_engine.storage.new_table import first_commit
+from support.epochs import EpochStats, ObservedEpochs
 from support.script import (
     KILLS_DRIVER,
     DriverKilled,
@@ -156,9 +157,8 @@ class TestJob:
             stack.callback(runner.runtimes.clear)
             stack.enter_context(self._scripted())
             clock = SystemClock() if self.clock is None else self.clock
-            self.coordinator = Coordinator(
-                Job(run, plan, settings, runner, journal, self, self._observe, clock)
-            )
+            monitor = ObservedEpochs(self._observe)
+            self.coordinator = Coordinator(Job(run, plan, settings, runner, journal, self, clock, monitor))
             return self.coordinator.run(start)
 
     @contextlib.contextmanager

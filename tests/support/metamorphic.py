@@ -37,7 +37,6 @@ from changelog_engine.changelog import snapshot as snapshot_module
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.codec import columns as columns_module
 from changelog_engine.codec import values as values_module
-from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
@@ -68,6 +67,7 @@ from materializer.retention import Retention
 from materializer.truncation import truncate
 from support import log_by_hand, random_jobs
 from support.backends import backend_settings, small_maps
+from support.epochs import EpochStats
 from support.live import spec_of
 from support.log_by_hand import Held, LogByHand
 from support.materialized import merging_few

@@ -7,9 +7,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from changelog_engine.driver.protocols import EpochStats
 from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.errors import ChangelogEngineError
+from support.epochs import EpochStats
 from support.jobs import TestJob
 
 

@@ -14,6 +14,7 @@ from support.graphs import GraphBuilder
 from changelog_engine import launch
 from changelog_engine.connectors.hybrid import HybridSource
 from changelog_engine.connectors.scripted import ScriptedSource
+from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, RestartKind, RestartSettings
 from changelog_engine.in_process.runner import InProcessRunner
@@ -126,12 +127,13 @@ def test_a_failure_in_the_background_that_nobody_asked_for_is_told_once(settings
 
 
 def test_a_program_that_ends_before_its_job_says_so(
-    settings: JobSettings, caplog: pytest.LogCaptureFixture
+    settings: JobSettings, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     untold_failures()
     go_on = threading.Event()
+    monkeypatch.setattr(JobMonitor, "end_epoch", lambda *_: go_on.wait(WAIT_S))
     with without_spark():
-        job = start_job(graph(), settings, lambda figures: go_on.wait(WAIT_S) and None)
+        job = start_job(graph(), settings)
         launch._tell_at_exit()
         go_on.set()
         job.wait(WAIT_S)

@@ -280,6 +280,7 @@ class TestCalls:
             env.from_collection([1]).add_sink("org.example.Sink")  # error: Java classes cannot be used
             Configuration().set_string("state.backend.tipe", "x")  # error: did you mean 'state.backend.type'?
             Configuration().set_string("table.exec.state.ttl", "1 h")  # note: has no effect here
+            Configuration().set_string("python.execution-mode", "thread")
             """))  # fmt: skip
 
     def test_functions_that_the_stream_does_not_take(self, check: Check) -> None:
