@@ -431,37 +431,13 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
         if set(map(tuple, fields)) != {tuple(names)}:
             return None
         return names, [list(map(itemgetter(name), fields)) for name in names]  # drives our own code
-    if not fields:
-        compact = _lists_of_compact(rows)
-        if compact is None or set(map(len, compact[1])) != {len(compact[0])}:
-            return None
-        return compact[0], [list(map(itemgetter(index), compact[1])) for index in range(len(compact[0]))]
-    first, insert = field_names_of(rows[0]), RowKind.INSERT
-    if first is None:
+    first = field_names_of(rows[0])
+    if first is None or any(row._row_kind is not _INSERT or field_names_of(row) != first for row in rows):
         return None
-    for row in rows:
-        if row._list is None:
-            if [*row._own] != first:
-                return None
-        elif row._kind is not insert or row._names != first:
-            return None
     values = [values_of(row) for row in rows]
     if set(map(len, values)) != {len(first)}:
         return None
     return first, [list(map(itemgetter(index), values)) for index in range(len(first))]
-
-
-def _lists_of_compact(rows: list[Any]) -> tuple[list[str], list[Any]] | None:
-    """The names of compact rows and the list of each; None unless all have kind INSERT and the same names."""
-    names = [row._names for row in rows]
-    first = names[0]
-    if (
-        first is None
-        or names.count(first) < len(rows)
-        or [row._kind for row in rows].count(_INSERT) < len(rows)
-    ):
-        return None
-    return first, [row._list for row in rows]
 
 
 def dicts_of_rows(rows: list[Any], names: list[str]) -> list[dict[str, Any]] | None:
@@ -480,12 +456,12 @@ def dicts_of_rows(rows: list[Any], names: list[str]) -> list[dict[str, Any]] | N
             return dicts
     if set(map(type, rows)) != {Row}:
         return None
+    dict_of = dict_maker(tuple(names))
     try:
-        found = _lists_of_compact(rows)
-        if found is None or found[0] != names:
+        if any(row._names != names or row._kind is not _INSERT for row in rows):
             return None
-        return list(starmap(dict_maker(tuple(names)), found[1]))
-    except (AttributeError, TypeError, ValueError):
+        return [dict_of(*row._list) for row in rows]
+    except (AttributeError, TypeError):
         # A spread one, or one with more values than names, or fewer.
         return None
 
