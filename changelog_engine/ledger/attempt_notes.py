@@ -173,8 +173,8 @@ def _note_in(document: dict[str, Any], attempt: int) -> AttemptNote | None:
 
 def _cut_change(change: ParallelismChange) -> dict[str, Any]:
     """A change of parallelism as it is kept."""
-    names = {field: _cut(getattr(change, field), _MOST_OTHER_BYTES) for field in ("operator", "name")}
-    return change._asdict() | names
+    operator, name = _cut(change.operator, _MOST_OTHER_BYTES), _cut(change.name, _MOST_OTHER_BYTES)
+    return change._replace(operator=operator, name=name)._asdict()
 
 
 Made = TypeVar("Made", OperatorEdge, AttemptFailure, ParallelismChange)

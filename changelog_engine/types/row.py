@@ -11,9 +11,8 @@ Invariants:
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import starmap
 from operator import itemgetter
 from typing import Any
 
@@ -401,9 +400,9 @@ def row_of_fields(fields: dict[str, Any]) -> Row:
     return row  # type: ignore[no-any-return]
 
 
-def rows_of_fields(fields: Iterable[dict[str, Any]]) -> list[Row]:
+def rows_of_fields(fields: list[dict[str, Any]]) -> list[Row]:
     """As ``row_of_fields``, many at once."""
-    return list(map(row_of_fields, fields))
+    return [row_of_fields(each) for each in fields]
 
 
 def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None:
@@ -496,8 +495,10 @@ def dict_maker(names: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
 def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], list[Row]]:
     """Makes spread rows of columns, in C if there is such a loop: many rows are made at once."""
 
+    dict_of = dict_maker(names)
+
     def make(columns: Sequence[Sequence[Any]]) -> list[Row]:
-        return rows_of_fields(starmap(dict_maker(names), zip(*columns, strict=True)))
+        return [row_of_fields(dict_of(*values)) for values in zip(*columns, strict=True)]
 
     return make if LOOPS is None else LOOPS.loop_of("make", [*names], (), make)
 
