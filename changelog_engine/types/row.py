@@ -494,7 +494,6 @@ def dict_maker(names: tuple[str, ...]) -> Callable[..., dict[str, Any]]:
 @lru_cache(maxsize=256)
 def _maker_of(names: tuple[str, ...]) -> Callable[[Sequence[Sequence[Any]]], list[Row]]:
     """Makes spread rows of columns, in C if there is such a loop: many rows are made at once."""
-
     dict_of = dict_maker(names)
 
     def make(columns: Sequence[Sequence[Any]]) -> list[Row]:
