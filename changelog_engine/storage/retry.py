@@ -111,5 +111,9 @@ def explain(error: OSError, what: str, path: str, tries: int) -> StorageError:
             else "Make the folder writable for this user, or set another base path"
         )
         return StorageError(f"could not {what} {path}: {error}. {remedy}", path)
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        return StorageError(
+            f"could not {what} {path}: {error}. Raise the limit of open files (ulimit -n)", path
+        )
     again = f" after {tries} tries" if tries > 1 else ""
     return StorageError(f"could not {what} {path}{again}: {error}", path)

@@ -399,6 +399,11 @@ class TestFailures:
             disk.storage().write_durable("x", b"")
         assert len(disk.calls) == 2  # and the temporary file is looked for
 
+    def test_too_many_open_files_are_told_with_what_to_do(self, disk: MemoryDisk) -> None:
+        disk.fail("create", errno.EMFILE)
+        with pytest.raises(StorageError, match=rf"could not write {disk.folder}/x: .*ulimit -n"):
+            disk.storage().write_durable("x", b"")
+
     def test_the_sync_of_the_folder_fails_after_the_link(self, disk: MemoryDisk) -> None:
         storage = disk.storage(Retry(sleep=lambda _: None))
         disk.fail("sync", errno.EIO)
