@@ -151,11 +151,18 @@ def _enter(name: str) -> None:
     root = Path(os.path.abspath(SparkFiles.getRootDirectory()), name)
     entries = sorted((root / "python").iterdir()) if (root / "python").is_dir() else []
     sys.path[1:1] = [str(entry) for entry in entries]
-    # Relative entries that Spark made stay true.
-    sys.path[:] = [os.path.abspath(entry) if entry else entry for entry in sys.path]
+    sys.path[:] = [_absolute(entry) for entry in sys.path]
     work = root / "work"
     work.mkdir(exist_ok=True)  # Spark drops folders that have no files when it unpacks
     os.chdir(work)
+
+
+def _absolute(entry: str) -> str:
+    """Relative entries that Spark made stay true; in a folder that is gone they lead nowhere anyway."""
+    try:
+        return os.path.abspath(entry) if entry else entry
+    except FileNotFoundError:
+        return entry
 
 
 def _on_workers(context: SparkContext, staged: StagedFiles) -> str | None:

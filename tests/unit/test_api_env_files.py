@@ -299,22 +299,29 @@ def test_jars_go_to_a_session_that_is_not_there_yet(monkeypatch, caplog):
     assert "/a.jar" in caplog.text
 
 
-def test_a_worker_enters_its_files(tmp_path):
+@pytest.mark.parametrize("gone", [False, True], ids=["", "the folder that it began in was deleted"])
+def test_a_worker_enters_its_files(tmp_path, gone):
     module = write(tmp_path / "m.py", "A = 1")
     staged = files.stage(
         JobFiles(python_files=(str(module),), cached=(CachedFile(str(module), "data", False),))
     )
     unpacked(staged, tmp_path / "root" / staged.name)
+    began = tmp_path / "root"
+    if gone:
+        began = tmp_path / "gone"
+        began.mkdir()
     program = (
-        "import os; from pyspark import SparkFiles; SparkFiles._root_directory = '.'\n"
+        "import os, sys; from pyspark import SparkFiles\n"
+        f"SparkFiles._root_directory = {str(tmp_path / 'root') if gone else '.'!r}\n"
         "SparkFiles._is_running_on_worker = True\n"
         "from changelog_engine.spark import files\n"
+        f"sys.path.append('relative'); {'os.rmdir(os.getcwd())' if gone else 'pass'}\n"
         "files.enter(); files.enter(); import m; print(m.A, open('data').read())\n"
     )
     repository = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=tmp_path / "root",
+        cwd=began,
         env={**os.environ, files.FILES_VARIABLE: staged.name, "PYTHONPATH": repository},
         capture_output=True,
         text=True,
