@@ -12,6 +12,9 @@ import pytest
 from api.common import Row, Types
 from api.common.serialization import SimpleStringSchema
 from changelog_engine.connectors import still_ours
+from changelog_engine.connectors.cassandra import CassandraSink
+from changelog_engine.connectors.cassandra import ConnectionOptions as CassandraOptions
+from changelog_engine.connectors.cassandra.sink import CassandraWriter
 from changelog_engine.connectors.elasticsearch.cluster import Cluster, MayPassError
 from changelog_engine.connectors.elasticsearch.documents import Emitter
 from changelog_engine.connectors.elasticsearch.options import Backoff, BulkOptions, ClusterOptions
@@ -90,8 +93,20 @@ def kinesis(sent: Sent, fails: bool, folder: Any) -> Callable[[], None]:
     return lambda: KinesisWriter(sink, 0, sleep=lambda _: None).write([str(number) for number in range(6)])
 
 
+def cassandra(sent: Sent, fails: bool, folder: Any) -> Callable[[], None]:
+    def execute_async(bound: Any) -> Any:
+        sent.append(bound)
+        return mock.Mock(add_callbacks=lambda written, failed: written(None))
+
+    statement = SimpleNamespace(column_metadata=[], bind=list)
+    session = SimpleNamespace(prepared=lambda query: statement, execute_async=execute_async)
+    mock.patch("changelog_engine.connectors.cassandra.sink._connected", return_value=session).start()
+    sink = CassandraSink("INSERT", CassandraOptions(("localhost",)))
+    return lambda: CassandraWriter(sink).write([()] * 6)
+
+
 @pytest.mark.parametrize("fails", [False, True])
-@pytest.mark.parametrize("writing", [jdbc, elasticsearch, kinesis])
+@pytest.mark.parametrize("writing", [jdbc, elasticsearch, kinesis, cassandra])
 def test_nothing_more_is_sent_within_a_block_and_nothing_is_tried_again(
     sent: Sent, writing: Callable[[Sent, bool, Any], Callable[[], None]], fails: bool, tmp_path: Any
 ) -> None:
