@@ -276,7 +276,9 @@ def test_what_follows_a_barrier_is_in_another_transaction(kafka: KafkaServer) ->
         assert kafka.end_offsets(topic, committed=True) == kafka.end_offsets(topic)
 
 
-def test_rewinding_to_an_older_checkpoint_commits_nothing_of_later_ones(kafka: KafkaServer) -> None:
+def test_rewinding_to_an_older_checkpoint_commits_nothing_of_later_ones(
+    kafka: KafkaServer, caplog: pytest.LogCaptureFixture
+) -> None:
     """Its transaction was committed, and its id is in use again with the same producer."""
     topic = kafka.create_topic()
     with driven(sink_into(kafka, topic)) as one:
@@ -289,8 +291,11 @@ def test_rewinding_to_an_older_checkpoint_commits_nothing_of_later_ones(kafka: K
                 writer.commit(prepared[-1].committables)
         assert prepared[0].committables[0]["id"] == prepared[2].committables[0]["id"]
         assert prepared[0].committables[0]["epoch"] == prepared[2].committables[0]["epoch"]
-        one.start(prepared[0])
+        assert "is aborted" not in caplog.text
+        context = SinkContext(one.job, "uid", 0, 1, "run", 1, True, [RestoredSink(0, prepared[0])])
+        one.writers.append(one.sink.committing_writer(context._replace(branches=frozenset({0}))))
         assert visible(kafka, topic) == Counter(["1", "2"])
+        assert caplog.text.count("is aborted, as the job goes back to a checkpoint before it") == 1
 
 
 def test_ids_of_subtasks_that_are_no_more(kafka: KafkaServer) -> None:

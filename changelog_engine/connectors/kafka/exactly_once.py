@@ -193,6 +193,15 @@ class TransactionalWriter(CommittingWriter):
         for identity in self._transactions.ids(self._group):
             place = self._place(identity)
             if place is not None and place[0] % self._context.parallelism == self._context.subtask:
+                if self._context.attempt - 1 in self._context.branches and self._transactions.is_open(
+                    identity
+                ):
+                    log.warning(
+                        "%s: transaction %r is aborted, as the job goes back to a checkpoint before it; a checkpoint "
+                        "that the job has left may keep it, and would lack its records if it were restored later",
+                        named(self._sink.properties),
+                        identity,
+                    )
                 check_still_ours()  # or it would abort what its successor has prepared
                 self._transactions.fence(identity, self._sink.timeout_ms)
         check_still_ours()  # taking the ids, which follows, fences them, too

@@ -125,6 +125,11 @@ class Transactions:
             transactional_id, found.producer_id, found.producer_epoch, found.transaction_start_time_ms
         )
 
+    def is_open(self, transactional_id: str) -> bool:
+        """Whether a transactional id has a transaction that is open."""
+        found = self._describe(transactional_id)
+        return found is not None and found.state.value == "Ongoing"
+
     def state(self, transaction: Transaction) -> State:
         """What became of a transaction."""
         found = self._describe(transaction.id)
