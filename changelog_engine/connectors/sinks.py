@@ -10,10 +10,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.protocols import AnySink, Sink, SinkWriter
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation
 
+_ASKS_EVERY = 200  # elements: more rarely it would go on for long with a function that is slow
 
 class PrintSink(AnySink):
     """Prints each element on the driver's standard output.
@@ -87,8 +89,10 @@ class FunctionWriter(SinkWriter):
     def write(self, values: Sequence[Any]) -> None:
         """Call the function for each element, in order."""
         invoke = self._invoke
-        for value in values:
-            invoke(value)
+        for start in range(0, len(values), _ASKS_EVERY):
+            check_still_ours()
+            for value in values[start : start + _ASKS_EVERY]:
+                invoke(value)
 
     def flush(self) -> None:
         """End of an epoch: pass it on to a function that buffers."""

@@ -25,6 +25,7 @@ from changelog_engine.connectors.jdbc.sink import BatchingWriter
 from changelog_engine.connectors.kinesis import ClientProperties, KinesisSink, SinkOptions
 from changelog_engine.connectors.kinesis.clients import RequestError
 from changelog_engine.connectors.kinesis.sink import KinesisWriter
+from changelog_engine.connectors.sinks import FunctionSink
 from changelog_engine.errors import FencedError
 
 Sent = list[Any]
@@ -103,6 +104,12 @@ def cassandra(sent: Sent, fails: bool, folder: Any) -> Callable[[], None]:
     mock.patch("changelog_engine.connectors.cassandra.sink._connected", return_value=session).start()
     sink = CassandraSink("INSERT", CassandraOptions(("localhost",)))
     return lambda: CassandraWriter(sink).write([()] * 6)
+
+
+def test_a_function_is_called_for_few_more_elements(sent: Sent) -> None:
+    with pytest.raises(FencedError):
+        FunctionSink(sent.append).writer(0, 1).write(list(range(1000)))
+    assert sent == list(range(200))
 
 
 @pytest.mark.parametrize("fails", [False, True])
