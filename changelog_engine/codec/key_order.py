@@ -69,7 +69,7 @@ def _text(key: str) -> bytes:
     if key.isascii():
         return _number(len(key) + 1) + key.encode()
     characters = memoryview(key.encode("utf-16-le", "surrogatepass")).cast("H")
-    return _number(len(characters) + 1) + b"".join(map(_number, characters))
+    return _number(len(characters) + 1) + b"".join([_number(each) for each in characters])
 
 
 def _pickled(key: Any) -> bytes:

@@ -27,7 +27,7 @@ from materializer.truncation import truncate
 
 
 def schema_of(source: Any) -> StructType:
-    return from_arrow_schema(pa.schema([(column.name, column.arrow) for column in source._columns]))
+    return from_arrow_schema(pa.schema([(column.name, column.arrow) for column in source.columns]))
 
 
 def shipped(given: Any) -> Any:
