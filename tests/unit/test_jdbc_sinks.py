@@ -519,10 +519,11 @@ def test_a_writer_that_was_stopped_within_a_commit_holds_nobody_up(kind, request
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("within", ["a pipeline", "an answer"])
+@pytest.mark.parametrize("within", ["a pipeline", "an answer", "a transaction, after a pipeline"])
 @pytest.mark.usefixtures("impatient")
 def test_a_writer_that_was_stopped_where_the_server_has_no_bound(within, request, tmp_path, caplog):
-    """Between two statements of `executemany`, or with an answer that it did not read: the next one ends its session."""
+    """Between two statements of `executemany`, before the commit after it, or with an answer that it did not read: the next
+    one ends its session."""
     database = Database("postgres", tmp_path, request)
     database.execute("CREATE TABLE t (id INT PRIMARY KEY, name VARCHAR(40))")
     database.execute("INSERT INTO t VALUES (1, 'a')")
@@ -536,6 +537,8 @@ def test_a_writer_that_was_stopped_where_the_server_has_no_bound(within, request
     if within == "a pipeline":
         stopped.pgconn.enter_pipeline_mode()
         stopped.pgconn.send_query_params(update, [])
+    elif within != "an answer":
+        dialect.write(stopped, "UPDATE t SET name = %s WHERE id = %s", [("c", 1)])
     else:
         stopped.execute(update)
         stopped.pgconn.send_query(b"SELECT repeat('x', 100000000)")

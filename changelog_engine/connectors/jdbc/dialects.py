@@ -78,12 +78,12 @@ _BOUNDS_POSTGRESQL = "SELECT " + ", ".join(
         ("lock_timeout", _LONGEST_LOCK_S),
     ]
 )
-# It bounds no client that is silent between the statements of a pipeline (executemany), or that takes no more of an answer:
-# such sessions of ours are ended by the next one. A COPY's has other reasons to wait for its client.
+# It bounds no client that is silent between the statements of a pipeline (executemany) or right after it (what ends the
+# pipeline disarms the server's timer), or that takes no more of an answer: such sessions of ours are ended by the next one. A COPY's has other reasons to wait for its client.
 _END_ABANDONED = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
-    AND application_name = current_setting('application_name') AND state = 'active'
+    AND application_name = current_setting('application_name') AND state IN ('active', 'idle in transaction')
     AND wait_event IN ('ClientRead', 'ClientWrite') AND query !~* '^\\s*copy\\M'
     AND query_start < clock_timestamp() - interval '{abandoned_s} s'
 """
