@@ -150,9 +150,8 @@ _COMMON = {
 settings.register_profile("ci", max_examples=20, derandomize=True, **_COMMON)
 settings.register_profile("quick", max_examples=5, derandomize=True, **_COMMON)
 settings.register_profile("long", max_examples=1_000, **_COMMON)
-settings.register_profile(
-    "hunt", max_examples=150, phases=[Phase.explicit, Phase.generate], **_COMMON
-)  # no shrinking
+# No shrinking
+settings.register_profile("hunt", max_examples=150, phases=[Phase.explicit, Phase.generate], **_COMMON)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 if class_archive.CACHE_VARIABLE not in os.environ:

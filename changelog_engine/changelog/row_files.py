@@ -325,9 +325,8 @@ def moved_rows(storage: Storage, path: str) -> list[dict[str, Any]]:
     if is_log(path) or not _may_be_about_the_log(storage, path):
         return []
     table = _read(storage, path, None)
-    operations = table["operation"].cast(
-        pa.string()
-    )  # others write string views, which is_in() does not take
+    # Others write string views, which is_in() does not take
+    operations = table["operation"].cast(pa.string())
     found: list[dict[str, Any]] = table.filter(
         pc.is_in(operations, value_set=pa.array([CHECKPOINT, ATTEMPT]))
     ).to_pylist()

@@ -16,9 +16,8 @@ from changelog_engine.types import RowTypeInfo, TupleTypeInfo, TypeInformation
 
 Writer = Callable[[Any], bytes]
 
-_WITH_SIGN = bytes(
-    (byte + 128) % 256 for byte in range(256)
-)  # sorted as numbers from 0, they come as with signs
+# Sorted as numbers from 0, they come as with signs
+_WITH_SIGN = bytes((byte + 128) % 256 for byte in range(256))
 _EPOCH = datetime.date(1970, 1, 1).toordinal()
 _DAY_MS = 86_400_000
 _MORE = 128  # the bit of a byte that says that the number goes on

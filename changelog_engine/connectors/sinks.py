@@ -17,6 +17,7 @@ from changelog_engine.types import TypeInformation
 
 _ASKS_EVERY = 200  # elements: more rarely it would go on for long with a function that is slow
 
+
 class PrintSink(AnySink):
     """Prints each element on the driver's standard output.
 

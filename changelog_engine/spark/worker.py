@@ -29,9 +29,8 @@ def commit(told: bytes) -> None:
 
 def _end_quietly() -> None:
     """When the JVM ends first, PySpark's daemon prints a traceback for each worker it can no longer write to: no news."""
-    spec = vars(sys.modules["__main__"]).get(
-        "__spec__"
-    )  # none where a program was made without the import system
+    # None where a program was made without the import system
+    spec = vars(sys.modules["__main__"]).get("__spec__")
     if spec is None or spec.name not in _DAEMONS:
         return
     print_exc = traceback.print_exc

@@ -213,9 +213,8 @@ class UserTable:
                     self._make_newest_durable()
                 return tried
             tried = len(adds)
-            now_ms = (
-                wall_ms()
-            )  # without it Spark forgets them at once where the table forgets transactions at all
+            # Without it Spark forgets them at once where the table forgets transactions at all
+            now_ms = wall_ms()
             marks = [
                 Transaction(application, max(numbers), now_ms)
                 for application, numbers in new.items()

@@ -381,9 +381,8 @@ def spread(row: Row) -> dict[str, Any] | None:
 
 def make_row(names: Sequence[str] | None, values: list[Any], kind: RowKind = RowKind.INSERT) -> Row:
     """A compact row from its parts; ``values`` becomes the row's own list, a list of names is shared between rows."""
-    row: Any = (
-        _Parts()
-    )  # without a __setattr__ of its own: Python sets attributes by itself, sooner than a call does
+    # Without a __setattr__ of its own: Python sets attributes by itself, sooner than a call does
+    row: Any = _Parts()
     row._names = names if names is None or type(names) is list else list(names)
     row._list = values
     row._kind = kind

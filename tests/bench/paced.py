@@ -98,9 +98,8 @@ class Arrivals:
             self._began_ns = now_ns
             self._deadline_s = time.monotonic() + self._warm_up_s + _PATIENCE_S
         if now_ns - self._began_ns >= 1e9 * self._warm_up_s and now_ns - time_ns < _IN_TIME_NS:
-            self._first = (
-                number + 2 * self._per_s
-            )  # none of these has come yet: they are younger than this result
+            # None of these has come yet: they are younger than this result
+            self._first = number + 2 * self._per_s
             self._deadline_s = time.monotonic() + self._wanted / self._per_s + _PATIENCE_S
 
     def result(self) -> dict[str, Any]:

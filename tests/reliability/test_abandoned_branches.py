@@ -76,9 +76,8 @@ def test_case_31_both_branches_are_there_and_neither_is_in_the_other(tmp_path: P
         check()
     truncate(folder, Retention(grace_ms=0))
     check()
-    truncate(
-        folder, AT_ONCE
-    )  # no history: what the newest checkpoint does not need goes, the other branch with it
+    # No history: what the newest checkpoint does not need goes, the other branch with it
+    truncate(folder, AT_ONCE)
     assert sorted(Lineage(folder.open_changelog()).checkpoints) == [6]
     assert counts(job, 6) == {22}
 

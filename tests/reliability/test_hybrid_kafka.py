@@ -74,9 +74,8 @@ class Feeding(TestJob):
         super()._observe(stats)
 
 
-@pytest.mark.filterwarnings(
-    "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # a lost subtask closes no files
+# A lost subtask closes no files
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize(("fault", "latest"), [*((fault, True) for fault in EXACT), (Fault.PARTS, False)])
 def test_each_record_once_whatever_fails(
     kafka: KafkaServer, tmp_path: Path, folder: Path, fault: Fault, latest: bool

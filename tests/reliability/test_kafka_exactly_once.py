@@ -191,9 +191,8 @@ def test_a_zombie_is_fenced(kafka: KafkaServer) -> None:
             zombie.commit(kept.committables)
 
         def goes_on() -> None:
-            zombie.write(
-                ["too late"]
-            )  # confluent-kafka 2.8 may say here already what newer ones say at the flush
+            # confluent-kafka 2.8 may say here already what newer ones say at the flush
+            zombie.write(["too late"])
             zombie.prepare(False)
 
         with pytest.raises(ConnectorError, match=r"fenced|has ended"):

@@ -166,9 +166,8 @@ def test_case_20_a_reader_that_has_begun_finishes(tmp_path: Path) -> None:
     now[0] += 59
     assert truncate(folder, LATER, lambda: now[0]).deleted == 0
     now[0] += 1
-    assert (
-        truncate(folder, LATER, lambda: now[0]).deleted == len(names) + 3
-    )  # and the rows of checkpoints 1 to 3
+    # And the rows of checkpoints 1 to 3
+    assert truncate(folder, LATER, lambda: now[0]).deleted == len(names) + 3
     assert not any(reading.exists(name) for name in names)
     assert states(tmp_path) == before
 

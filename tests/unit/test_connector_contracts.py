@@ -343,9 +343,8 @@ class TestOverrides:
         stream.get_side_output(OutputTag("bad", Types.LONG())).sink_to(Plain(tmp_path / "bad"))
         with without_spark():
             env.execute("most")
-        assert sorted(lines(tmp_path / "bad")) == sorted(
-            2 * ["0", "1", "2", "3"]
-        )  # of the split that came later too
+        # Of the split that came later too
+        assert sorted(lines(tmp_path / "bad")) == sorted(2 * ["0", "1", "2", "3"])
         assert "".join(lines(tmp_path / "out")).count("[1, 2, 3, 4]") == 2
         assert [call for call in Most.calls if isinstance(call, str)].count("job_ended") == 1
         assert {

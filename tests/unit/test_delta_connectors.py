@@ -359,9 +359,8 @@ class TestSink:
         self.committed(sink, writer, 2)
         kept = json.loads(json.dumps(writer.prepare(True)))
         later = CONTEXT._replace(restored=[RestoredSink(0, Prepared([], kept[1]))])
-        state = (
-            sink.committing_writer(later).prepare(True).state
-        )  # a run without rows hands on what it took over
+        # A run without rows hands on what it took over
+        state = sink.committing_writer(later).prepare(True).state
         later = CONTEXT._replace(restored=[RestoredSink(0, Prepared([], state))])
         if happened not in ("nothing", "another path"):
             shutil.rmtree(path)

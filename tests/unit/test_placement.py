@@ -155,9 +155,8 @@ def test_a_second_executor_that_comes_late_is_waited_for_and_told_of(
 
 def test_a_job_goes_on_with_fewer_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
     conf = {"spark.scheduler.maxRegisteredResourcesWaitingTime": "20s"}
-    scheduler = Scheduler(
-        {0: [("0", 0, 0)], 30: [("0", 3, 0), ("1", 1, 0)]}, conf
-    )  # at first without a place
+    # At first without a place
+    scheduler = Scheduler({0: [("0", 0, 0)], 30: [("0", 3, 0), ("1", 1, 0)]}, conf)
     placement = placed(scheduler, subtasks=8)
     with caplog.at_level(logging.WARNING, "changelog_engine"):
         assert placement.place(1)

@@ -221,9 +221,8 @@ def test_what_a_source_keeps_of_its_time() -> None:
     head = SourceStart("slow", None)
     head.note(1, 0, {"a": 0}, {"a": (5, False)})
     head.note(2, 0, {"a": 5}, {"a": (9, False)})
-    assert (
-        head.snapshot() == head.snapshot() == [(1, {"a": (5, False)})]
-    )  # until a checkpoint is known to have it
+    # Until a checkpoint is known to have it
+    assert head.snapshot() == head.snapshot() == [(1, {"a": (5, False)})]
     head.note(3, 2, {"a": 9}, {"a": (12, False)})
     assert head.snapshot() is None
     head.note(4, 2, {"a": 12}, {"a": (12, False)})

@@ -225,9 +225,8 @@ def test_of_a_log_in_an_object_store_only_what_is_new_is_listed(
     for i in range(45):
         log.commit([add(f"f{i}")])
         log.maintain(every=10)
-    assert (
-        len(stored.list("_delta_log")) == 46 + 4 * 2 + 1
-    )  # commits, Delta checkpoints and their checksums, the pointer
+    # commits, Delta checkpoints and their checksums, the pointer
+    assert len(stored.list("_delta_log")) == 46 + 4 * 2 + 1
     monkeypatch.setattr(ObjectStore, "list", noted)
     assert DeltaLog.exists(stored)
     opened = DeltaLog(stored)

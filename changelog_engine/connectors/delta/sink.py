@@ -161,9 +161,8 @@ class DeltaWriter(CommittingWriter):
         self._positions = [(name, names.index(name)) for name in self._partition_by]
         self._id = uuid.uuid4().hex
         self._number = 1
-        self._committed = _committed_to(
-            self._storage.root, context.restored
-        )  # (writer, number of its newest files)
+        # (writer, number of its newest files)
+        self._committed = _committed_to(self._storage.root, context.restored)
         for writer, number in self._committed:
             table.refuse_lost(_TRANSACTION + writer, number)
         self._rows: dict[Partition, list[Any]] = {}

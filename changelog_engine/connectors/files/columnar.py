@@ -109,9 +109,8 @@ class ParquetRecords(FileFormat):
         schema: pa.Schema | None = None,
     ) -> None:
         self.output_type = row_type
-        self.told: set[str] | None = (
-            None if schema is not None else set()
-        )  # missing columns that were; None: they may be
+        # Missing columns that were; None: they may be
+        self.told: set[str] | None = None if schema is not None else set()
         self.schema = schema if schema is not None or row_type is None else arrow_schema(row_type)
         self.batch_rows = batch_rows
         self.case_sensitive = case_sensitive
@@ -264,9 +263,8 @@ class _ColumnarReader(SplitReader):
             if field.type in self._rounded and pa.types.is_decimal(column.type):
                 column = pc.round(column, field.type.scale, "half_towards_infinity")
             if pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type):
-                utc = column.cast(
-                    pa.timestamp(column.type.unit)
-                )  # of a zone's ambiguous hour nothing is rounded
+                # Of a zone's ambiguous hour nothing is rounded
+                utc = column.cast(pa.timestamp(column.type.unit))
                 column = pc.floor_temporal(utc, unit=_UNITS[field.type.unit])  # a cast cuts towards 1970
             cast = column.cast(field.type)
             _refuse_lost(column, field.type)
