@@ -79,7 +79,8 @@ _BOUNDS_POSTGRESQL = "SELECT " + ", ".join(
     ]
 )
 # It bounds no client that is silent between the statements of a pipeline (executemany) or right after it (what ends the
-# pipeline disarms the server's timer), or that takes no more of an answer: such sessions of ours are ended by the next one. A COPY's has other reasons to wait for its client.
+# pipeline disarms the server's timer), or that takes no more of an answer: such sessions of ours are ended by the next one.
+# A COPY's has other reasons to wait for its client.
 _END_ABANDONED = """
     SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
