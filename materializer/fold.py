@@ -19,7 +19,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
-from changelog_engine.graph.descriptions import DescribedState, key_type_of, map_key_type_of, ttl_ms_of
+from changelog_engine.graph.descriptions import DescribedState, key_type_of, map_key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.ledger.ledger import Ledger
@@ -149,12 +149,12 @@ def _fold_at(
     withheld: dict[tuple[str, str], str] = {}
     folded = FoldedState(checkpoint, FoldedStates(withheld), withheld=withheld)
     for operator in checkpoint.operators:
-        uid = operator["uid"]
+        uid = operator.uid
         if operators is not None and uid not in operators:
             continue
         key_type = key_type_of(operator)
-        for described in operator.get("states", ()):
-            name = (uid, described["name"])
+        for described in operator.states:
+            name = (uid, described.name)
             if wanted not in (None, name[1]):
                 continue
             tables = pending.pop(name, [])
@@ -163,7 +163,7 @@ def _fold_at(
                 continue
             with _withholding(withheld, name, allow_pickle):
                 entries = _fold(tables, described, key_type)
-                ttl_ms = ttl_ms_of(described)
+                ttl_ms = described.ttl_ms
                 if ttl_ms is not None:
                     since = checkpoint.time_ms - ttl_ms
                     folded.accessed[name] = _entries(_live(entries, since, _TIME), described, key_type)
@@ -205,7 +205,7 @@ def fold_rows(
     """
     with refusing_objects():
         entries = _fold(tables, described, key_type)
-        ttl_ms = ttl_ms_of(described)
+        ttl_ms = described.ttl_ms
         if ttl_ms is not None:
             entries = _live(entries, time_ms - ttl_ms, _VALUE)
         return _entries(entries, described, key_type)
@@ -230,7 +230,7 @@ def _fold(
 ) -> dict[Any, Any]:
     """Identities to what is kept for them."""
     spec = spec_of(described)
-    namespaced = described.get("namespace") is not None
+    namespaced = described.namespace is not None
     entries: dict[Any, Any] = {}
     names = _NamespaceTexts() if namespaced else None
     fill_versions(tables, versions_of(described), "", spec, key_type, entries, names)
@@ -257,10 +257,10 @@ def _live(entries: dict[Any, Any], since: int, part: int) -> dict[Any, Any]:
 def _entries(
     entries: dict[Any, Any], described: DescribedState, key_type: TypeInformation | None
 ) -> StateEntries:
-    if described["kind"] == StateKind.MAP.value:
+    if described.kind == StateKind.MAP.value:
         map_keys = key_codec_for(map_key_type_of(described))
         entries = {identity: StateEntries(map_keys, entry) for identity, entry in entries.items()}
-    return StateEntries(key_codec_for(key_type), entries, described.get("namespace") is not None)
+    return StateEntries(key_codec_for(key_type), entries, described.namespace is not None)
 
 
 def _has_pickles(tables: list[pa.Table]) -> bool:

@@ -77,7 +77,7 @@ def plan_snapshot(
     suffix = found.suffix.files
     tasks = []
     cells = {}
-    shapes = {op["uid"]: (op["parallelism"], op["max_parallelism"]) for op in checkpoint.operators}
+    shapes = {op.uid: (op.parallelism, op.max_parallelism) for op in checkpoint.operators}
     for stage, operator in enumerate(sorted(_operators(ledger, checkpoint, found, base))):
         parallelism, groups = shapes.get(operator, (1, len(_ALL_KEY_GROUPS)))
         size = sum(file.size for _, file in base if file.first_operator == operator)
@@ -141,7 +141,7 @@ def _operators(
     operators = {piece.operator for piece, _ in base if piece.operator is not None}
     ends = [segment.last for segment in after(checkpoint.lineage, found.checkpoint or 0)]
     for row in (checkpoint, *(ledger.lineage.checkpoint(identity) for identity in ends)):
-        operators.update(operator["uid"] for operator in keyed_operators(row.operators))
+        operators.update(operator.uid for operator in keyed_operators(row.operators))
     unnamed = [file for piece, file in base if piece.operator is None]
     for storage, files in (
         (ledger.snapshots.storage, unnamed),

@@ -90,12 +90,9 @@ class TypeVersions(NamedTuple):
 def versions_of(described: DescribedState) -> TypeVersions:
     """How a state's entries were written, from what a checkpoint says of it. Nothing is converted."""
     earlier = [
-        Version(type_from_spec(version["value_type"]), version["key_groups"])
-        for version in described.get("earlier", ())
+        Version(type_from_spec(version.value_type), version.key_groups) for version in described.earlier
     ]
-    return TypeVersions(
-        Version(type_from_spec(described["value_type"])), tuple(earlier), described.get("since")
-    )
+    return TypeVersions(Version(type_from_spec(described.value_type)), tuple(earlier), described.since)
 
 
 def fill_versions(

@@ -164,11 +164,11 @@ class Checkpoint(Displayed):
         ]
         operators = [
             (
-                each["uid"],
-                each.get("name"),
-                each.get("kind"),
-                each.get("parallelism"),
-                ", ".join([state["name"] for state in each.get("states", ())]),
+                each.uid,
+                each.name,
+                each.kind,
+                each.parallelism,
+                ", ".join([state.name for state in each.states]),
             )
             for each in self.operators
         ]
@@ -194,7 +194,8 @@ class Checkpoint(Displayed):
     def to_json(self) -> str:
         """The row's JSON document."""
         small = {uid: stage.to_json() for uid, stage in self.operator_state.items()}
-        document = {"format": FORMAT_VERSION, **vars(self), "operator_state": small}
+        operators = [each.to_json() for each in self.operators]
+        document = {"format": FORMAT_VERSION, **vars(self), "operator_state": small, "operators": operators}
         return json.dumps(document, separators=(",", ":"))
 
     @staticmethod
@@ -203,12 +204,14 @@ class Checkpoint(Displayed):
 
         Raises:
             FormatVersionError: a newer engine wrote it.
+            CorruptChangelogError: what it says of an operator is damaged.
         """
         document = _fields_of(Checkpoint, text)
         document["lineage"] = tuple(Segment(*segment) for segment in document["lineage"])
         document["sources"] = {uid: split_ends(splits) for uid, splits in document.get("sources", {}).items()}
         small = document.get("operator_state", {})
         document["operator_state"] = {uid: StageState.from_json(stage) for uid, stage in small.items()}
+        document["operators"] = [DescribedOperator.from_json(each) for each in document.get("operators", ())]
         return Checkpoint(**document)
 
 

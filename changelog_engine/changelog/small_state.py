@@ -16,6 +16,7 @@ _SHARED, _LOG, _INPUTS, _SINKS = "shared", "log", "inputs", "sinks"
 _ENGINE_NAMES = (_INPUTS, _LOG, _SINKS)  # which uids may be as well
 _UID = "uid:"  # before a uid that would be taken for one of these
 _TYPES = "__types"  # beside the names of broadcast states
+_KEY_TYPE = "key_type"  # of these, always null
 
 Document = dict[str, Any]  # as it stands in the row
 
@@ -69,13 +70,18 @@ class KeptBroadcast:
 
     def to_json(self) -> Document:
         """What stands under the operator's uid."""
-        return {**self.rows, _TYPES: self.types}
+        types = {name: state.to_json() | {_KEY_TYPE: None} for name, state in self.types.items()}
+        return {**self.rows, _TYPES: types}
 
     @staticmethod
     def from_json(document: Document) -> KeptBroadcast:
         """Read ``to_json`` back."""
         rows = {name: rows for name, rows in document.items() if name != _TYPES}
-        return KeptBroadcast(rows, document.get(_TYPES, {}))
+        types = {
+            name: DescribedState.from_json({each: described[each] for each in described if each != _KEY_TYPE})
+            for name, described in document.get(_TYPES, {}).items()
+        }
+        return KeptBroadcast(rows, types)
 
     def only(self, names: Collection[str]) -> KeptBroadcast:
         """The states of these names."""

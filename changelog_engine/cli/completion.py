@@ -34,7 +34,7 @@ def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
 def complete_operator(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Uids of the job's operators with state, as of its newest checkpoint."""
-    return _fitting(incomplete, lambda: [each["uid"] for each in _keyed(ctx)])
+    return _fitting(incomplete, lambda: [each.uid for each in _keyed(ctx)])
 
 
 def complete_state(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -42,12 +42,7 @@ def complete_state(ctx: click.Context, param: click.Parameter, incomplete: str) 
     operator = ctx.params.get("operator")
     return _fitting(
         incomplete,
-        lambda: [
-            state["name"]
-            for each in _keyed(ctx)
-            if operator in (None, each["uid"])
-            for state in each["states"]
-        ],
+        lambda: [state.name for each in _keyed(ctx) if operator in (None, each.uid) for state in each.states],
     )
 
 

@@ -184,7 +184,7 @@ def _table(
 ) -> dict[str, list[Any]]:
     """The corrections as a table, typed as the checkpoint describes the state."""
     operator, described = described_state(checkpoint, uid, name)
-    kind, value_type = described["kind"], user_type(described)
+    kind, value_type = described.kind, user_type(described)
     if (kind == "map") != (map_key is not None):
         needed = "is a MapState: say --map-key" if kind == "map" else "is not a MapState: leave --map-key out"
         raise click.UsageError(f"{name} of {uid} {needed}")

@@ -211,7 +211,7 @@ def _typed(
     what: str,
 ) -> dict[str, list[Any]]:
     """Rows of text or JSON as a table of Python objects of the declared types."""
-    value_type, is_map = user_type(described), described["kind"] == "map"
+    value_type, is_map = user_type(described), described.kind == "map"
     table: dict[str, list[Any]] = {
         "key": [],
         "value": [],

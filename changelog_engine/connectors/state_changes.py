@@ -26,13 +26,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSerializableError
-from changelog_engine.graph.descriptions import (
-    DescribedOperator,
-    DescribedState,
-    TypeSpec,
-    keyed_operators,
-    ttl_ms_of,
-)
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, TypeSpec, keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.described import described_state
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
@@ -80,11 +74,7 @@ class _StateTypes(NamedTuple):
     @staticmethod
     def of(operator: DescribedOperator, state: DescribedState) -> _StateTypes:
         return _StateTypes(
-            state["kind"],
-            operator.get("key_type"),
-            state.get("map_key_type"),
-            state["value_type"],
-            ttl_ms_of(state) is not None,
+            state.kind, operator.key_type, state.map_key_type, state.value_type, state.ttl_ms is not None
         )
 
     def fields(self) -> list[TypeInformation]:
@@ -159,7 +149,7 @@ class StateChangesSource(Source):
                 "that job first"
             )
         described, spec = described_state(newest, operator, state)
-        self.max_parallelism: int = described["max_parallelism"]
+        self.max_parallelism: int = described.max_parallelism
         self.types = _StateTypes.of(described, spec)
         self.output_type = Types.ROW_NAMED(list(FIELDS), self.types.fields())
         follower.start(self.start)  # or an error now rather than in the job
@@ -325,7 +315,7 @@ class StateChangesReader(SplitReader):
             )
         table = pa.concat_tables(tables, promote_options="permissive")
         groups = table["key_group"].cast(pa.int64())
-        subtasks = pc.divide(pc.multiply(groups, described["parallelism"]), described["max_parallelism"])
+        subtasks = pc.divide(pc.multiply(groups, described.parallelism), described.max_parallelism)
         ordered = table.append_column("subtask", subtasks)
         ordered = ordered.sort_by([("subtask", "ascending"), ("sequence", "ascending")])
         return _Changes(reached, row.time_ms, ordered)
@@ -333,10 +323,10 @@ class StateChangesReader(SplitReader):
     def _check_key_groups(self, row: Checkpoint) -> None:
         """With another max parallelism keys are in other groups, and some of these in no split."""
         uid = self._source.operator
-        found = next((each for each in keyed_operators(row.operators) if each["uid"] == uid), None)
-        if found is not None and found["max_parallelism"] != self._max_parallelism:
+        found = next((each for each in keyed_operators(row.operators) if each.uid == uid), None)
+        if found is not None and found.max_parallelism != self._max_parallelism:
             raise ConnectorError(
-                f"operator {uid!r} of {self._source.path} has max parallelism {found['max_parallelism']} at checkpoint "
+                f"operator {uid!r} of {self._source.path} has max parallelism {found.max_parallelism} at checkpoint "
                 f"{row.id}, and {self._max_parallelism} when reading began: begin anew, with a start from which on it is "
                 "the same"
             )

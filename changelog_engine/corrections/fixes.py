@@ -126,14 +126,14 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
         raise ConfigurationError(f"the fix of operator {empty[0]!r} names no state: leave the operator out")
     found = []
     for described_operator, described in states_of(folded.checkpoint.operators):
-        uid, name = described_operator["uid"], described["name"]
+        uid, name = described_operator.uid, described.name
         if tables is not None:
             if (uid, name) not in tables:
                 continue
             tables.discard((uid, name))
         elif operator not in (None, uid) or state not in (None, name):
             continue
-        if described.get("earlier"):
+        if described.earlier:
             raise RestoreError(
                 f"state {name!r} of operator {uid!r} has entries of two types at checkpoint {folded.checkpoint.id}: its "
                 "type was changed just before. Take a later checkpoint"
@@ -146,7 +146,7 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
         missing = sorted(tables)[0]
         raise ConfigurationError(
             f"there is no state {missing[1]!r} of operator {missing[0]!r} at checkpoint {folded.checkpoint.id}; there are "
-            + ", ".join([f"{d['name']!r} of {o['uid']!r}" for o, d in states_of(folded.checkpoint.operators)])
+            + ", ".join([f"{d.name!r} of {o.uid!r}" for o, d in states_of(folded.checkpoint.operators)])
         )
     return found
 
@@ -155,8 +155,8 @@ class _State:
     """One state on its way."""
 
     def __init__(self, folded: FoldedState, operator: DescribedOperator, described: DescribedState) -> None:
-        self.uid, self.name = operator["uid"], described["name"]
-        self.kind = StateKind(described["kind"])
+        self.uid, self.name = operator.uid, described.name
+        self.kind = StateKind(described.kind)
         self.where = f"state {self.name!r} of operator {self.uid!r}"
         if (self.uid, self.name) in folded.withheld:
             raise ConfigurationError(
@@ -166,7 +166,7 @@ class _State:
         self.checkpoint = folded.checkpoint
         self.entries = folded.states[self.uid, self.name]
         self.times = folded.accessed.get((self.uid, self.name))
-        self.max_parallelism = operator["max_parallelism"]
+        self.max_parallelism = operator.max_parallelism
         self.key_type = key_type_of(operator)
         self.keys = key_codec_for(self.key_type)
         self.map_key_type = map_key_type_of(described)

@@ -185,9 +185,9 @@ def _written(
     parts: list[Part] = []
     small = _without_what_was_written(parent)
     for stage, operator in enumerate(parent.operators):
-        rows = [_rows(one) for one in changes if one.operator["uid"] == operator["uid"]]
-        for subtask in range(operator["parallelism"] if rows else 0):
-            groups = key_group_range(subtask, operator["max_parallelism"], operator["parallelism"])
+        rows = [_rows(one) for one in changes if one.operator.uid == operator.uid]
+        for subtask in range(operator.parallelism if rows else 0):
+            groups = key_group_range(subtask, operator.max_parallelism, operator.parallelism)
             writer = PartWriter(
                 folder.changelog.root,
                 checkpoint_id=parent.id + 1,
@@ -203,13 +203,13 @@ def _written(
                 of = table["key_group"].to_numpy()
                 mine = table.filter(pa.array((of >= groups.start) & (of < groups.stop)))
                 columns: Columns = {name: mine[name] for name in mine.column_names}
-                writer.write(mine.num_rows, {**columns, "operator": operator["uid"], "state": state})
+                writer.write(mine.num_rows, {**columns, "operator": operator.uid, "state": state})
             if writer.rows:
                 parts.append(writer.finish())
-                stage_state = small.get(operator["uid"], StageState())
+                stage_state = small.get(operator.uid, StageState())
                 log = LogPosition(writer.rows, 1)
                 written = replace(stage_state.subtasks.get(subtask, SmallState()), log=log)
-                small[operator["uid"]] = replace(
+                small[operator.uid] = replace(
                     stage_state, subtasks={**stage_state.subtasks, subtask: written}
                 )
     return Amendment(_corrected(parent, attempt, parts, small, note), parts)
@@ -264,7 +264,7 @@ def _without_what_was_written(parent: Checkpoint) -> dict[str, StageState]:
 def _rows(changes: StateChanges) -> tuple[str, pa.Table]:
     """The state's name, and its corrections as rows of the changelog."""
     operator, described = changes.operator, changes.described
-    kind = StateKind(described["kind"])
+    kind = StateKind(described.kind)
     places: list[int] = []  # of each row, its correction
     values: list[Any] = []
     operations: list[str] = []
@@ -277,8 +277,8 @@ def _rows(changes: StateChanges) -> tuple[str, pa.Table]:
             values.append(value)
     identities = [changes.identities[place] for place in places]
     key_type = key_type_of(operator)
-    groups = np.asarray(key_groups(identities, operator["max_parallelism"]))
-    texts, payloads = codec_for(type_from_spec(described["value_type"])).encode_many(values)
+    groups = np.asarray(key_groups(identities, operator.max_parallelism))
+    texts, payloads = codec_for(type_from_spec(described.value_type)).encode_many(values)
     columns = {
         "key_group": pa.array(groups, pa.int32()),
         "key": without_dictionary(key_codec_for(key_type).texts(identities)),
@@ -293,7 +293,7 @@ def _rows(changes: StateChanges) -> tuple[str, pa.Table]:
         columns["map_key"] = without_dictionary(
             codec.texts([changes.map_identities[place] for place in places])
         )
-    return described["name"], pa.table(columns)
+    return described.name, pa.table(columns)
 
 
 def _mutations(kind: StateKind, correction: Correction) -> list[tuple[str, Any]]:

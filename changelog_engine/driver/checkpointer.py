@@ -156,7 +156,7 @@ class Checkpointer:
         declared: dict[str, set[str]] = {}
         for report in reports:
             for uid, states in report.states.items():
-                declared.setdefault(uid, set()).update([state["name"] for state in states])
+                declared.setdefault(uid, set()).update([state.name for state in states])
         for words in perhaps_renamed(start, declared):
             log.warning("job %r: %s", self._job.plan.graph.name, words)
 

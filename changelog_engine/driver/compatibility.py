@@ -10,12 +10,7 @@ from changelog_engine.changelog.small_state import KeptBroadcast, StageState
 from changelog_engine.connectors.protocols import SourceOfParts
 from changelog_engine.driver.sinks import with_sinks
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.descriptions import (
-    DescribedOperator,
-    keyed_operators,
-    states_of,
-    with_key_type,
-)
+from changelog_engine.graph.descriptions import DescribedOperator, keyed_operators, states_of
 from changelog_engine.graph.nodes import Node, NodeKind, StateKind, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.state_types import restored_versions, same_type, type_name
@@ -30,7 +25,7 @@ def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
     The default follows the parallelism, and key groups cannot be moved: a job that only changes its parallelism keeps the
     number of key groups it was started with.
     """
-    kept = {op["uid"]: op["max_parallelism"] for op in keyed_operators(checkpoint.operators)}
+    kept = {op.uid: op.max_parallelism for op in keyed_operators(checkpoint.operators)}
     stages = []
     for stage in plan.stages:
         known = [kept[plan.uids[node]] for node in stage.nodes if plan.uids[node] in kept]
@@ -71,28 +66,28 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
     )
     broadcast = {uid for stage in checkpoint.operator_state for uid in checkpoint.shared_state(stage)}
     for operator in checkpoint.operators:
-        uid = operator["uid"]
-        if "states" not in operator and uid not in broadcast:
+        uid = operator.uid
+        if not operator.keyed and uid not in broadcast:
             continue
         stage = stages.get(uid)
         if stage is None:
             raise RestoreError(
-                f"checkpoint {checkpoint.id} holds state of operator {operator['name']!r} (uid {uid!r}), "
+                f"checkpoint {checkpoint.id} holds state of operator {operator.name!r} (uid {uid!r}), "
                 f"which this job doesn't have. {_renamed(plan, checkpoint, operator)}{remedy}"
             )
-        if "states" not in operator:
+        if not operator.keyed:
             continue
-        if stage.max_parallelism != operator["max_parallelism"]:
+        if stage.max_parallelism != operator.max_parallelism:
             raise RestoreError(
-                f"operator {operator['name']!r} (uid {uid!r}) has max parallelism {stage.max_parallelism}, but checkpoint "
-                f"{checkpoint.id} was made with {operator['max_parallelism']}; key groups can't be moved between them. "
-                f"Call set_max_parallelism({operator['max_parallelism']}), or start empty with changelog.restore=none"
+                f"operator {operator.name!r} (uid {uid!r}) has max parallelism {stage.max_parallelism}, but checkpoint "
+                f"{checkpoint.id} was made with {operator.max_parallelism}; key groups can't be moved between them. "
+                f"Call set_max_parallelism({operator.max_parallelism}), or start empty with changelog.restore=none"
             )
         key_type = None if stage.key_type is None else stage.key_type.spec()
-        if not same_type(operator.get("key_type"), key_type):
+        if not same_type(operator.key_type, key_type):
             raise RestoreError(
-                f"operator {operator['name']!r} (uid {uid!r}) has keys of type {type_name(key_type)}, but in "
-                f"checkpoint {checkpoint.id} they are {type_name(operator.get('key_type'))}; keys can't be converted. "
+                f"operator {operator.name!r} (uid {uid!r}) has keys of type {type_name(key_type)}, but in "
+                f"checkpoint {checkpoint.id} they are {type_name(operator.key_type)}; keys can't be converted. "
                 "Give key_by() the type that it had, or start empty with changelog.restore=none. From a savepoint, another "
                 "uid() and execution.state-recovery.ignore-unclaimed-state=true leave this operator's state behind"
             )
@@ -111,31 +106,30 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
 
 def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: DescribedOperator) -> str:
     """The beginning of the remedy for an operator that is gone: which operators of its kind may be it."""
-    known = {each["uid"] for each in checkpoint.operators}
+    known = {each.uid for each in checkpoint.operators}
     new = [
         f"{node.label!r}" + ("" if node.uid else " (without a uid)")
         for node in plan.graph.nodes
-        if node.kind.value == operator.get("kind") and plan.uids[node.id] not in known
+        if node.kind.value == operator.kind and plan.uids[node.id] not in known
     ]
     if not new:
         return "Put the operator back, "
     which = ", ".join(new)
-    return f"Is it one of those that the checkpoint doesn't know ({which})? Then give it uid({operator['uid']!r}); else "
+    return f"Is it one of those that the checkpoint doesn't know ({which})? Then give it uid({operator.uid!r}); else "
 
 
 def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
     described = {
-        (operator["uid"], state["name"]): with_key_type(state, operator.get("key_type"))
-        for operator, state in states_of(checkpoint.operators)
+        (operator.uid, state.name): (operator, state) for operator, state in states_of(checkpoint.operators)
     }
     for stage, uid, spec in _known_states(plan):
-        found = described.get((uid, spec.name))
-        if found is not None:
-            restored_versions(uid, found, spec, stage.key_type)
+        if (uid, spec.name) in described:
+            operator, state = described[uid, spec.name]
+            restored_versions(uid, state, operator.key_type, spec, stage.key_type)
     for stage, node, spec in _broadcast_states(plan):
         kept = checkpoint.shared_state(stage.uid).get(plan.uids[node.id], KeptBroadcast())
         if spec.name in kept.types:
-            restored_versions(node.label, kept.types[spec.name], replace(spec, ttl=None), None)
+            restored_versions(node.label, kept.types[spec.name], None, replace(spec, ttl=None), None)
 
 
 def _broadcast_states(plan: JobPlan) -> Iterator[tuple[Stage, Node, StateSpec]]:
@@ -165,10 +159,10 @@ def without_removed(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
 
     Windows declare theirs as elements come: those stay. Broadcast states are known here, and go at once.
     """
-    operators: list[DescribedOperator] = [
+    operators = [
         operator
-        if operator["kind"] == NodeKind.WINDOW.value or "states" not in operator
-        else {**operator, "states": [{**state, "removed": True} for state in operator["states"]]}
+        if operator.kind == NodeKind.WINDOW.value
+        else operator._replace(states=tuple([state._replace(removed=True) for state in operator.states]))
         for operator in checkpoint.operators
     ]
     known: dict[tuple[str, str], set[str]] = {}
@@ -198,7 +192,7 @@ def claimed_state(plan: JobPlan, checkpoint: Checkpoint) -> Checkpoint:
     }
     return replace(
         checkpoint,
-        operators=[operator for operator in checkpoint.operators if operator["uid"] in uids],
+        operators=[operator for operator in checkpoint.operators if operator.uid in uids],
         operator_state=small,
         sources={uid: splits for uid, splits in checkpoint.sources.items() if uid in uids},
     )
@@ -213,12 +207,12 @@ def perhaps_renamed(checkpoint: Checkpoint, declared: Mapping[str, Collection[st
         declared: uid to the names of states that any of its subtasks has declared since.
     """
     for operator in keyed_operators(checkpoint.operators):
-        kept = _of_the_user([state["name"] for state in operator["states"] if not state.get("removed")])
-        names = _of_the_user(declared.get(operator["uid"], ()))
+        kept = _of_the_user([state.name for state in operator.states if not state.removed])
+        names = _of_the_user(declared.get(operator.uid, ()))
         new, left = sorted(names - kept), sorted(kept - names)
         if new and left:
             yield (
-                f"operator {operator['name']!r} (uid {operator['uid']!r}) has states that checkpoint {checkpoint.id} does "
+                f"operator {operator.name!r} (uid {operator.uid!r}) has states that checkpoint {checkpoint.id} does "
                 f"not have, so they begin empty: {', '.join(new)}. It no longer asks for others that are there: "
                 f"{', '.join(left)}. If one was renamed, stop the job, give it its earlier name and begin at that "
                 f"checkpoint, with changelog.restore={checkpoint.id}. Else all is well: what nobody asks for is kept"

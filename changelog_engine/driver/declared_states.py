@@ -28,7 +28,7 @@ class DeclaredStates:
     def __init__(self, plan: JobPlan, start: Checkpoint | None) -> None:
         self._plan = plan
         self._states: dict[str, dict[str, DescribedState]] = {  # uid -> state's name -> its description
-            operator["uid"]: {state["name"]: state for state in operator["states"]}
+            operator.uid: {state.name: state for state in operator.states}
             for operator in ([] if start is None else keyed_operators(start.operators))
         }
 
@@ -46,12 +46,12 @@ class DeclaredStates:
         for uid, declared in report.states.items():
             known = self._states.setdefault(uid, {})
             for state in declared:
-                before = known.get(state["name"])
+                before = known.get(state.name)
                 if before is not None:
                     state = _succeeding(before, state, stage, report.subtask, checkpoint)
                 elif not first:
-                    state = {**state, "since": checkpoint}
-                known[state["name"]] = state
+                    state = state._replace(since=checkpoint)
+                known[state.name] = state
 
     def operators(self) -> list[DescribedOperator]:
         """The job's operators as a checkpoint's row keeps them."""
@@ -59,18 +59,13 @@ class DeclaredStates:
         for stage in self._plan.stages:
             for node in self._plan.nodes_of(stage):
                 uid = self._plan.uids[node.id]
-                entry: DescribedOperator = {
-                    "uid": uid,
-                    "name": node.name,
-                    "kind": node.kind.value,
-                    "parallelism": stage.parallelism,
-                    "max_parallelism": stage.max_parallelism,
-                }
+                entry = DescribedOperator(
+                    uid, node.name, node.kind.value, stage.parallelism, stage.max_parallelism
+                )
                 if uid in self._states:
-                    entry["key_type"] = None if stage.key_type is None else stage.key_type.spec()
-                    entry["states"] = [
-                        state for state in self._states[uid].values() if not state.get("removed")
-                    ]
+                    states = tuple([state for state in self._states[uid].values() if not state.removed])
+                    key_type = None if stage.key_type is None else stage.key_type.spec()
+                    entry = entry._replace(keyed=True, key_type=key_type, states=states)
                 described.setdefault(uid, entry)  # a sink may be in several stages
         return list(described.values())
 
@@ -78,27 +73,22 @@ class DeclaredStates:
 def _succeeding(
     before: DescribedState, state: DescribedState, stage: Stage, subtask: int, checkpoint: int
 ) -> DescribedState:
-    value_type, earlier, since = state["value_type"], list(before.get("earlier", ())), before.get("since")
-    if before.get("removed"):  # who doesn't declare it has dropped it, so nothing is left in another type
-        return {**state, "since": checkpoint}
-    if before["value_type"] != value_type:
+    value_type, earlier, since = state.value_type, before.earlier, before.since
+    if before.removed:  # who doesn't declare it has dropped it, so nothing is left in another type
+        return state._replace(since=checkpoint)
+    if before.value_type != value_type:
         all_groups, since = [[0, stage.max_parallelism - 1]], checkpoint
         for version in earlier:
-            all_groups = _without(all_groups, version["key_groups"])
-        earlier.append({"value_type": before["value_type"], "key_groups": all_groups})
+            all_groups = _without(all_groups, version.key_groups)
+        earlier = (*earlier, EarlierType(before.value_type, all_groups))
     mine = key_group_range(subtask, stage.max_parallelism, stage.parallelism)
     left: list[EarlierType] = []
     for version in earlier:
-        groups = _without(version["key_groups"], [[mine.start, mine.stop - 1]])
-        since = since if groups == version["key_groups"] else checkpoint
-        if groups and version["value_type"] != value_type:
-            left.append({**version, "key_groups": groups})
-    found = state.copy()
-    if left:
-        found["earlier"] = left
-    if since is not None:
-        found["since"] = since
-    return found
+        groups = _without(version.key_groups, [[mine.start, mine.stop - 1]])
+        since = since if groups == version.key_groups else checkpoint
+        if groups and version.value_type != value_type:
+            left.append(version._replace(key_groups=groups))
+    return state._replace(earlier=tuple(left), since=since)
 
 
 def _without(ranges: list[list[int]], taken: list[list[int]]) -> list[list[int]]:

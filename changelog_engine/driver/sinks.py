@@ -82,7 +82,7 @@ def check_sinks(plan: JobPlan, checkpoint: Checkpoint) -> None:
     for uid in prepared_sinks(checkpoint):
         node = nodes.get(uid)
         if node is None or not isinstance(node.function, CommittingSink):
-            name = next((op["name"] for op in checkpoint.operators if op["uid"] == uid), uid)
+            name = next((op.name for op in checkpoint.operators if op.uid == uid), uid)
             raise RestoreError(
                 f"checkpoint {checkpoint.id} holds output that sink {name!r} (uid {uid!r}) has prepared and perhaps not yet "
                 "committed, and this job has no such sink. Stop the job with that sink (Ctrl-C, or with a savepoint) before "

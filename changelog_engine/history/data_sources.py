@@ -53,15 +53,15 @@ def checked_options(
 def typed_columns(checkpoint: Checkpoint, operator: str, state: str) -> StateColumns | TimerColumns:
     """The columns of a state, or of an operator's timers."""
     described = described_operator(checkpoint, operator)
-    if state == TIMERS and all(each["name"] != TIMERS for each in described["states"]):
+    if state == TIMERS and all(each.name != TIMERS for each in described.states):
         return TimerColumns.of(described)
     return StateColumns.of(*described_state(checkpoint, operator, state))
 
 
 def key_group_ranges(operator: DescribedOperator, rows: int) -> list[tuple[int, int]]:
     """Ranges of an operator's key groups, as many as the rows are worth."""
-    groups = operator["max_parallelism"]
-    least = 1 if rows < _FEW_ROWS else operator["parallelism"]
+    groups = operator.max_parallelism
+    least = 1 if rows < _FEW_ROWS else operator.parallelism
     tasks = min(groups, _MOST_TASKS, max(least, rows // _ROWS_OF_TASK))
     bounds = [groups * task // tasks for task in range(tasks + 1)]
     return list(itertools.pairwise(bounds))

@@ -248,11 +248,11 @@ class History(Displayed):
         queries: list[str] = []
         with Frames(self._spark) as frames:
             for operator, groups, where in self._holders(checkpoint, key):
-                selection = self._tables.history(checkpoint, operator["uid"], groups)
+                selection = self._tables.history(checkpoint, operator.uid, groups)
                 rows = self._frame_rows(frames, selection)
                 queries += [
                     f"({history_sql(StateColumns.of(operator, state), rows, times, where, texts_only=True)})"
-                    for state in operator["states"]
+                    for state in operator.states
                 ]
                 timers = timer_changes_sql(TimerColumns.of(operator), rows, times, where, texts_only=True)
                 queries.append(f"({timers})")
@@ -269,7 +269,7 @@ class History(Displayed):
         checkpoint = self._at(at)
         found: dict[str, None] = {}
         for operator, groups, _ in self._holders(checkpoint, key):
-            selection = self._tables.history(checkpoint, operator["uid"], groups)
+            selection = self._tables.history(checkpoint, operator.uid, groups)
             found.update(dict.fromkeys((*selection.base, *selection.log)))
         return list(found)
 
@@ -286,7 +286,7 @@ class History(Displayed):
             try:
                 found.append((operator, *_key_filter(operator, key)))
             except TypeMismatchError as error:
-                faults.append(f"{operator['uid']!r}: {error}")
+                faults.append(f"{operator.uid!r}: {error}")
         if not found:
             raise ConfigurationError(
                 f"History.key(key): no operator with state has such keys ({'; '.join(faults) or 'none has state'})"
@@ -368,5 +368,5 @@ def _key_filter(operator: DescribedOperator, key: Any) -> tuple[range, str]:
         return ALL_KEY_GROUPS, "true"
     codec = key_codec_for(key_type_of(operator))
     identity = codec.identity(key)
-    group = key_group(identity, operator["max_parallelism"])
+    group = key_group(identity, operator.max_parallelism)
     return range(group, group + 1), f"key_group = {group} AND key = {literal(codec.text(identity))}"

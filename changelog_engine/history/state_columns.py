@@ -12,7 +12,6 @@ from changelog_engine.graph.descriptions import (
     DescribedState,
     key_type_of,
     map_key_type_of,
-    ttl_ms_of,
 )
 from changelog_engine.history.names import literal
 from changelog_engine.history.pickles import pickled_type, untimed_sql
@@ -93,16 +92,16 @@ class StateColumns:
     @staticmethod
     def of(operator: DescribedOperator, state: DescribedState) -> StateColumns:
         """From what a checkpoint says of an operator and its state."""
-        namespace = state.get("namespace")
+        namespace = state.namespace
         return StateColumns(
-            operator["uid"],
-            state["name"],
-            state["kind"],
+            operator.uid,
+            state.name,
+            state.kind,
             key_sql_type(key_type_of(operator)),
-            key_sql_type(map_key_type_of(state)) if state["kind"] == "map" else None,
+            key_sql_type(map_key_type_of(state)) if state.kind == "map" else None,
             None if namespace is None else window_sql_type(namespace),
             sql_type(user_type(state)),
-            ttl_ms_of(state),
+            state.ttl_ms,
         )
 
     @property

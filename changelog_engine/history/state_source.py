@@ -99,7 +99,7 @@ class StateReader(DataSourceReader):
         tables = self._tables()
         checkpoint = tables.lineage.checkpoint(self._number)
         operator = described_operator(checkpoint, self._operator)
-        groups = operator["max_parallelism"]
+        groups = operator.max_parallelism
         if self._keys is not None:
             codec = key_codec_for(key_type_of(operator))
             found = {key_group(codec.from_texts([text])[0], groups) for text in self._keys}

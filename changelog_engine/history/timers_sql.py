@@ -56,9 +56,9 @@ class TimerColumns:
     @staticmethod
     def of(operator: DescribedOperator) -> TimerColumns:
         """From what a checkpoint says of an operator; its timers have the namespaces that its states have."""
-        namespaces = [state["namespace"] for state in operator.get("states", ()) if state.get("namespace")]
+        namespaces = [state.namespace for state in operator.states if state.namespace]
         window = window_sql_type(namespaces[0]) if namespaces else None
-        return TimerColumns(operator["uid"], key_sql_type(key_type_of(operator)), window)
+        return TimerColumns(operator.uid, key_sql_type(key_type_of(operator)), window)
 
     def shown(self) -> list[ViewColumn]:
         """The columns of the operator's view of timers, in their order."""

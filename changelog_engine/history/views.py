@@ -75,10 +75,9 @@ def state_views(
         CorruptChangelogError: parts that a state needs are gone.
     """
     described = {
-        (operator["uid"], state["name"]): (operator, state)
-        for operator, state in states_of(checkpoint.operators)
+        (operator.uid, state.name): (operator, state) for operator, state in states_of(checkpoint.operators)
     }
-    keyed = {operator["uid"]: operator for operator in keyed_operators(checkpoint.operators)}
+    keyed = {operator.uid: operator for operator in keyed_operators(checkpoint.operators)}
     states: list[StateViews] = []
     timers: list[TimerViews] = []
     queries: dict[str, str] = {}

@@ -33,7 +33,6 @@ from changelog_engine.graph.descriptions import (
     keyed_operators,
     map_key_type_of,
     states_of,
-    ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateId
@@ -210,20 +209,20 @@ class _Described(NamedTuple):
 
     @property
     def kind(self) -> str:
-        return _TIMER if self.state is None else self.state["kind"]
+        return _TIMER if self.state is None else self.state.kind
 
     @property
     def ttl_ms(self) -> int | None:
-        return None if self.state is None else ttl_ms_of(self.state)
+        return None if self.state is None else self.state.ttl_ms
 
     @property
     def declared(self) -> tuple[Any, ...]:
         """What must be the same for texts to be comparable."""
-        key_type, of = self.operator.get("key_type"), self.state
+        key_type, of = self.operator.key_type, self.state
         if of is None:
             return _TIMER, key_type
-        types = [key_type, of["value_type"], of.get("map_key_type"), of.get("namespace")]
-        return of["kind"], *types, self.ttl_ms is not None
+        types = [key_type, of.value_type, of.map_key_type, of.namespace]
+        return of.kind, *types, self.ttl_ms is not None
 
 
 class _Entries(NamedTuple):
@@ -238,11 +237,11 @@ _Shape = dict[StateId, _Described]
 
 def _described(checkpoint: Checkpoint) -> dict[StateId, _Described]:
     found = {
-        (operator["uid"], described["name"]): _Described(operator, described)
+        (operator.uid, described.name): _Described(operator, described)
         for operator, described in states_of(checkpoint.operators)
     }
     for operator in keyed_operators(checkpoint.operators):
-        found |= {(operator["uid"], name): _Described(operator, None) for name in TIMER_STATES.values()}
+        found |= {(operator.uid, name): _Described(operator, None) for name in TIMER_STATES.values()}
     return found
 
 
@@ -361,7 +360,7 @@ def _state(
     if len(known) == 2 and known[0].declared != known[1].declared:
         why = f"it was declared {_declared(known[0])} at the one point and {_declared(known[1])} at the other"
         return StateDifference(*name, kind, uncompared=why)
-    if any(each.state is not None and each.state.get("earlier") for each in known):
+    if any(each.state is not None and each.state.earlier for each in known):
         return StateDifference(*name, kind, uncompared="some of its entries are in an earlier type still")
     filled = next((side for side in sides if side is not None), None)
     if filled is None:
@@ -382,7 +381,7 @@ def _state(
 
 
 def _declared(described: _Described) -> str:
-    value_type = None if described.state is None else type_from_spec(described.state["value_type"])
+    value_type = None if described.state is None else type_from_spec(described.state.value_type)
     types = [key_type_of(described.operator), value_type]
     shown = ["undeclared" if each is None else each.name for each in types]
     return f"{described.kind} of {shown[1]} by {shown[0]}"

@@ -29,7 +29,6 @@ from changelog_engine.graph.descriptions import (
     keyed_operators,
     map_key_type_of,
     states_of,
-    ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.inspection.held_entries import held_entries
@@ -201,11 +200,11 @@ def key_history(
     check_names(checkpoint, operator, state)
     wanted = range_of(ledger.lineage, start, end)
     everywhere = keyed_operators(checkpoint.operators)
-    keyed = [each for each in everywhere if operator in (None, each["uid"])]
-    meant = {each["uid"]: key_identities(key, key_type_of(each)) for each in keyed}
+    keyed = [each for each in everywhere if operator in (None, each.uid)]
+    meant = {each.uid: key_identities(key, key_type_of(each)) for each in keyed}
     search = _Search(ledger, checkpoint, state, allow_pickle)
     for described in keyed:
-        search.look(described, meant[described["uid"]])
+        search.look(described, meant[described.uid])
     # A key that is an object is found as it is shown: its text does not make it.
     if not search.found and allow_pickle:
         there = entries_at(
@@ -214,8 +213,7 @@ def key_history(
         for described in keyed:
             codec = key_codec_for(key_type_of(described))
             search.look(
-                described,
-                {codec.identity(entry.key) for entry in there if entry.operator == described["uid"]},
+                described, {codec.identity(entry.key) for entry in there if entry.operator == described.uid}
             )
     if not search.found and keyed and keyed == everywhere and not any(meant.values()):
         raise RestoreError(
@@ -226,7 +224,7 @@ def key_history(
 
 def _keys_of(described: DescribedOperator) -> str:
     key_type = key_type_of(described)
-    return f"{described['uid']!r}: {'undeclared' if key_type is None else key_type.name}"
+    return f"{described.uid!r}: {'undeclared' if key_type is None else key_type.name}"
 
 
 class _Search:
@@ -383,8 +381,8 @@ class _Reader:
 
     def rows(self, base: Base, identity: KeyIdentity) -> tuple[pa.Table, set[str]]:
         """Its rows, in log order, those of a snapshot first; and the files that were opened."""
-        uid, self._begins = self._described["uid"], base.checkpoint
-        group = key_group(identity, self._described["max_parallelism"])
+        uid, self._begins = self._described.uid, base.checkpoint
+        group = key_group(identity, self._described.max_parallelism)
         groups, operators = range(group, group + 1), frozenset([uid])
         text = key_codec_for(key_type_of(self._described)).text(identity)
         first = self._ledger.snapshot_files(base, groups, operators)
@@ -418,7 +416,7 @@ class _Reader:
         of_state: dict[str, list[_Row]] = {}
         for row in _rows_of(table):
             of_state.setdefault(row.state, []).append(row)
-        described = {each["name"]: each for each in self._described["states"]}
+        described = {each.name: each for each in self._described.states}
         key = keys_of([table["key"][0].as_py()], key_type, self._allow_pickle)[0]
         fired = {  # a stream without timestamps does not tell when: any timer of the checkpoint may be the cause
             (row.checkpoint, time)
@@ -452,17 +450,17 @@ class _Reader:
 
     def _has_windows(self) -> bool:
         """Whether the operator's timers are those of windows of time."""
-        return any(each.get("namespace") == TimeWindows.name for each in self._described["states"])
+        return any(each.namespace == TimeWindows.name for each in self._described.states)
 
     def _state_changes(
         self, rows: list[_Row], described: DescribedState, key: Any, fired: set[tuple[int, int | None]]
     ) -> Iterator[KeyChange]:
         values, accessed = self._values(rows, described)
-        ttl_ms = ttl_ms_of(described)
+        ttl_ms = described.ttl_ms
         expiry = None if ttl_ms is None else _Expiry(ttl_ms, self._times)
         map_key_type = map_key_type_of(described)
         map_keys = keys_of([row.map_key for row in rows], map_key_type, self._allow_pickle)
-        held = held_entries(described["kind"], map_key_type)
+        held = held_entries(described.kind, map_key_type)
         windows = self._has_windows()
         for row, value, since, map_key in zip(rows, values, accessed, map_keys, strict=True):
             around = held.apply(row.operation, row.namespace, row.map_key, map_key, value)
@@ -470,7 +468,7 @@ class _Reader:
             cause = "element or timer" if timer else "element"
             if expiry is not None:
                 cause = expiry.cause(row, since, cause)
-            yield self._change(row, row.state, described["kind"], key, map_key, around, cause)
+            yield self._change(row, row.state, described.kind, key, map_key, around, cause)
 
     def _change(
         self, row: _Row, state: str, kind: str, key: Any, map_key: Any, around: tuple[Any, Any], cause: str
@@ -484,7 +482,7 @@ class _Reader:
         if correction is not None:
             cause = "correction"
         return KeyChange(
-            self._described["uid"],
+            self._described.uid,
             state,
             kind,
             key,
@@ -519,14 +517,14 @@ class _Reader:
             spec = self._spec(described, end)
             since: list[int | None] = [None] * len(run)
             try:
-                value_type = type_from_spec(spec["value_type"])
+                value_type = type_from_spec(spec.value_type)
                 values = values_of(
                     ["null" if skip else text for text, skip in zip(texts, gone, strict=True)],
                     payloads,
                     value_type,
                     self._allow_pickle,
                 )
-                if ttl_ms_of(spec) is not None:  # pairs of the last access and the user's value
+                if spec.ttl_ms is not None:  # pairs of the last access and the user's value
                     since = [
                         None if isinstance(value, Withheld) or not value else value[0] for value in values
                     ]
@@ -548,17 +546,17 @@ class _Reader:
     def _spec(self, described: DescribedState, end: int) -> DescribedState:
         if end == self._checkpoint.id or end not in self._ledger.lineage.checkpoints:
             return described
-        if (described["name"], end) not in self._specs:
+        if (described.name, end) not in self._specs:
             row = self._ledger.lineage.checkpoint(end)
-            self._specs[described["name"], end] = next(
+            self._specs[described.name, end] = next(
                 (
                     state
                     for operator, state in states_of(row.operators)
-                    if (operator["uid"], state["name"]) == (self._described["uid"], described["name"])
+                    if (operator.uid, state.name) == (self._described.uid, described.name)
                 ),
                 described,
             )
-        return self._specs[described["name"], end]
+        return self._specs[described.name, end]
 
 
 def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, firsts: Any) -> list[pa.Table]:

@@ -55,11 +55,11 @@ def state_samples(ledger: Ledger, checkpoint: Checkpoint, limit: int) -> list[St
     live = live_rows(list(read_parts(ledger.restore_point(checkpoint), ALL_KEY_GROUPS, None, ledger)))
     found = []
     for operator in checkpoint.operators:
-        uid, key_type = operator["uid"], key_type_of(operator)
-        for described in operator.get("states", ()):
+        uid, key_type = operator.uid, key_type_of(operator)
+        for described in operator.states:
             summary = summary_of(operator, described)
             found.append(
-                _state(live.get((uid, described["name"])), summary, described, key_type, checkpoint, limit)
+                _state(live.get((uid, described.name)), summary, described, key_type, checkpoint, limit)
             )
         for timers, shown in TIMER_STATES.items():
             rows = live.get((uid, timers))

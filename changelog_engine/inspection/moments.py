@@ -203,11 +203,11 @@ class StateOverTime:
     def _described(self, checkpoint: Checkpoint) -> tuple[DescribedState | None, TypeInformation | None]:
         """The state as a checkpoint describes it, None where it had none and for timers; and the type of its keys."""
         for operator in (*checkpoint.operators, *self.tip.operators):
-            if operator["uid"] == self.operator:
+            if operator.uid == self.operator:
                 key_type = key_type_of(operator)
                 if self._timers is not None:
                     return None, key_type
-                states = {each["name"]: each for each in operator.get("states", ())}
+                states = {each.name: each for each in operator.states}
                 return states.get(self.state), key_type
         return None, None
 

@@ -121,9 +121,9 @@ class Views:
     def __init__(self, ledger: Ledger, checkpoint: Checkpoint) -> None:
         self._ledger = ledger
         self._checkpoint = checkpoint
-        keyed = {operator["uid"]: operator for operator in keyed_operators(checkpoint.operators)}
+        keyed = {operator.uid: operator for operator in keyed_operators(checkpoint.operators)}
         states = {
-            (operator["uid"], state["name"]): (operator, state)
+            (operator.uid, state.name): (operator, state)
             for operator, state in states_of(checkpoint.operators)
         }
         self._makers: dict[str, Callable[[], pa.Table]] = {
@@ -176,8 +176,8 @@ class Views:
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
     def _timers(self, operator: DescribedOperator) -> pa.Table:
-        live, columns = self._live(operator["uid"]), TimerColumns.of(operator)
-        found = [live[operator["uid"], state] for state in TIMER_DOMAINS if (operator["uid"], state) in live]
+        live, columns = self._live(operator.uid), TimerColumns.of(operator)
+        found = [live[operator.uid, state] for state in TIMER_DOMAINS if (operator.uid, state) in live]
         values = timers_values(found, columns)
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 

@@ -127,8 +127,8 @@ class Changes:
 
     def timers_history(self, view: str, operator: DescribedOperator) -> None:
         """What happened to an operator's timers on the checkpoint's lineage."""
-        table = self._loaded(self._rows(operator["uid"], list(TIMER_DOMAINS)))
-        windows = [state["namespace"] for state in operator["states"] if state.get("namespace")]
+        table = self._loaded(self._rows(operator.uid, list(TIMER_DOMAINS)))
+        windows = [state.namespace for state in operator.states if state.namespace]
         kinds = (
             key_sql_type(key_type_of(operator)),
             window_sql_type(windows[0]) if windows else None,

@@ -14,7 +14,6 @@ from changelog_engine.graph.descriptions import (
     key_type_of,
     keyed_operators,
     map_key_type_of,
-    ttl_ms_of,
 )
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.graph.nodes import StateId
@@ -174,7 +173,7 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
     folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle) if counts else None
     found = []
     for operator in checkpoint.operators:
-        for described in operator.get("states", ()):
+        for described in operator.states:
             summary = summary_of(operator, described)
             if folded is not None:
                 name = (summary.operator, summary.state)
@@ -184,8 +183,8 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
             found.append(summary)
         if folded is not None:
             for each, domain in TIMER_DOMAINS.items():
-                name = (operator["uid"], TIMER_STATES[each])
-                timers = folded.timers.get((operator["uid"], domain))
+                name = (operator.uid, TIMER_STATES[each])
+                timers = folded.timers.get((operator.uid, domain))
                 if timers is not None or name in folded.withheld:
                     count = None if timers is None else len(timers)
                     found.append(
@@ -256,15 +255,15 @@ def summary_of(operator: DescribedOperator, described: DescribedState) -> StateS
     """What a checkpoint says of a state; how many keys it has is not known from that."""
     map_key = map_key_type_of(described)
     return StateSummary(
-        operator["uid"],
-        described["name"],
-        described["kind"],
+        operator.uid,
+        described.name,
+        described.kind,
         None,
         key_name(operator),
         value_type=user_type(described).name,
         map_key_type=None if map_key is None else map_key.name,
-        window=described.get("namespace"),
-        ttl_ms=ttl_ms_of(described),
+        window=described.namespace,
+        ttl_ms=described.ttl_ms,
     )
 
 
@@ -278,8 +277,8 @@ def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> l
     return [
         found
         for found in keyed_operators(checkpoint.operators)
-        if operator in (None, found["uid"])
-        and any(state in (None, described["name"]) for described in found["states"])
+        if operator in (None, found.uid)
+        and any(state in (None, described.name) for described in found.states)
     ]
 
 
@@ -295,14 +294,14 @@ def _of_key(
     """The entries of a key in one operator: one key group is read."""
     found = []
     identities = key_identities(key, key_type_of(described))
-    groups = {key_group(identity, described["max_parallelism"]) for identity in identities}
+    groups = {key_group(identity, described.max_parallelism) for identity in identities}
     for group in sorted(groups):
         folded = fold_at(
             ledger,
             checkpoint,
             allow_pickle=allow_pickle,
             key_groups=range(group, group + 1),
-            operators=frozenset([described["uid"]]),
+            operators=frozenset([described.uid]),
             state=state,
         )
         withheld.update(folded.withheld)
@@ -322,10 +321,5 @@ def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[S
 
 
 def _miss(described: DescribedOperator, entries: list[StateEntry], key: str) -> Miss:
-    keys = {repr(entry.key): entry.key for entry in entries if entry.operator == described["uid"]}
-    return Miss(
-        described["uid"],
-        key_name(described),
-        len(keys),
-        tuple(nearest(keys.values(), key)),
-    )
+    keys = {repr(entry.key): entry.key for entry in entries if entry.operator == described.uid}
+    return Miss(described.uid, key_name(described), len(keys), tuple(nearest(keys.values(), key)))

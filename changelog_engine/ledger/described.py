@@ -10,7 +10,7 @@ from changelog_engine.nearest import did_you_mean, named
 
 def parallelism_of(checkpoint: Checkpoint) -> dict[str, int]:
     """Uid -> parallelism, of the operators of a checkpoint."""
-    return {operator["uid"]: operator["parallelism"] for operator in checkpoint.operators}
+    return {operator.uid: operator.parallelism for operator in checkpoint.operators}
 
 
 def described_operator(checkpoint: Checkpoint, operator: str) -> DescribedOperator:
@@ -19,7 +19,7 @@ def described_operator(checkpoint: Checkpoint, operator: str) -> DescribedOperat
     Raises:
         RestoreError: the checkpoint has no such operator; lists those it has, and the nearest.
     """
-    keyed = {found["uid"]: found for found in keyed_operators(checkpoint.operators)}
+    keyed = {found.uid: found for found in keyed_operators(checkpoint.operators)}
     if operator not in keyed:
         there = ", ".join([repr(each) for each in keyed]) or "none"
         raise RestoreError(
@@ -39,9 +39,9 @@ def described_state(
     """
     there = {}
     for found, described in states_of(checkpoint.operators):
-        if (found["uid"], described["name"]) == (operator, state):
+        if (found.uid, described.name) == (operator, state):
             return found, described
-        there[f"{found['uid']!r}.{described['name']!r}"] = f"{found['uid']}.{described['name']}"
+        there[f"{found.uid!r}.{described.name!r}"] = f"{found.uid}.{described.name}"
     near = did_you_mean(f"{operator}.{state}", there.values())
     raise RestoreError(
         f"checkpoint {checkpoint.id} has no state {state!r} of operator {operator!r}; it has {', '.join(there) or 'none'}"
@@ -56,12 +56,12 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
         RestoreError: says which there are, and of many the nearest.
     """
     keyed = keyed_operators(checkpoint.operators)
-    if operator is not None and operator not in {found["uid"] for found in keyed}:
-        uids = [found["uid"] for found in keyed]
+    if operator is not None and operator not in {found.uid for found in keyed}:
+        uids = [found.uid for found in keyed]
         raise RestoreError(
             f"checkpoint {checkpoint.id}: {named('operator with state', operator, uids)}{did_you_mean(operator, uids)}"
         )
-    names = [described["name"] for found, described in states_of(keyed) if operator in (None, found["uid"])]
+    names = [described.name for found, described in states_of(keyed) if operator in (None, found.uid)]
     if state is not None and state not in names:
         raise RestoreError(
             f"checkpoint {checkpoint.id}: {named('state', state, names)}{did_you_mean(state, names)}"

@@ -342,8 +342,8 @@ def shares(checkpoint: Checkpoint) -> Iterator[StateShare]:
     """All keyed state of a checkpoint, cut by operators of one parallelism and by their subtasks."""
     alike: dict[tuple[int, int], set[str]] = {}
     for operator in keyed_operators(checkpoint.operators):
-        shape = operator["max_parallelism"], operator["parallelism"]
-        alike.setdefault(shape, set()).add(operator["uid"])
+        shape = operator.max_parallelism, operator.parallelism
+        alike.setdefault(shape, set()).add(operator.uid)
     for stage, ((max_parallelism, parallelism), uids) in enumerate(alike.items()):
         for subtask in range(parallelism):
             groups = key_group_range(subtask, max_parallelism, parallelism)

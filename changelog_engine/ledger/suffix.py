@@ -323,7 +323,7 @@ class _Run:
     def bounds(self, parts: Sequence[PartFile]) -> dict[str, Bounds]:
         """The key groups that parts can have: a subtask has those that its number gives it in any of the job's shapes."""
         shapes = {
-            (operator["max_parallelism"], operator["parallelism"])
+            (operator.max_parallelism, operator.parallelism)
             for operator in keyed_operators(self.end.operators)
         }
         ranges: dict[int, Bounds | None] = {}

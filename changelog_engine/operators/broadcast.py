@@ -19,7 +19,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import InvalidJobError, NoCurrentKeyError
 from changelog_engine.event_time import MAX_WATERMARK
-from changelog_engine.graph.descriptions import DescribedState, with_key_type
+from changelog_engine.graph.descriptions import DescribedState
 from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import NodeKind, StateSpec
 from changelog_engine.operators.base import Operator
@@ -177,7 +177,7 @@ class BroadcastStates:
     def snapshot(self) -> KeptBroadcast:
         """All entries with their types."""
         rows = {name: self._rows(name) for name in self._specs}
-        types = {name: with_key_type(describe(spec), None) for name, spec in self._specs.items()}
+        types = {name: describe(spec) for name, spec in self._specs.items()}
         undeclared = self._undeclared
         return KeptBroadcast(undeclared.rows | rows, undeclared.types | types)
 
@@ -208,7 +208,7 @@ class BroadcastStates:
     ) -> None:
         version = Version(spec.value_type)  # an older engine kept no types
         if found is not None:
-            version = restored_versions(self._operator, found, spec, None).newest
+            version = restored_versions(self._operator, found, None, spec, None).newest
         if not rows:
             return
         keys, values, payloads = zip(*rows, strict=True)

@@ -38,7 +38,7 @@ from changelog_engine.codec.columns import as_strings
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.descriptions import DescribedOperator, states_of, with_key_type
+from changelog_engine.graph.descriptions import DescribedOperator, states_of
 from changelog_engine.graph.key_groups import KeyGroups, key_groups
 from changelog_engine.graph.nodes import StateId, StateSpec
 from changelog_engine.ledger.reading import Tell, read_parts
@@ -239,15 +239,16 @@ class KeptState:
     def _as_described(self, described: list[DescribedOperator]) -> bool:
         """Whether the checkpoint has every state in the type in which it is kept."""
         for operator, state in states_of(described):
-            name = operator["uid"], state["name"]
+            name = operator.uid, state.name
             kept = self.tables.get(name)
-            if state.get("removed"):
+            if state.removed:
                 return False
             if kept is None:
                 continue
-            found = with_key_type(state, operator.get("key_type"))
             try:
-                versions = restored_versions(operator["uid"], found, kept.declared, self.key_type)
+                versions = restored_versions(
+                    operator.uid, state, operator.key_type, kept.declared, self.key_type
+                )
             except RestoreError:
                 return False
             if versions.earlier or versions.newest.convert is not None:

@@ -15,7 +15,7 @@ from changelog_engine.changelog.conversion import TypeVersions, fill_versions
 from changelog_engine.changelog.fold import RowsByState, fill_state, timers_of
 from changelog_engine.changelog.rows import Columns, LogColumns
 from changelog_engine.codec.namespaces import NamespaceCodec
-from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of, with_key_type
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, states_of
 from changelog_engine.graph.nodes import StateId, StateSpec
 from changelog_engine.operators.kept_state import KeptState, KeptTable
 from changelog_engine.operators.state_types import describe, restored_versions
@@ -41,13 +41,12 @@ class RestoredStates:
         self.tables: dict[StateId, KeptTable] = {}
         self.timers: dict[StateId, list[Timer]] = {}
         self._key_type = key_type
-        self._described: dict[StateId, DescribedState] = {}
+        self._described: dict[StateId, tuple[DescribedOperator, DescribedState]] = {}
 
     def describe(self, operators: list[DescribedOperator]) -> None:
         """Take what the checkpoint says of its states: ``Checkpoint.operators``."""
         self._described = {
-            (operator["uid"], state["name"]): with_key_type(state, operator.get("key_type"))
-            for operator, state in states_of(operators)
+            (operator.uid, state.name): (operator, state) for operator, state in states_of(operators)
         }
 
     def take(self, kept: KeptState) -> None:
@@ -61,8 +60,10 @@ class RestoredStates:
         Raises:
             RestoreError: they do not fit what is declared.
         """
-        found = self._described.get(name)
-        return None if found is None else restored_versions(name[0], found, spec, self._key_type)
+        if name not in self._described:
+            return None
+        operator, state = self._described[name]
+        return restored_versions(operator.uid, state, operator.key_type, spec, self._key_type)
 
     def take_table(
         self, name: StateId, spec: StateSpec, read_again: Callable[[StateId, StateTable], RowsByState]
@@ -108,9 +109,9 @@ class RestoredStates:
         self, declared: Container[StateId]
     ) -> list[tuple[StateId, DescribedState, list[pa.Table]]]:
         """The states that are to go because nobody declared them while the functions were opened, and their rows."""
-        marked = [name for name, described in self._described.items() if described.get("removed")]
+        marked = [name for name, (_, state) in self._described.items() if state.removed]
         return [
-            (name, self._described.pop(name), self.rows.pop(name, []))
+            (name, self._described.pop(name)[1], self.rows.pop(name, []))
             for name in marked
             if name not in declared
         ]

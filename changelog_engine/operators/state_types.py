@@ -6,19 +6,12 @@ is declared to it. Both say the same.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from changelog_engine.changelog.conversion import DROPPED, TypeVersions, Version, versions_of
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.descriptions import (
-    DescribedState,
-    TypeSpec,
-    map_key_type_of,
-    ttl_ms_of,
-    with_key_type,
-)
+from changelog_engine.graph.descriptions import DescribedState, TypeSpec, map_key_type_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.state.ttl import stored_type
 from changelog_engine.types import TupleTypeInfo, TypeInformation, Types, type_from_spec
@@ -38,18 +31,14 @@ _CONTENT_REMEDY = "declare it as it was, or start the whole job empty with chang
 
 def describe(spec: StateSpec) -> DescribedState:
     """A state's descriptor as the checkpoint row keeps it."""
-    described: DescribedState = {
-        "name": spec.name,
-        "kind": spec.kind.value,
-        "value_type": stored_type(spec).spec(),
-    }
-    if spec.map_key_type is not None:
-        described["map_key_type"] = spec.map_key_type.spec()
-    if spec.namespace is not None:
-        described["namespace"] = spec.namespace
-    if spec.ttl is not None:  # the value is a pair: time of the last access, the user's value
-        described["ttl"] = {"ttl_ms": spec.ttl.ttl_ms}
-    return described
+    return DescribedState(
+        spec.name,
+        spec.kind.value,
+        stored_type(spec).spec(),
+        None if spec.map_key_type is None else spec.map_key_type.spec(),
+        spec.namespace,
+        None if spec.ttl is None else {"ttl_ms": spec.ttl.ttl_ms},
+    )
 
 
 def type_name(described: TypeSpec | None) -> str:
@@ -64,29 +53,33 @@ def spec_of(described: DescribedState) -> StateSpec:
         described: the state in Checkpoint.operators; without a namespace.
     """
     return StateSpec(
-        described["name"],
-        StateKind(described["kind"]),
-        type_from_spec(described["value_type"]),
+        described.name,
+        StateKind(described.kind),
+        type_from_spec(described.value_type),
         map_key_type_of(described),
     )
 
 
 def restored_versions(
-    operator: str, found: DescribedState, spec: StateSpec, key_type: TypeInformation | None
+    operator: str,
+    found: DescribedState,
+    found_key_type: TypeSpec | None,
+    spec: StateSpec,
+    key_type: TypeInformation | None,
 ) -> TypeVersions:
     """How a restored state's values become those of the state that is declared.
 
     Args:
         operator: uid, for messages.
-        found: what the checkpoint says of the state, with the type of its keys.
+        found: what the checkpoint says of the state.
+        found_key_type: what it says of its keys.
 
     Raises:
         RestoreError: they can't; names operator, state, both types and what to do.
     """
-    declared: DescribedState = json.loads(
-        json.dumps(with_key_type(describe(spec), None if key_type is None else key_type.spec()))
-    )
-    had, has = ttl_ms_of(found) is not None, spec.ttl is not None
+    was = found._asdict() | {"key_type": found_key_type}
+    declared = describe(spec)._asdict() | {"key_type": None if key_type is None else key_type.spec()}
+    had, has = found.ttl_ms is not None, spec.ttl is not None
     if had != has:
         words = ("with", "without") if had else ("without", "with")
         raise RestoreError(
@@ -97,16 +90,16 @@ def restored_versions(
     differing = [
         name
         for name in ("kind", "key_type", "map_key_type", "namespace")
-        if not _fits(name, found.get(name), declared.get(name))
+        if not _fits(name, was[name], declared[name])
     ]
     if differing:
-        raise RestoreError(_refusal(operator, spec, found, declared, differing, _FIXED_REMEDY))
+        raise RestoreError(_refusal(operator, spec, was, declared, differing, _FIXED_REMEDY))
     written = versions_of(found)
     made = []
     for version in written.all:
         converted = _converted(version, spec)
         if converted is None:
-            was: DescribedState = {**found, "value_type": version.type.spec()}
+            was["value_type"] = version.type.spec()
             raise RestoreError(_refusal(operator, spec, was, declared, ["value_type"], REMEDY))
         made.append(converted)
     return TypeVersions(made[0], tuple(made[1:]), written.since)
@@ -175,8 +168,8 @@ def _stored(convert: Callable[[Any], Any], timed: bool) -> Callable[[Any], Any]:
 def _refusal(
     operator: str,
     spec: StateSpec,
-    found: DescribedState,
-    declared: DescribedState,
+    found: dict[str, Any],
+    declared: dict[str, Any],
     differing: list[str],
     remedy: str,
 ) -> str:
@@ -188,8 +181,8 @@ def _refusal(
     )
 
 
-def _words(described: DescribedState, names: list[str]) -> str:
-    return ", ".join([_word(name, described.get(name)) for name in sorted(names)])
+def _words(described: dict[str, Any], names: list[str]) -> str:
+    return ", ".join([_word(name, described[name]) for name in sorted(names)])
 
 
 def _word(name: str, found: Any) -> str:

@@ -52,7 +52,7 @@ class ComparedRows(NamedTuple):
     def recorded(self, history: RecordedRange) -> dict[int, list[pa.Table]]:
         """Those of the log, by checkpoint."""
         found: dict[int, list[pa.Table]] = {row.id: [] for row in history.checkpoints}
-        whole = self.whole & {each["uid"] for each in keyed_operators(history.end.operators)}
+        whole = self.whole & {each.uid for each in keyed_operators(history.end.operators)}
         if whole:
             for number, tables in history.mutations(operators=whole).items():
                 found[number] += tables
@@ -145,19 +145,19 @@ def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[
     """What the key may be, of each operator with state."""
     known = keyed_operators(checkpoint.operators)
     if operator is not None:
-        known = [each for each in known if each["uid"] == operator]
+        known = [each for each in known if each.uid == operator]
     if not known:
-        there = ", ".join(repr(each["uid"]) for each in keyed_operators(checkpoint.operators))
+        there = ", ".join(repr(each.uid) for each in keyed_operators(checkpoint.operators))
         raise RestoreError(f"no operator with state has the uid {operator!r}; there are {there or 'none'}")
     found = []
     for each in known:
         key_type = key_type_of(each)
         for identity in _identities(key, key_type):
             text = key_codec_for(key_type).texts([identity])[0].as_py()
-            group = key_group(identity, each["max_parallelism"])
-            found.append(WantedKey(each["uid"], identity, text, group))
+            group = key_group(identity, each.max_parallelism)
+            found.append(WantedKey(each.uid, identity, text, group))
     if not found:
-        kinds = ", ".join(f"{each['uid']!r}: {(each.get('key_type') or {}).get('type')}" for each in known)
+        kinds = ", ".join(f"{each.uid!r}: {(each.key_type or {}).get('type')}" for each in known)
         raise RestoreError(f"{shown_key(key)} is not a key of any operator; their keys are ({kinds})")
     return found
 

@@ -29,7 +29,6 @@ from changelog_engine.graph.descriptions import (
     key_type_of,
     keyed_operators,
     map_key_type_of,
-    ttl_ms_of,
 )
 from changelog_engine.graph.nodes import StateId, StateKind, StateSpec
 from changelog_engine.nearest import named
@@ -126,13 +125,13 @@ def types_of(operators: list[DescribedOperator]) -> StateTypes:
     specs: dict[StateId, StateSpec] = {}
     keys: dict[str, TypeInformation | None] = {}
     for operator in operators:
-        keys[operator["uid"]] = key_type_of(operator)
-        for state in operator.get("states", ()):
+        keys[operator.uid] = key_type_of(operator)
+        for state in operator.states:
             value_type = user_type(state)
-            specs[operator["uid"], state["name"]] = StateSpec(
-                state["name"],
-                StateKind(state["kind"]),
-                value_type if ttl_ms_of(state) is None else TimedType(value_type),
+            specs[operator.uid, state.name] = StateSpec(
+                state.name,
+                StateKind(state.kind),
+                value_type if state.ttl_ms is None else TimedType(value_type),
                 map_key_type_of(state),
             )
     return StateTypes(specs, keys)
@@ -146,8 +145,8 @@ def states_named(names: Iterable[str], operators: Sequence[DescribedOperator]) -
     """
     known: dict[str, set[StateId]] = {}
     for operator in keyed_operators(operators):
-        uid = operator["uid"]
-        states = {state["name"]: state["name"] for state in operator.get("states", ())}
+        uid = operator.uid
+        states = {state.name: state.name for state in operator.states}
         for shown_name, state in [*states.items(), *((words, domain) for domain, words in TIMERS.items())]:
             for name in (shown_name, f"{uid}.{shown_name}"):
                 known.setdefault(name, set()).add((uid, state))

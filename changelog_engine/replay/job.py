@@ -20,7 +20,7 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
 from changelog_engine.errors import RestoreError, UserFunctionError
-from changelog_engine.graph.descriptions import states_of, ttl_ms_of
+from changelog_engine.graph.descriptions import states_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner, StateId
 from changelog_engine.in_process.capture import capture_job
@@ -285,7 +285,7 @@ def _count_keys(tables: list[pa.Table]) -> int:
 def notes_of(graph: JobGraph, checkpoints: list[Checkpoint]) -> list[str]:
     """Why a replay may differ though the code did not change."""
     notes, end = [], checkpoints[-1]
-    if any(ttl_ms_of(state) is not None for _, state in states_of(end.operators)):
+    if any(state.ttl_ms is not None for _, state in states_of(end.operators)):
         notes.append(
             "state with a time to live: the clock of a replay stands at the time of each checkpoint, so entries may expire "
             "earlier or later than recorded"

@@ -228,14 +228,14 @@ class ReplayRun:
 def plan_of(graph: JobGraph, recorded: Checkpoint) -> JobPlan:
     """The job's plan with the recorded parallelism, sources that read ranges, and no sinks."""
     uids = plan_job(graph).uids
-    known = {operator["uid"]: operator for operator in recorded.operators}
+    known = {operator.uid: operator for operator in recorded.operators}
     nodes: list[Node] = []
     for node in graph.nodes:
         operator = known.get(uids[node.id])
         if operator is not None and node.kind is not NodeKind.SIDE_OUTPUT:
-            node = replace(node, parallelism=operator["parallelism"])
-            if "states" in operator:
-                node = replace(node, max_parallelism=operator["max_parallelism"])
+            node = replace(node, parallelism=operator.parallelism)
+            if operator.keyed:
+                node = replace(node, max_parallelism=operator.max_parallelism)
         if node.kind is NodeKind.SOURCE:
             node = replace(node, function=replayed(node.function, node.name))
         if node.kind is NodeKind.SINK:

@@ -196,13 +196,7 @@ class _Given:
             raise ArgumentTypeError(f"an operator's uid must be a non-empty str, got {uid!r}")
         writable(uid, "the uid of an operator")
         groups = self._groups_of(uid)
-        described: DescribedOperator = {
-            "uid": uid,
-            "name": uid,
-            "kind": "process",
-            "parallelism": 1,
-            "max_parallelism": groups,
-        }
+        described = DescribedOperator(uid, uid, "process", 1, groups)
         tables = self.operators.get(uid, {})
         if spare := self.types.get(uid, {}).keys() - tables.keys() - self.broadcast.get(uid, {}).keys():
             raise ConfigurationError(
@@ -215,8 +209,8 @@ class _Given:
         specs = [self._spec(uid, name) for name in tables]
         sources = [self._state(uid, spec, key_type, groups) for spec in specs]
         sources += [self._timers(uid, domain, key_type, groups) for domain in self.timers.get(uid, {})]
-        states = [describe(spec) for spec in specs]
-        return {**described, "key_type": key_type.spec(), "states": states}, sources
+        states = tuple([describe(spec) for spec in specs])
+        return described._replace(keyed=True, key_type=key_type.spec(), states=states), sources
 
     def _state(self, uid: str, spec: StateSpec, key_type: TypeInformation, groups: int) -> _Source:
         shape = StateShape(

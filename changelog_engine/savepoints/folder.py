@@ -74,9 +74,7 @@ class Savepoint(Displayed):
         return self.folder.storage.root
 
     def display(self) -> Document:
-        operators = [
-            (each["uid"], len(each["states"])) for each in self.checkpoint.operators if each.get("states")
-        ]
+        operators = [(each.uid, len(each.states)) for each in self.checkpoint.operators if each.states]
         return Document(
             f"savepoint {self.path}",
             [

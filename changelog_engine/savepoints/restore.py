@@ -115,9 +115,9 @@ def import_savepoint(
 def pickled_states(checkpoint: Checkpoint) -> list[str]:
     """States whose declared types allow any object, as ``operator.state``: a restore of them runs what is in them."""
     return [
-        f"{operator['uid']}.{state['name']}"
+        f"{operator.uid}.{state.name}"
         for operator, state in states_of(checkpoint.operators)
-        if _is_any(operator.get("key_type"), state.get("value_type"), state.get("map_key_type") or "none")
+        if _is_any(operator.key_type, state.value_type, state.map_key_type or "none")
     ]
 
 
@@ -128,7 +128,7 @@ def _is_any(*specs: Any) -> bool:
 
 def _copy(folder: JobFolder, savepoint: Savepoint, row: Checkpoint, pickled: set[str]) -> list[Part]:
     """The savepoint's parts under the name of the job's checkpoint, file by file; notes which states hold pickles."""
-    uids = {operator["uid"] for operator in row.operators}
+    uids = {operator.uid for operator in row.operators}
     parts: list[Part] = []
     for number, part in enumerate(savepoint.parts):
         parts.extend(_copy_part(folder, savepoint, row, part, uids, number, pickled))

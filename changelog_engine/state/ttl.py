@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from changelog_engine.graph.descriptions import DescribedState, ttl_ms_of
+from changelog_engine.graph.descriptions import DescribedState
 from changelog_engine.graph.hooks import pairs_of
 from changelog_engine.graph.nodes import StateKind, StateSpec, TtlSpec
 from changelog_engine.state.backend import StateTable
@@ -62,8 +62,8 @@ def user_type(described: DescribedState) -> TypeInformation:
     Args:
         described: the state, as a checkpoint describes it.
     """
-    spec = described["value_type"]
-    return in_state(type_from_spec(spec if ttl_ms_of(described) is None else spec["fields"][1]))
+    spec = described.value_type
+    return in_state(type_from_spec(spec if described.ttl_ms is None else spec["fields"][1]))
 
 
 def stored_spec(spec: StateSpec) -> StateSpec:

@@ -6,7 +6,6 @@ with one subtask.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -333,16 +332,16 @@ class OperatorHarness:
         runtime, store = self._runtime, self._store
         tables = [] if store is None else [table_of(*live) for live in store.live_columns()]
         context = runtime.contexts.get(self._node)
-        states = [describe(spec) for spec in (() if context is None else context.declared)]
+        states = tuple([describe(spec) for spec in (() if context is None else context.declared)])
         key_type = None if store is None or store.key_type is None else store.key_type.spec()
-        described = [{"uid": self._uid, "key_type": key_type, "states": states}]
+        described = DescribedOperator(self._uid, self._uid, "harness", 1, 1, True, key_type, states)
         small = {runtime.uids[node]: operator.snapshot() for node, operator in runtime.operators.items()}
         shared = {
             runtime.uids[node]: operator.snapshot_shared() for node, operator in runtime.operators.items()
         }
         return HarnessSnapshot(
             pa.concat_tables(tables) if tables else table_of(0, {}),
-            json.loads(json.dumps(described)),
+            [described],
             SmallState(inputs=runtime.inputs.snapshot(), operators=_present(small)),
             _present(shared),
             self._now,

@@ -89,7 +89,7 @@ class OpenedJob:
         with self.lock:
             found = self.ledger.lineage.readable([self.rows[place].id], self.timeline.faults)
         return [
-            (operator["uid"], state["name"])
+            (operator.uid, state.name)
             for checkpoint in found.values()
             for operator, state in states_of(checkpoint.operators)
         ]

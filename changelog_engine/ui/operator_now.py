@@ -66,7 +66,7 @@ def operators_now(checkpoint: Checkpoint, marked: bool) -> list[OperatorNow]:
     seconds = float(figures.get("elapsed_ms") or 0) / 1000
     found = []
     for operator in checkpoint.operators:
-        uid = operator["uid"]
+        uid = operator.uid
         mutations = figures.get("mutations", {}).get(uid)
         source: Sequence[Any] | None = figures.get("sources", {}).get(uid)
         sizes = figures.get("sizes", {}).get(uid)
@@ -74,9 +74,9 @@ def operators_now(checkpoint: Checkpoint, marked: bool) -> list[OperatorNow]:
         found.append(
             OperatorNow(
                 uid,
-                operator.get("name", uid),
-                operator.get("kind", ""),
-                operator.get("parallelism", 1),
+                operator.name,
+                operator.kind,
+                operator.parallelism,
                 busy[uid] / total if uid in busy and total else None,
                 uid == slowest,
                 sum(mutations.values()) / seconds if mutations is not None and seconds else None,

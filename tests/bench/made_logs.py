@@ -13,6 +13,7 @@ import pyarrow as pa
 from changelog_engine.changelog.model import Checkpoint, Part, Segment
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.small_state import LogPosition, SmallState, StageState
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.graph.key_groups import key_group_range, key_groups_of_ints
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder, open_job_folder
@@ -96,14 +97,15 @@ def _row(checkpoint: int, parts: list[Part], sequences: list[int]) -> Checkpoint
         parts=len(parts),
         operator_state={"count": written},
         operators=[
-            {
-                "uid": "count",
-                "name": "count",
-                "kind": "process",
-                "parallelism": len(sequences),
-                "max_parallelism": GROUPS,
-                "key_type": Types.LONG().spec(),
-                "states": [{"name": "count", "kind": "value", "value_type": Types.LONG().spec()}],
-            }
+            DescribedOperator(
+                "count",
+                "count",
+                "process",
+                len(sequences),
+                GROUPS,
+                True,
+                Types.LONG().spec(),
+                (DescribedState("count", "value", Types.LONG().spec()),),
+            )
         ],
     )

@@ -154,7 +154,7 @@ def test_a_job_sees_the_tables(data: st.DataObject) -> None:
             timestamp=lambda element: element[1],
         )
         job.run_driver(graph, restore=made.path)
-        assert {commit.operators[-1]["max_parallelism"] for commit in job.commits} <= {max_parallelism}
+        assert {commit.operators[-1].max_parallelism for commit in job.commits} <= {max_parallelism}
 
     def held(rows: list[tuple[Any, ...]], wanted: Any) -> list[tuple[Any, ...]]:
         return [row[1:] for row in rows if identity(row[0]) == identity(wanted)]

@@ -20,6 +20,7 @@ from unit.test_commit_helpers import Driver
 
 from changelog_engine.connectors.state_changes import StateChangesSource
 from changelog_engine.errors import NotLoggedError, RestoreError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.mutation_rows import COLUMNS, WantedMutations, mutation_files
 from changelog_engine.ledger.follower import CONTINUE, FAIL, LogFollower, Reached
@@ -30,17 +31,8 @@ from materializer.truncation import truncate
 
 SCHEMA = pa.schema([(column.name, column.arrow) for column in COLUMNS])
 KEYS = ["11", "11111"]  # the helper takes the length for the key group
-OPERATORS: list[dict[str, object]] = [
-    {
-        "uid": "count",
-        "name": "count",
-        "kind": "process",
-        "parallelism": 1,
-        "max_parallelism": 8,
-        "key_type": Types.LONG().spec(),
-        "states": [{"name": "n", "kind": "value", "value_type": Types.LONG().spec()}],
-    }
-]
+_STATE = DescribedState("n", "value", Types.LONG().spec())
+OPERATORS = [DescribedOperator("count", "count", "process", 1, 8, True, Types.LONG().spec(), (_STATE,))]
 
 
 class Model:

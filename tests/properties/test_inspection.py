@@ -158,7 +158,7 @@ def test_states_changes_and_differences_are_those_of_a_model(data: st.DataObject
 def check_moments(path: str, rows: Any, held: Any, tip: Any) -> None:
     """The page's slider: what one reading of a branch says of every moment on it."""
     ledger = open_ledger(path)
-    names = [(each["uid"], state["name"]) for each in tip.operators for state in each.get("states", ())]
+    names = [(each.uid, state.name) for each in tip.operators for state in each.states]
     for operator, state in names:
         whole = StateOverTime(ledger, tip, operator, state)
         newest = StateOverTime(ledger, tip, operator, state, since=tip)

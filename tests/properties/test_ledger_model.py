@@ -24,6 +24,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.segments import segment_of
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.history.tables import Selection, Tables
 from changelog_engine.ledger.job_folder import JobFolder
@@ -41,16 +42,9 @@ from materializer.truncation import truncate
 
 GROUPS, SUBTASKS = 8, 2
 KEYS = ["1" * (group or GROUPS) for group in range(GROUPS)]  # the helper takes the length for the key group
-OPERATORS: list[dict[str, object]] = [
-    {
-        "uid": "count",
-        "name": "count",
-        "kind": "process",
-        "parallelism": SUBTASKS,
-        "max_parallelism": GROUPS,
-        "key_type": Types.LONG().spec(),
-        "states": [{"name": "n", "kind": "value", "value_type": Types.LONG().spec()}],
-    }
+_STATE = DescribedState("n", "value", Types.LONG().spec())
+OPERATORS = [
+    DescribedOperator("count", "count", "process", SUBTASKS, GROUPS, True, Types.LONG().spec(), (_STATE,))
 ]
 
 State = dict[str, int]

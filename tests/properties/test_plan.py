@@ -122,7 +122,7 @@ def test_what_goes_to_the_driver_needs_no_stage_behind_a_union(tmp_path) -> None
     job.run(build.graph())
     assert sorted(count for _, count in job.output) == sorted([*range(1, 5)] * 3 + [*range(1, 7)] * 2)
     operators = job.commits[-1].operators
-    assert [operator["uid"] for operator in operators] == ["numbers", "threes", "end", "twos"]
+    assert [operator.uid for operator in operators] == ["numbers", "threes", "end", "twos"]
     build.collect(both, uid="alone", parallelism=1)
     assert [stage.nodes for stage in plan_job(build.graph()).stages][-1] == (end + 1,)
 

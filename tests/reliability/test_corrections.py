@@ -187,9 +187,9 @@ def _of_states(entries: dict[Any, Any]) -> dict[Any, dict[Any, Any]]:
 
 def _entries(folded: Any) -> dict[Any, dict[Any, Any]]:
     kinds = {
-        (operator["uid"], state["name"]): state["kind"]
+        (operator.uid, state.name): state.kind
         for operator in folded.checkpoint.operators
-        for state in operator.get("states", ())
+        for state in operator.states
     }
     found: dict[Any, dict[Any, Any]] = {}
     for name, entries in folded.states.items():

@@ -347,7 +347,7 @@ def test_time_goes_on_where_a_job_went_on_with_another_parallelism(
 ) -> None:
     job = TestJob(tmp_path, Script((5,), (True,), (Failure(4, Fault.HANDED_OUT),)))
     job.run(lambda driver: graph(Times(), parallelism=after if driver else before))
-    there = [row.id for row in job.commits if row.operators[-1]["parallelism"] == before]
+    there = [row.id for row in job.commits if row.operators[-1].parallelism == before]
     report = replay(job, graph(Times()), there[-1])
     assert report.equal, report.text()
     assert len(report.notes) == 1

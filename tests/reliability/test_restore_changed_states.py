@@ -22,6 +22,7 @@ from api.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from changelog_engine.graph.descriptions import DescribedState
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.replay.job import replay_graph
@@ -53,14 +54,12 @@ def compact(base: Path) -> None:
     truncate(folder, AT_ONCE)
 
 
-def described(base: Path, name: str, checkpoint: int | None = None) -> dict[str, Any]:
+def described(base: Path, name: str, checkpoint: int | None = None) -> DescribedState:
     """A state as a checkpoint (None: the newest) describes it."""
     lineage = Lineage(find_job_folder(str(base), "job").open_changelog())
     row = lineage.newest_checkpoint() if checkpoint is None else lineage.checkpoint(checkpoint)
     assert row is not None
-    return next(
-        state for operator in row.operators for state in operator.get("states", ()) if state["name"] == name
-    )
+    return next(state for operator in row.operators for state in operator.states if state.name == name)
 
 
 @CHANGELOG
@@ -336,11 +335,11 @@ def test_case_26_types_by_checkpoint(tmp_path: Path) -> None:
     versions = Versions(tmp_path)
     versions.run(Program(values("kept", value_type=Types.INT()), int))
     versions.run(Program(values("kept", value_type=Types.DOUBLE()), None))
-    assert described(tmp_path, "kept", 3)["value_type"] == Types.INT().spec()
+    assert described(tmp_path, "kept", 3).value_type == Types.INT().spec()
     now = described(tmp_path, "kept")
-    assert now["value_type"] == Types.DOUBLE().spec()
-    assert now["since"] == 4
-    assert "earlier" not in now
+    assert now.value_type == Types.DOUBLE().spec()
+    assert now.since == 4
+    assert not now.earlier
     assert [commit.rows for commit in versions.job.commits] == [5, 5, 5, 5, 0, 0]
     assert repr(dict(state_at(versions.job.table(), 3).states["process", "kept"])) == repr(
         {key: 10 + key for key in range(KEYS)}
@@ -512,9 +511,9 @@ def test_case_26_a_state_that_only_some_subtasks_declare(tmp_path: Path, changel
     texts = all_kinds(Types.STRING(), str)
     versions.run(Program(texts, None, frozenset([0])), 3)
     entry = described(tmp_path, "list")
-    assert entry["value_type"] == Types.STRING().spec()
-    assert [version["value_type"] for version in entry["earlier"]] == [Types.LONG().spec()]
-    assert entry["since"] == 4
+    assert entry.value_type == Types.STRING().spec()
+    assert [version.value_type for version in entry.earlier] == [Types.LONG().spec()]
+    assert entry.since == 4
     listed = state_at(versions.job.table()).states["process", "list"]
     kinds = {type(value) for values in dict(listed).values() for value in values}
     assert kinds == {str, int}
@@ -525,7 +524,7 @@ def test_case_26_a_state_that_only_some_subtasks_declare(tmp_path: Path, changel
     marked = all_kinds(Types.LIST(Types.STRING()), lambda found: [f"<{found}>"])
     first = versions.run(Program(marked), 4)
     assert first == {key: expected(numbers_of(key, 3), lambda n: [f"<{n}>"]) for key in range(KEYS)}
-    assert "earlier" not in described(tmp_path, "list")
+    assert not described(tmp_path, "list").earlier
 
 
 def test_case_26_a_replay_across_a_migration(tmp_path: Path) -> None:

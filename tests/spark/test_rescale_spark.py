@@ -26,7 +26,7 @@ PROGRAM = [sys.executable, "-c", "from changelog_engine.cli import main; main()"
 def parallelism(table: Path) -> int:
     """Of the stage with the keys, at the newest checkpoint."""
     operators = state_at(str(table)).checkpoint.operators
-    return next(int(operator["parallelism"]) for operator in operators if operator["uid"] == "by key")
+    return next(operator.parallelism for operator in operators if operator.uid == "by key")
 
 
 def started(pid: int) -> float:

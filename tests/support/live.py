@@ -14,6 +14,7 @@ from unittest import mock
 
 from changelog_engine.changelog.fold import fill_state, group_by_state, timers_of
 from changelog_engine.codec.keys import key_codec_for
+from changelog_engine.graph.descriptions import DescribedState, key_type_of, map_key_type_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ledger import plan_restore
@@ -61,29 +62,28 @@ def logged_state(base: str, name: str = "job", checkpoint: int | None = None) ->
     pending = group_by_state(read_parts(plan_restore(folder, row), range(32_768)))
     state: State = {}
     for operator in row.operators:
-        key_type = None if operator.get("key_type") is None else type_from_spec(operator["key_type"])
-        for described in operator.get("states", ()):
+        key_type = key_type_of(operator)
+        for described in operator.states:
             spec = spec_of(described)
             table: dict[Any, Any] = {}
-            fill_state(pending.pop((operator["uid"], spec.name), []), spec, key_type, table)
-            state[operator["uid"], spec.name] = decoded_table(table, spec, key_type)
+            fill_state(pending.pop((operator.uid, spec.name), []), spec, key_type, table)
+            state[operator.uid, spec.name] = decoded_table(table, spec, key_type)
         for domain in TIMERS:
-            tables = pending.pop((operator["uid"], domain), [])
+            tables = pending.pop((operator.uid, domain), [])
             key_of = key_codec_for(key_type).key_of
             timers = [(at, exact(key_of(key))) for at, key in timers_of(tables, key_type)]
-            state[operator["uid"], domain] = timers
+            state[operator.uid, domain] = timers
     assert not pending, f"rows of states that the checkpoint doesn't know: {list(pending)}"
     return without_empty(state)
 
 
-def spec_of(described: dict[str, Any]) -> StateSpec:
+def spec_of(described: DescribedState) -> StateSpec:
     """A state's spec out of a checkpoint's row."""
-    map_key = described.get("map_key_type")
     return StateSpec(
-        described["name"],
-        StateKind(described["kind"]),
-        type_from_spec(described["value_type"]),
-        None if map_key is None else type_from_spec(map_key),
+        described.name,
+        StateKind(described.kind),
+        type_from_spec(described.value_type),
+        map_key_type_of(described),
     )
 
 

@@ -726,20 +726,20 @@ def check_bootstrapped(job: _Job, row: Any, base: str) -> None:
     types: dict[str, dict[str, Any]] = {}
     key_types, timers, most = {}, {}, {}
     for operator in row.operators:
-        uid, described = operator["uid"], operator.get("states")
+        uid, described = operator.uid, operator.states
         entries = [each for name in expected if name[0] == uid for each in expected[name].items()]
         if (
             not described
             or any(namespace is not None for (_, namespace), _ in entries)
             or any(_NO_KEY in (key, *[row[0] for row in rows]) for (key, _), rows in entries)
-            or operator["kind"] == "window"
-            or any("ttl" in each for each in described)
+            or operator.kind == "window"
+            or any(each.ttl_ms is not None for each in described)
         ):
             expected = {name: held for name, held in expected.items() if name[0] != uid}
             continue
-        key_type = operator.get("key_type")
+        key_type = operator.key_type
         key_types[uid] = Types.PICKLED_BYTE_ARRAY() if key_type is None else type_from_spec(key_type)
-        most[uid] = operator["max_parallelism"]
+        most[uid] = operator.max_parallelism
         tables[uid], types[uid], timers[uid] = {}, {}, {}
         for each in described:
             spec = spec_of(each)

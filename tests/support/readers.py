@@ -47,7 +47,7 @@ def restored(base: str, restore: str, groups: int, parallelism: int = 2) -> Any:
     point = ledger.restore_point(checkpoint)
     found: dict[Any, Any] = {}
     for subtask in range(parallelism):
-        operators = frozenset(o["uid"] for o in checkpoint.operators if "states" in o)
+        operators = frozenset(o.uid for o in checkpoint.operators if o.keyed)
         tables = list(read_parts(point, key_group_range(subtask, groups, parallelism), operators))
         for name, table in live_rows(tables).items():
             columns = (table[c].to_pylist() for c in ("key", "namespace", "map_key", "value", "payload"))

@@ -21,6 +21,7 @@ from changelog_engine.cli.program import main
 from changelog_engine.driver.attempt_notes import failure_of
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import ConnectorError, JobExecutionError
+from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.inspection.jobs import job_status
 from changelog_engine.inspection.timeline import Timeline, end_of
 from changelog_engine.ledger.attempt_notes import KEPT, AttemptFailure, AttemptNote, read_notes, write_note
@@ -104,7 +105,7 @@ def test_errors_kills_and_edges_are_told_afterwards(tmp_path: Path):
     status = asked("status", path)
     assert [each["attempt"] for each in status["failures"]] == [2, 3]
     ways = {(each["source"], each["target"]): each["exchange"] for each in status["edges"]}
-    uids = {each["uid"] for each in job_operators(path)}
+    uids = {each.uid for each in job_operators(path)}
     assert {uid for way in ways for uid in way} == uids
     assert [exchange for (_, target), exchange in ways.items() if target == "counts"] == ["hash"]
     assert {each["stage"] for each in status["edges"]} <= uids
@@ -142,7 +143,7 @@ def test_an_attempt_that_was_killed_behind_its_last_checkpoint_did_not_finish(tm
     assert "did not finish" in status.next_run.reason
 
 
-def job_operators(path: str) -> list[dict[str, Any]]:
+def job_operators(path: str) -> list[DescribedOperator]:
     from changelog_engine.inspection.jobs import job_status
 
     newest = job_status(path).newest

@@ -11,6 +11,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Part, RestoreP
 from changelog_engine.changelog.part_writer import PartWriter
 from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import LogPosition, SmallState, StageState
+from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
 from changelog_engine.ledger.ledger import plan_restore
@@ -34,7 +35,7 @@ class Driver:
     last: Checkpoint | None
     sequence: dict[int, int] = field(default_factory=dict)
     number: dict[int, int] = field(default_factory=dict)
-    operators: list[dict[str, object]] = field(default_factory=list)
+    operators: list[DescribedOperator] = field(default_factory=list)
 
     @classmethod
     def start(cls, base: Path | str, restore: str = "auto", name: str = "job") -> Driver:

@@ -43,6 +43,7 @@ from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.display import Grid
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.errors import ConfigurationError, RestoreError, StorageError
+from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.inspection import doctor
 from changelog_engine.inspection.differences import differences
@@ -466,7 +467,8 @@ def test_a_completion_takes_no_longer_than_it_may_and_runs_nothing_in_a_shell(
     context = click.Context(main)
     context.params["path"] = str(job)
     names = ["$(touch owned)", "two words", "bad\nplain,--yes"]
-    monkeypatch.setattr(completion, "_keyed", lambda ctx: [{"uid": name, "states": ()} for name in names])
+    keyed = [DescribedOperator(name, name, "process", 1, 128, keyed=True) for name in names]
+    monkeypatch.setattr(completion, "_keyed", lambda ctx: keyed)
     monkeypatch.setenv("_CHANGELOG_ENGINE_COMPLETE", "bash_complete")
 
     def found() -> list[str]:

@@ -15,6 +15,7 @@ from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.codec.canonical import canonical_text, from_canonical, refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError, NotSerializableError, RestoreError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.store import KeyedStore
 from changelog_engine.types import TypeInformation, Types
@@ -135,12 +136,10 @@ def test_plain_keys_are_read_all_the_same() -> None:
 def store(key_type: TypeInformation | None) -> KeyedStore:
     made = KeyedStore(store_config(None, "count", key_type=key_type))
     made._restored._described = {
-        ("count", "n"): {
-            "name": "n",
-            "kind": "value",
-            "value_type": Types.LONG().spec(),
-            "key_type": Types.STRING().spec(),
-        }
+        ("count", "n"): (
+            DescribedOperator("count", "count", "process", 1, 128, True, Types.STRING().spec()),
+            DescribedState("n", "value", Types.LONG().spec()),
+        )
     }
     return made
 

@@ -36,6 +36,7 @@ from changelog_engine.errors import (
     StorageError,
     TypeMismatchError,
 )
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.history.history import _key_filter
 from changelog_engine.history.names import HISTORY_SUFFIX, RESERVED, literal, sql_name, view_names
@@ -258,14 +259,10 @@ def test_a_time_at_which_a_truncated_checkpoint_was_the_newest(job: TestJob) -> 
 
 
 def test_columns_of_states() -> None:
-    operator = {"uid": "op", "key_type": Types.TUPLE([Types.STRING(), Types.LONG()]).spec()}
-    state = {
-        "name": "s",
-        "kind": "map",
-        "value_type": Types.DOUBLE().spec(),
-        "map_key_type": Types.LONG().spec(),
-    }
-    columns = StateColumns.of(operator, {**state, "namespace": "time_window"})
+    undeclared = DescribedOperator("op", "op", "process", 1, 128, keyed=True)
+    operator = undeclared._replace(key_type=Types.TUPLE([Types.STRING(), Types.LONG()]).spec())
+    state = DescribedState("s", "map", Types.DOUBLE().spec(), Types.LONG().spec(), "time_window")
+    columns = StateColumns.of(operator, state)
     assert columns.key.name == "STRUCT<`f0`: STRING, `f1`: BIGINT>"
     assert columns.map_key is not None
     assert columns.window is not None
@@ -273,9 +270,7 @@ def test_columns_of_states() -> None:
     assert columns.window.name == "STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
     assert columns.identity_names() == ["key_json", "window_json", "map_key_json"]
     timed = Types.TUPLE([Types.LONG(), Types.STRING()]).spec()
-    lists = StateColumns.of(
-        {"uid": "op"}, {"name": "l", "kind": "list", "value_type": timed, "ttl": {"ttl_ms": 1}}
-    )
+    lists = StateColumns.of(undeclared, DescribedState("l", "list", timed, ttl={"ttl_ms": 1}))
     assert (lists.key.name, lists.map_key, lists.window, lists.value_name) == (
         "STRING",
         None,

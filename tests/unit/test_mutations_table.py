@@ -55,7 +55,7 @@ def test_values_before_are_those_of_the_views_of_changes(tmp_path: Path) -> None
     job = visited(tmp_path, "visits", VISITS * 3)
     path = f"{tmp_path}/visits"
     folder = find_job_folder(str(tmp_path), "visits")
-    states = [each["name"] for found in job.commits[-1].operators for each in found.get("states", ())]
+    states = [each.name for found in job.commits[-1].operators for each in found.states]
     views = view_names([(UID, name) for name in states])
     for step in ("parts", "snapshot", "truncated"):
         if step == "snapshot":

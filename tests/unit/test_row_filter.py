@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -12,6 +11,7 @@ from changelog_engine.changelog.file_memo import FileMemo
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.row_filter import in_groups, mask_of_groups
 from changelog_engine.codec.arrow_columns import as_array, of_type, without_dictionary
+from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.ledger.reading import shares
 
 GROUPS = [3, 1, 4, 4, 2]
@@ -31,7 +31,7 @@ def test_rows_without_a_key_group_stay_where_there_are_no_others() -> None:
     assert in_groups(table, range(1)).num_rows == 2
 
 
-def checkpoint(*operators: dict[str, Any]) -> Checkpoint:
+def checkpoint(*operators: DescribedOperator) -> Checkpoint:
     document = dict.fromkeys(Checkpoint.__dataclass_fields__, 0)
     return Checkpoint(**{**document, "operators": list(operators)})  # type: ignore[arg-type]
 
@@ -40,10 +40,9 @@ def test_shares_cover_each_operators_key_groups_once() -> None:
     """Operators of one parallelism share; those without state have no share."""
     shapes = {"a": (8, 2), "b": (8, 3), "c": (8, 2), "d": (16, 2)}
     stateful = [
-        {"uid": uid, "max_parallelism": most, "parallelism": now, "states": []}
-        for uid, (most, now) in shapes.items()
+        DescribedOperator(uid, uid, "process", now, most, keyed=True) for uid, (most, now) in shapes.items()
     ]
-    found = list(shares(checkpoint({"uid": "map", "max_parallelism": 8, "parallelism": 2}, *stateful)))
+    found = list(shares(checkpoint(DescribedOperator("map", "map", "map", 2, 8), *stateful)))
     covered = [(uid, group) for share in found for uid in share.operators for group in share.groups]
     assert sorted(covered) == sorted(
         (uid, group) for uid, (most, _) in shapes.items() for group in range(most)

@@ -197,7 +197,7 @@ def test_other_key_groups_than_the_splits_have_are_an_error(tmp_path: Path) -> N
     read = changes.reader(split).read(split.start, 10)
     assert [row.value for row in read.values] == [10]
     model.rewind(1)
-    model.driver.operators = [{**OPERATORS[0], "max_parallelism": 16}]
+    model.driver.operators = [OPERATORS[0]._replace(max_parallelism=16)]
     model.checkpoint(["1" * 12])
     for later in (changes, StateChangesSource(model.path, "count", "n", on_rewind="continue")):
         with pytest.raises(ConnectorError, match="max parallelism 16 at checkpoint 2, and 8 when"):
@@ -205,7 +205,7 @@ def test_other_key_groups_than_the_splits_have_are_an_error(tmp_path: Path) -> N
 
 
 def test_a_filter_that_asks_for_no_key_keeps_the_rows_without_one() -> None:
-    operator = {"key_type": Types.LONG().spec()}
+    operator = OPERATORS[0]
     assert key_texts(EqualNullSafe(("key",), None), operator) in (None, {"null"})
     assert key_texts(EqualNullSafe(("key",), 5), operator) == {"5"}
     assert key_texts(EqualTo(("key_json",), "null"), operator) == {"null"}

@@ -249,7 +249,7 @@ def test_a_state_without_time_to_live_is_untouched(bench):
     b = bench()
     plain = StateSpec("plain", StateKind.VALUE, Types.LONG())
     assert isinstance(b.store.state("op", plain), CellHandle)
-    assert describe(plain) == {
+    assert describe(plain).to_json() == {
         "name": "plain",
         "kind": "value",
         "value_type": Types.LONG().spec(),
@@ -258,9 +258,9 @@ def test_a_state_without_time_to_live_is_untouched(bench):
 
 def test_the_description_tells_readers_what_the_value_is(bench):
     described = describe(bench(StateKind.REDUCING, function=max).spec)
-    assert described["kind"] == "reducing"
-    assert described["value_type"] == Types.TUPLE([Types.LONG(), Types.LONG()]).spec()
-    assert described["ttl"] == {"ttl_ms": TTL}
+    assert described.kind == "reducing"
+    assert described.value_type == Types.TUPLE([Types.LONG(), Types.LONG()]).spec()
+    assert described.ttl == {"ttl_ms": TTL}
 
 
 @pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP])
