@@ -48,6 +48,16 @@ class HarnessSnapshot:
     processing_time: int
     watermarks: tuple[int, ...]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Descriptions as a checkpoint's row has them, which later versions of the engine read, too."""
+        shared = {uid: kept.to_json() for uid, kept in self.shared_state.items()}
+        return vars(self) | {"described": [each.to_json() for each in self.described], "shared_state": shared}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        described = [DescribedOperator.from_json(each) for each in state["described"]]
+        shared = {uid: KeptBroadcast.from_json(kept) for uid, kept in state["shared_state"].items()}
+        vars(self).update(state | {"described": described, "shared_state": shared})
+
 
 class _Collector:
     """Keeps what an operator gives, with timestamps."""
