@@ -22,7 +22,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def names_of(text: str) -> frozenset[str]:
-    """Names that stand in a text, with blanks between them."""
+    """Names out of a text that has blanks between them."""
     return frozenset(text.split())
 
 

@@ -23,7 +23,7 @@ class ViewDialect:
         entry: the value of a row, as a struct of ``FIELDS``.
         place: of a row among all, in their order.
         checkpoint_of: of a place, which stands for the braces.
-        collected: the entries of rows that are no clears, as a list.
+        collected: the entries of all rows but clears, as a list.
     """
 
     entry: str

@@ -262,7 +262,7 @@ class LocalDisk(Storage):
         return None if status is None else (status.st_mtime_ns, status.st_ino)
 
     def _status(self, path: str, follow: bool = True) -> os.stat_result | None:
-        """None where there is no such thing, and not where the disk failed to tell."""
+        """None where nothing is there. A disk that fails to tell is an error."""
         full = self.place(path)
         try:
             return self._read(lambda: os.stat(full) if follow else os.lstat(full), "look at", full)

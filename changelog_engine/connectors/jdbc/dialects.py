@@ -163,7 +163,7 @@ def _why_no_text(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "it has half of a surrogate pair, which is no character"
+        return "it has half of a surrogate pair, which is not a character"
     return ""
 
 

@@ -103,7 +103,7 @@ def database_of(options: ConnectionOptions) -> str:
 def driver_arguments(options: ConnectionOptions) -> dict[str, Any]:
     """What the Python driver's ``connect`` is called with. Of SQLite: ``path``, and ``pragmas``.
 
-    Of PostgreSQL also ``answer_s``: how long a statement waits for an answer; it is missing where there is no bound. And
+    Of PostgreSQL also ``answer_s``: how long a statement waits for an answer; it is missing where there is no limit. And
     ``prepare_threshold``: after how many runs a statement is prepared on the server; 0 for never, missing for the driver's.
     Of MySQL also ``strict``: whether what does not fit a column is an error, whatever the server's own mode is.
 
