@@ -22,7 +22,7 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def names_of(text: str) -> frozenset[str]:
-    """Names out of a text that has blanks between them."""
+    """The names in a string that separates them by blanks."""
     return frozenset(text.split())
 
 

@@ -241,7 +241,7 @@ def test_case_9_what_stood_still_does_not_write_over_its_successor(
 
 
 class Shown(CommittingSink, CommittingWriter):
-    """Fences whoever writes already, as Kafka's does, when its writer is opened."""
+    """Fences the writers that are there, as Kafka's does, when its own writer is opened."""
 
     opened: ClassVar[list[int]] = []
 

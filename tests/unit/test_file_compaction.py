@@ -225,15 +225,20 @@ class TestRestore:
         checkpoint(writer, "c")
         assert texts(tmp_path) == ["a\nb\n", "b again\nc\n"]
 
-    def test_an_older_checkpoint_after_a_crash_between_the_name_and_the_removal(self, tmp_path):
-        sink = compacting(tmp_path, checkpoints=2)
-        writer = sink.committing_writer(context())
+    def killed_before_the_removal(self, writer):
+        """Two checkpoints, of which the second one's file has its name; the driver died before its sources were removed."""
         older = checkpoint(writer, "a")
         newer = checkpoint(writer, "b", commits=False)
         # An old marker, then a source.
         dies = mock.patch.object(Store, "remove", side_effect=[True, DriverKilled])
         with dies, pytest.raises(DriverKilled):
             writer.commit(newer.prepared.committables)
+        return older, newer
+
+    def test_an_older_checkpoint_after_a_crash_between_the_name_and_the_removal(self, tmp_path):
+        sink = compacting(tmp_path, checkpoints=2)
+        writer = sink.committing_writer(context())
+        older, newer = self.killed_before_the_removal(writer)
         assert texts(tmp_path) == ["a\nb\n"]
         assert len(hidden(tmp_path)) == 3, "both sources and the marker"
         branch = self.restored(sink, older, branches=[1])
@@ -249,11 +254,7 @@ class TestRestore:
         """The marker tells which files were shown in another one. What can't be looked at was taken for not there."""
         sink = compacting(tmp_path / "out", checkpoints=2)
         writer = sink.committing_writer(context())
-        older = checkpoint(writer, "a")
-        newer = checkpoint(writer, "b", commits=False)
-        dies = mock.patch.object(Store, "remove", side_effect=[True, DriverKilled])
-        with dies, pytest.raises(DriverKilled):
-            writer.commit(newer.prepared.committables)
+        older, _ = self.killed_before_the_removal(writer)
         shutil.copytree(tmp_path / "out", tmp_path / "before")
         module = local_disk if what == "open" else os
         works, failing = getattr(module, what, open), iter(())

@@ -270,7 +270,7 @@ class Store:
 
 
 def _refuse_failures(error: OSError) -> None:
-    """Whoever misses a file takes it for one that was never there."""
+    """Refuse a listing with a gap: a file that is left out would be taken for one that was never there."""
     if not isinstance(error, FileNotFoundError | PermissionError):
         raise explain(error, "list", str(error.filename), 1) from error
 

@@ -186,7 +186,7 @@ class PostgresDialect(Dialect):
     }
     checks: ClassVar[dict[str, Check]] = {
         **_CHECKS,
-        "STRING": lambda text: "PostgreSQL's texts have no NUL" if "\0" in text else _why_no_text(text),
+        "STRING": lambda text: "PostgreSQL cannot store NUL in text" if "\0" in text else _why_no_text(text),
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
 
