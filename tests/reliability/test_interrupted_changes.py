@@ -5,6 +5,7 @@ A signal handler that raises may do so between any two instructions of Python; h
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import sys
@@ -64,6 +65,7 @@ def cut(action: Callable[[], Any], at: int) -> bool:
         return traced
 
     before = sys.gettrace()
+    gc.disable()  # else what earlier tests left could be finalized here, and Python drops what a finalizer raises
     sys.settrace(traced)
     try:
         action()
@@ -71,6 +73,7 @@ def cut(action: Callable[[], Any], at: int) -> bool:
         return True
     finally:
         sys.settrace(before)
+        gc.enable()
     return False
 
 

@@ -376,7 +376,7 @@ class TestRows:
             ),
             ("jdbc:sqlite:/tmp/x.db", Types.STRING(), "a\ud800", "half of a surrogate pair"),
             ("jdbc:mysql://h/d", Types.STRING(), "\udfff", "half of a surrogate pair"),
-            ("jdbc:postgresql://h/d", Types.STRING(), "a\0", "no NUL"),
+            ("jdbc:postgresql://h/d", Types.STRING(), "a\0", "cannot store NUL"),
             (
                 "jdbc:postgresql://h/d",
                 Types.LIST(Types.STRING()),
