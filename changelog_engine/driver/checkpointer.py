@@ -27,6 +27,7 @@ from changelog_engine.driver.journal import JobJournal
 from changelog_engine.driver.mistakes import FATAL
 from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.ledger.ownership import CommittedAfterAllError
 from changelog_engine.operators.messages import EpochReport
 
 log = logging.getLogger("changelog_engine")
@@ -133,7 +134,7 @@ class Checkpointer:
         self._output.trying(checkpoint)
         try:
             self._journal.commit(checkpoint, self._parts)
-        except FATAL:
+        except (*FATAL, CommittedAfterAllError):
             raise
         except ChangelogEngineError as failure:
             self._failed += 1

@@ -82,8 +82,10 @@ class Coordinator:
         self.last = start
         if start is None and job.journal is not None and job.sinks.any:
             self._prepared_before = job.journal.finished_before()
+        attempt: AttemptRun | None = None
+        before: AttemptRun | None = None  # the newest that began
         while True:
-            attempt: AttemptRun | None = None
+            before, attempt = attempt or before, None
             try:
                 self._become("RUNNING")
                 attempt = AttemptRun(self._job, control, self._start())
@@ -92,7 +94,7 @@ class Coordinator:
                     break
                 self._rescale(attempt, attempt.rescale)
             except ChangelogEngineError as failure:
-                self._find_last(attempt)
+                self._find_last(attempt or before)
                 if attempt is not None and self._was_stopped_with_spark(failure):
                     break
                 self._after_failure(failure, attempt)

@@ -7,6 +7,8 @@ Invariants:
     * Everywhere, a driver takes the job over with an attempt row, committed by compare-and-swap from the version at which it
       decided where to start. A newer attempt fences older ones: they find its row before their next commit.
     * No attempt has the number of another whose snapshots are there, or these would pass for its own.
+    * A row of this driver's own, whose commit was reported as failed and came to be all the same, is nobody else's: an
+      attempt's is passed over, and a checkpoint is committed neither twice nor over it.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
 from typing import NamedTuple
 
-from changelog_engine.changelog.log_files import parse_merged_rows, parse_row
+from changelog_engine.changelog.log_files import RowName, parse_merged_rows, parse_row
 from changelog_engine.changelog.model import Attempt
 from changelog_engine.changelog.one_row_files import read_row, row_file
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
@@ -55,6 +57,10 @@ SILENT_S = 4 * SIGN_EVERY_S
 
 
 _PATIENCE_S = 5.0  # with a store that does not answer, when the job ends
+
+
+class CommittedAfterAllError(StorageError):
+    """A checkpoint of this driver's own is in the log, whose commit was reported as failed: the job goes on from it."""
 
 
 class DriverIdentity(NamedTuple):
@@ -229,10 +235,11 @@ def begin_attempt(
 
     Raises:
         FencedError: another driver took the job over or committed a checkpoint since that version.
+        CommittedAfterAllError: this driver committed a checkpoint after ``parent``.
         LostCommitError: the folder is gone, was replaced, or lost its newest commit.
     """
     log.check_predecessor()
-    identity = max(newest_attempt, newest_named(log.storage).attempt) + 1
+    identity = max(newest_attempt, newest_named(log.storage).attempt, _begun(log)) + 1
     attempt = attempt_of_this_process(identity, parent, int(clock() * 1000))
     add = write_row(log.storage, ATTEMPT, parent or 0, attempt.id, attempt.to_json(), attempt.time_ms)
     commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}", parent)
@@ -277,6 +284,7 @@ def commit_fenced(
 
     Raises:
         FencedError: an attempt or checkpoint of another driver is in the log.
+        CommittedAfterAllError: another row of this driver's is.
         RestoreError: ``parent`` is a checkpoint that was truncated since the log's version.
         StorageError: the commit failed; nothing of it is in the log, as far as the log can be read.
     """
@@ -284,7 +292,7 @@ def commit_fenced(
     own = adds[-1].path
     for tried in range(1, COMMIT_TRIES + 1):
         log.refresh()
-        if check_fence(log, seen, own, who()):
+        if check_fence(log, seen, own, who(), parent):
             return
         if parent is not None:
             _refuse_truncated(log, seen, parent)
@@ -298,19 +306,26 @@ def commit_fenced(
                 raise overtaken(log.storage.root) from error
         except StorageError:
             log.refresh()
-            if not check_fence(log, seen, own, who()):
+            if not check_fence(log, seen, own, who(), parent):
                 raise
-            log.make_durable()
+            try:
+                log.make_durable()
+            except StorageError:
+                log.go_back(
+                    seen
+                )  # or the next look would not come to the row, and there would be a second one
+                raise
             return
 
 
-def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
+def check_fence(log: DeltaLog, since: int, own: str, who: str, parent: int | None = None) -> bool:
     """Look at the commits after a version, and refuse when one is an attempt or checkpoint that isn't ours.
 
     Args:
         since: the version up to which everything is known.
         own: the file about the log that this driver is committing, or "".
         who: what this driver is about to do, for the message.
+        parent: the newest checkpoint that this driver knows of; None for that of the version.
 
     Returns:
         Whether our own file is among what was committed.
@@ -318,6 +333,7 @@ def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
     Raises:
         FencedError: names the driver that took over, when its row can be read; or nobody knows any more what others
             committed. The log moves back to ``since``, so that a driver that is refused once is refused for good.
+        CommittedAfterAllError: a newer checkpoint of this driver's own is in the log.
         StorageError: the commits cannot be read now.
     """
     if log.version == since:
@@ -329,11 +345,40 @@ def check_fence(log: DeltaLog, since: int, own: str, who: str) -> bool:
         if isinstance(error, CommitsGoneError):
             raise FencedError(str(error)) from error
         raise
-    strangers = [path for path in added if path != own and _about_the_job(path)]
+    strangers = [path for path in added if path != own and path not in log.doubtful and _about_the_job(path)]
     if strangers:
         log.go_back(since)
-        raise FencedError(_refusal(log.storage, strangers, own, who))
+        raise FencedError(
+            f"{_takeover(log.storage, strangers)} took the job in {log.storage.root} over, so {who} of this driver must not "
+            "be committed. This driver stops; nothing that was acknowledged is lost"
+        )
+    late = [row for row in _own(log, since, CHECKPOINT, own) if row.checkpoint > (parent or 0)]
+    if late:
+        log.go_back(since)
+        raise CommittedAfterAllError(
+            f"checkpoint {late[-1].checkpoint} of this driver is in the log of {log.storage.root} although its commit was "
+            f"reported as failed, so {who} is not committed over it: the job goes on from there"
+        )
     return own in added
+
+
+def _begun(log: DeltaLog) -> int:
+    """The newest attempt of this driver's whose row is in the log, and of which it was told that it is not; 0 for none."""
+    if not log.doubtful:
+        return 0
+    seen = log.version
+    log.refresh()
+    found = max((row.attempt for row in _own(log, seen, ATTEMPT)), default=0)
+    log.go_back(seen)  # what else came since is looked at before the commit
+    return found
+
+
+def _own(log: DeltaLog, since: int, operation: str, but: str = "") -> list[RowName]:
+    """Rows that this driver was told were not committed, and that are in the log after a version."""
+    if log.version == since or not log.doubtful:
+        return []
+    names = [parse_row(path) for path in log.added_since(since) if path in log.doubtful and path != but]
+    return [name for name in names if name is not None and name.operation == operation]
 
 
 def refuse_replaced(changelog: Storage, attempt: int, still_s: float) -> None:
@@ -359,19 +404,6 @@ def _refuse_truncated(log: DeltaLog, since: int, checkpoint: int) -> None:
         raise RestoreError(
             f"checkpoint {checkpoint} in {log.storage.root} was truncated just now: restore a newer one"
         )
-
-
-def _refusal(storage: Storage, strangers: list[str], own: str, who: str) -> str:
-    ours, theirs = parse_row(own), parse_row(strangers[-1])
-    if ours and theirs and ours[:3] == theirs[:3] and ours.operation == CHECKPOINT:
-        return (
-            f"{strangers[-1]} is in the log of {storage.root} although its commit was reported as failed, so {who} must not "
-            "be committed over it. Run the job again: it goes on from there"
-        )
-    return (
-        f"{_takeover(storage, strangers)} took the job in {storage.root} over, so {who} of this driver must not be "
-        "committed. This driver stops; nothing that was acknowledged is lost"
-    )
 
 
 def _about_the_job(path: str) -> bool:

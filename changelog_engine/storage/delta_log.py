@@ -64,6 +64,9 @@ class DeltaLog:
     """One Delta table, at one version.
 
     Threads: one at a time.
+
+    Attributes:
+        doubtful: files that commits were to add of which it is not known whether they came to be.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -72,6 +75,7 @@ class DeltaLog:
         self._checkpointed = 0
         # A version, and what its commit holds: written or seen here.
         self._tip: tuple[int, bytes] | None = None
+        self.doubtful: set[str] = set()
         self.version = -1
         self.version = self._newest_version()
         if self.version < 0:
@@ -177,6 +181,7 @@ class DeltaLog:
         if tip is None or tip[0] != self.version or not is_of_this_engine(tip[1]):
             content_of(self.storage)  # which refuses what others should not have done
         document = commit_document(adds, removes, metadata)
+        self.doubtful.update([add.path for add in adds])
         if not self.storage.put_if_absent(commit_path(self.version + 1), document):
             raise CommitConflictError(
                 f"version {self.version + 1} of {self.storage.root} was committed by another"
@@ -184,6 +189,7 @@ class DeltaLog:
         self._refuse_forgotten()
         self.version += 1
         self._tip = self.version, document
+        self.doubtful.clear()  # the names that earlier tries may still take are taken
         return self.version
 
     def make_durable(self) -> None:

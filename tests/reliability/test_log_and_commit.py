@@ -432,6 +432,44 @@ def test_case_8_the_storage_lies(tmp_path: Path) -> None:
     assert final_counts(job) == COUNTS
 
 
+@pytest.mark.parametrize("changelog", [True, False], ids=["changelog", "snapshots"])
+@pytest.mark.parametrize("tolerable", [0, 2])
+def test_case_8_the_storage_lies_and_does_not_answer_for_a_while(
+    tmp_path: Path, changelog: bool, tolerable: int
+) -> None:
+    """Whichever commit it is, and however many looks fail: the driver goes on from what is in the log, by itself."""
+    put, refresh, begin = LocalDisk.put_if_absent, DeltaLog.refresh, Lineage.__init__
+    calls, silent = itertools.count(), iter(())
+
+    def lies(disk: LocalDisk, path: str, data: Any) -> bool:
+        nonlocal silent
+        done = put(disk, path, data)
+        if "changelog" in disk.root and next(calls) == at:
+            silent = iter(range(looks))
+            raise StorageError("timed out")
+        return done
+
+    def fails(look: Callable[..., Any]) -> Callable[..., Any]:
+        def may_fail(*arguments: Any) -> Any:
+            if next(silent, None) is not None:
+                raise StorageError("does not answer")
+            return look(*arguments)
+
+        return may_fail
+
+    for at, looks in itertools.product(range(1, 4), (0, 1, 3)):
+        calls, silent = itertools.count(), iter(())
+        job = TestJob(tmp_path / f"{at} {looks}", Script(sizes=(4,)), changelog=changelog)
+        with (
+            mock.patch.object(LocalDisk, "put_if_absent", lies),
+            mock.patch.object(DeltaLog, "refresh", fails(refresh)),
+            mock.patch.object(Lineage, "__init__", fails(begin)),
+        ):
+            job.run_driver(graph(), tolerable_failures=tolerable)
+        assert by_key(job.output) == EXPECTED
+        assert final_counts(job) == COUNTS
+
+
 def test_no_checkpoint_id_is_used_twice(tmp_path: Path) -> None:
     failures = tuple(Failure(epoch, Fault.PARTS) for epoch in (2, 4, 6))
     job = TestJob(tmp_path, Script(sizes=(3,), failures=failures))

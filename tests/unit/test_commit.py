@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +15,9 @@ import pytest
 from support.memory_disk import MemoryDisk
 from test_commit_helpers import Driver, state_at
 
-from changelog_engine.errors import CorruptChangelogError, FencedError, StorageError
+from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.ownership import CommittedAfterAllError, begin_attempt
 from changelog_engine.ledger.snapshots import snapshot_of
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_actions import AddFile
@@ -167,36 +169,91 @@ def test_disk_full_at_every_step(tmp_path: Path, disk: MemoryDisk, call: str) ->
     assert Driver.start(tmp_path).last == row
 
 
-def test_unknown_outcome_then_another_checkpoint_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    driver = Driver.start(tmp_path)
-    real_commit, real_refresh = DeltaLog.commit, DeltaLog.refresh
-    lost: list[int] = []
+class Lying(MemoryDisk):
+    """A disk that links a file as it is asked to, and then cannot make that durable for a while."""
 
-    def commit(self: DeltaLog, *args: object, **more: object) -> int:
-        real_commit(self, *args, **more)  # type: ignore[arg-type]
-        self.version -= 1
-        lost.append(1)
-        raise StorageError("connection lost")
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self.lying = self.silent = False
 
-    def refresh(self: DeltaLog) -> int:
-        if lost:
+    def link(self, source: str, target: str) -> None:
+        """See DiskCalls."""
+        super().link(source, target)
+        self.lying, self.silent = False, self.lying
+
+    def sync_path(self, path: str) -> None:
+        """See DiskCalls."""
+        if self.silent:
+            raise OSError(errno.EIO, "still lost", path)
+        super().sync_path(path)
+
+
+@pytest.fixture
+def lying(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lying]:
+    """The disk of the test's folder."""
+    disk = Lying(str(tmp_path))
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with disk.mounted():
+        yield disk
+
+
+def no_looks(lying: Lying, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether a commit is there cannot be seen either."""
+    looks = DeltaLog.refresh
+
+    def refresh(log: DeltaLog) -> int:
+        if lying.silent:
             raise StorageError("still lost")
-        return real_refresh(self)
+        return looks(log)
 
-    monkeypatch.setattr(DeltaLog, "commit", commit)
     monkeypatch.setattr(DeltaLog, "refresh", refresh)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_unknown_outcome_then_another_checkpoint_is_refused(
+    tmp_path: Path, lying: Lying, seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it is there was seen but could not be made durable, or could not be seen: there is no second row of it."""
+    driver = Driver.start(tmp_path)
     part = driver.part({"a": 1})
     row = driver.row([part])
-    with pytest.raises(StorageError, match="still lost"):
-        driver.committer.commit(row, [part])
-    monkeypatch.undo()
+    lying.lying = True
+    with monkeypatch.context() as patch:
+        if not seen:
+            no_looks(lying, patch)
+        with pytest.raises(StorageError, match="still lost"):
+            driver.committer.commit(row, [part])
+    lying.silent = False
     again = [part, driver.part({"a": 2})]
-    with pytest.raises(FencedError, match="reported as failed"):
-        driver.committer.commit(driver.row(again), again)
+    for _ in range(2):
+        with pytest.raises(
+            CommittedAfterAllError, match=r"checkpoint 1 of this driver .* reported as failed"
+        ):
+            driver.committer.commit(driver.row(again), again)
+        with pytest.raises(CommittedAfterAllError, match="checkpoint 1 of this driver"):
+            begin_attempt(driver.log, 1, None)
     driver.committer.commit(row, [part])  # the same checkpoint is found to be there
     assert Driver.start(tmp_path).last == row == Lineage(driver.log).checkpoint(1)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_an_attempt_that_began_after_all_is_nobody_elses(
+    tmp_path: Path, lying: Lying, seen: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver took the row of its own for another driver's, or began a second attempt of the same number."""
+    driver = Driver.start(tmp_path)
+    row = driver.checkpoint({"a": 1})
+    lying.lying = True
+    with monkeypatch.context() as patch:
+        if not seen:
+            no_looks(lying, patch)
+        with pytest.raises(StorageError, match="still lost"):
+            begin_attempt(driver.log, 1, 1)
+    lying.silent = False
+    attempt = begin_attempt(driver.log, 1, 1)
+    assert attempt.id == 3
+    assert sorted(Lineage(driver.log).attempts) == [1, 2, 3]
+    assert Driver.start(tmp_path).last == row
 
 
 def test_the_materializer_may_commit_in_between(tmp_path: Path) -> None:
