@@ -102,7 +102,10 @@ def materialize(
         raise click.UsageError(
             "--no-truncate leaves the log alone: --retention, --retained and --grace say nothing"
         )
-    keep = None if no_truncate else recall(folder)._replace(**wanted)
+    keep = None
+    if not no_truncate:
+        all_said = len(wanted) == len(given)
+        keep = (Retention() if all_said else recall(folder))._replace(**wanted)
     run: TaskRunner = FoldProcesses(processes or os.cpu_count() or 1, niceness=0)
     if spark:
         from changelog_engine.spark.background import tasks_on  # loads PySpark

@@ -29,6 +29,7 @@ from changelog_engine.readable import counted, duration, iso, size_text
 from changelog_engine.savepoints.unfinished_forks import unfinished_forks
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types.typeinfo import cut
+from materializer.retention import Retention
 
 _FAILURES = 5
 _RESCALES = 3
@@ -253,7 +254,9 @@ def _read(upkeep: Upkeep) -> str:
     return f"{counted(upkeep.log_rows, 'mutation')}{', all of the log' if upkeep.snapshot is None else ' after it'}"
 
 
-def _kept(retention: Any) -> str:
+def _kept(retention: Retention | None) -> str:
+    if retention is None:
+        return "not known"
     days = retention.history_ms / 86_400_000
     history = "no history" if not retention.history_ms else f"a history of {days:g} days"
     return f"{history}, {counted(retention.retained, 'checkpoint')} to restore; files {retention.grace_ms / 1000:g} s longer"
@@ -284,7 +287,7 @@ def _document(found: JobStatus) -> dict[str, Any]:
         },
         "upkeep": None
         if found.upkeep is None
-        else {**vars(found.upkeep), "retention": found.upkeep.retention._asdict()},
+        else {**vars(found.upkeep), "retention": found.upkeep.retention and found.upkeep.retention._asdict()},
         "log": {"files": found.log_files, "bytes": found.log_bytes},
         "snapshots": {"files": found.snapshot_files, "bytes": found.snapshot_bytes},
         "faults": found.faults,

@@ -104,7 +104,7 @@ class Upkeep:
     snapshots: int
     log_rows: int | None
     running: bool | None
-    retention: Retention
+    retention: Retention | None
     oldest: int | None
     oldest_time_ms: int | None
 
@@ -341,6 +341,11 @@ def _upkeep(folder: JobFolder, ledger: Ledger, newest: Checkpoint, faults: list[
         snapshot, log_rows = base.checkpoint, base.suffix.rows
     except ChangelogEngineError as error:
         faults.append(f"the newest checkpoint cannot be restored: {error}")
+    retention = None
+    try:
+        retention = recall(folder)
+    except CorruptChangelogError as error:
+        faults.append(str(error))
     local = folder.storage.local
     ids = lineage.checkpoints.ids()
     entry = None if snapshot is None else lineage.checkpoints.get(snapshot)
@@ -350,7 +355,7 @@ def _upkeep(folder: JobFolder, ledger: Ledger, newest: Checkpoint, faults: list[
         len(ledger.snapshots.markers),
         log_rows,
         None if local is None else is_locked(f"{folder.snapshots.root}/{LOCK}"),
-        recall(folder),
+        retention,
         ids[0],
         lineage.checkpoints.time_of(lineage.checkpoints[ids[0]]),
     )

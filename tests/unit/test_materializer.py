@@ -22,6 +22,7 @@ from changelog_engine.changelog.snapshot_row import ENTRIES, Piece
 from changelog_engine.cli.program import main
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.inspection.jobs import job_status
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.snapshots import complete_snapshots
@@ -242,11 +243,40 @@ def test_the_command_truncates_as_the_job_would(tmp_path: Path) -> None:
     assert state_at(folder, Lineage(folder.open_changelog()).checkpoint(4)) == {"a": 4}
 
 
-@pytest.mark.parametrize("text", ["", "[1]", '{"history_ms": "x", "retained": -1, "grace_ms": true}'])
-def test_a_damaged_note_of_the_retention_is_no_note(tmp_path: Path, text: str) -> None:
-    folder = Driver.start(tmp_path).folder
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[1]",
+        '{"history_ms": "x", "retained": -1, "grace_ms": true}',
+        '{"history_ms": 3456000, "retained": 2}',
+        '{"history_ms": 3456000, "retained": 2, "grace_ms": 0, "checksum": "ea1b6ad8"}',  # it was 345600000
+    ],
+)
+def test_a_damaged_note_of_the_retention_truncates_nothing(tmp_path: Path, text: str) -> None:
+    """By the defaults, the history of a job that keeps more than 7 days went."""
+    driver = Driver.start(tmp_path)
+    folder, now = driver.folder, int(time.time() * 1000)
+    for number, age in enumerate((9, 8, 3), start=1):
+        driver.checkpoint({"a": number}, time_ms=now - age * DAY_MS)
+    remember(folder, Retention(history_ms=30 * DAY_MS, retained=2, grace_ms=0))
     folder.changelog.write_durable("_retention.json", text.encode())
+    result = command(tmp_path / "job")
+    assert result.exit_code == 1
+    assert "_retention.json is damaged" in result.output
+    assert job_status(str(tmp_path / "job")).upkeep.retention is None
+    assert sorted(Lineage(folder.open_changelog()).checkpoints) == [1, 2, 3]
+    assert command(tmp_path / "job", "--no-truncate").exit_code == 0
+    said = command(tmp_path / "job", "--retention", "30d", "--retained", "1", "--grace", "0")
+    assert said.exit_code == 0
+    assert sorted(Lineage(folder.open_changelog()).checkpoints) == [1, 2, 3]
+
+
+def test_a_note_of_the_retention_of_an_earlier_version_counts(tmp_path: Path) -> None:
+    folder = Driver.start(tmp_path).folder
     assert recall(folder) == Retention()
+    folder.changelog.write_durable("_retention.json", b'{"history_ms": 5, "retained": 2, "grace_ms": 0}')
+    assert recall(folder) == Retention(5, 2, 0)
 
 
 def test_a_job_writes_its_retention_down(tmp_path: Path) -> None:
