@@ -17,10 +17,10 @@ log = logging.getLogger("changelog_engine")
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 EXTRA = "spark.driver.extraJavaOptions"
 _DEFAULT = "spark.driver.defaultJavaOptions"
-OF_THE_USER = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_OF_THE_USER = ("SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _CLASS_PATH = "spark.driver.extraClassPath"
 _TO_SUBMIT = re.compile(r"--driver-java-options|--properties-file|JavaOptions")
-_TO_SCRIPTS = re.compile(rf"^[^#\n]*\b({'|'.join(OF_THE_USER)})=", re.MULTILINE)
+_TO_SCRIPTS = re.compile(rf"^[^#\n]*\b({'|'.join(_OF_THE_USER)})=", re.MULTILINE)
 ONE_PROCESS = re.compile(r"local(\[.*\])?")
 _VECTOR = "jdk.incubator.vector"
 _GONE, _GONE_SINCE = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",), 25
@@ -54,7 +54,7 @@ def driver_options(
     given = (
         _DEFAULT in spark
         or in_defaults(_DEFAULT) is not None
-        or any(os.environ.get(name) for name in OF_THE_USER)
+        or any(os.environ.get(name) for name in _OF_THE_USER)
         or _TO_SUBMIT.search(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
         or _TO_SCRIPTS.search(_of_the_installation("spark-env.sh"))
     )

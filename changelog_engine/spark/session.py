@@ -14,7 +14,7 @@ from pyspark import SparkConf, SparkContext
 
 from changelog_engine import errors
 from changelog_engine.java import check_java
-from changelog_engine.spark.gateway import fast_gateway, without_warnings
+from changelog_engine.spark.gateway import own_gateway
 from changelog_engine.spark.jvm import answers
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings
 from changelog_engine.spark.numpy_values import tell_numpy_values_without_pandas
@@ -67,7 +67,7 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
     """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
     tell_numpy_values_without_pandas()
-    with without_warnings(conf.get("spark.master") or "", conf.get(EXTRA) or ""), fast_gateway():
+    with own_gateway(conf.get("spark.master") or "", conf.get(EXTRA) or ""):
         SparkContext._ensure_initialized(conf=conf)
         if background:
             _add_slot(conf)

@@ -16,7 +16,7 @@ from changelog_engine.cli import main
 from changelog_engine.config import ConfigLayers, canonical
 from changelog_engine.config.program_options import JVM_CLASS_ARCHIVE, JVM_OPTIONS
 from changelog_engine.spark import class_archive
-from changelog_engine.spark.gateway import fast_gateway, without_warnings
+from changelog_engine.spark.gateway import own_gateway
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options
 from changelog_engine.storage.locks import lock_file
 
@@ -28,7 +28,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A Spark installation with one jar, an empty cache, and a user who gives Java no options."""
     for name in (
         "SPARK_SUBMIT_OPTS",
-        "SPARK_LAUNCHER_OPTS",
         "JAVA_TOOL_OPTIONS",
         "JDK_JAVA_OPTIONS",
         "_JAVA_OPTIONS",
@@ -74,11 +73,6 @@ def test_the_user_s_own_options_of_java_win(home: Path, monkeypatch: pytest.Monk
         with monkeypatch.context() as patch:
             patch.setenv(variable, "-XX:+UseG1GC")
             assert driver_options("local[2]", {}, WANTED) == only_logging
-            with fast_gateway():
-                assert "SPARK_LAUNCHER_OPTS" not in os.environ
-    with fast_gateway():
-        assert "SPARK_LAUNCHER_OPTS" in os.environ
-    assert "SPARK_LAUNCHER_OPTS" not in os.environ
 
     with monkeypatch.context() as patch:
         patch.setenv("PYSPARK_SUBMIT_ARGS", "--driver-memory 1g pyspark-shell")
@@ -97,36 +91,6 @@ def test_the_user_s_own_options_of_java_win(home: Path, monkeypatch: pytest.Monk
         "# none\nspark.driver.extraJavaOptions  -XX:+UseG1GC\n"
     )
     assert driver_options("local[2]", {}, WANTED) is None
-
-
-def test_spark_s_launcher_finds_its_classes_without_a_look_into_all_jars(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The script hands the options to Java as words, so a place with a blank in it can't be named."""
-    with fast_gateway():
-        assert "bootclasspath" not in os.environ["SPARK_LAUNCHER_OPTS"]
-    jar = home / "jars" / "spark-launcher_2.13-4.2.0.jar"
-    jar.write_bytes(b"a")
-    with fast_gateway():
-        assert os.environ["SPARK_LAUNCHER_OPTS"].endswith(f" -Xbootclasspath/a:{jar}")
-    monkeypatch.setenv("SPARK_HOME", str(home.rename(home.with_name("a spark"))))
-    with fast_gateway():
-        assert "bootclasspath" not in os.environ["SPARK_LAUNCHER_OPTS"]
-
-
-@pytest.mark.parametrize("variable", ["SPARK_LAUNCHER_OPTS", ""])
-def test_pyspark_looks_often_for_the_jvm_that_it_starts(
-    home: Path, monkeypatch: pytest.MonkeyPatch, variable: str
-) -> None:
-    slept: list[float] = []
-    monkeypatch.setattr("changelog_engine.spark.gateway.time.sleep", slept.append)
-    if variable:
-        monkeypatch.setenv(variable, "-Xint")
-    before = java_gateway.time
-    with fast_gateway():
-        java_gateway.time.sleep(0.1)
-    assert slept == [0.005]
-    assert java_gateway.time is before
 
 
 @pytest.mark.parametrize(("release", "gone"), [("17.0.9", False), ("25", True)])
@@ -155,7 +119,7 @@ def test_java_is_started_without_what_it_warns_of(
     )
 
     def said(master: str, options: str) -> str:
-        with without_warnings(master, options):
+        with own_gateway(master, options):
             started = java_gateway.Popen(
                 ["sh", "-c", scripts], env=dict(os.environ), stdout=subprocess.PIPE, text=True
             )

@@ -18,7 +18,7 @@ from pyspark.errors import PySparkRuntimeError
 from changelog_engine.java import find_java
 from changelog_engine.spark import early_jvm
 from changelog_engine.spark.early_jvm import started_early, take
-from changelog_engine.spark.gateway import fast_gateway
+from changelog_engine.spark.gateway import own_gateway
 from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.spark.session_options import session_environment, session_options
 
@@ -251,7 +251,7 @@ def test_a_refused_job_leaves_no_jvm(plain: None, tmp_path: Path, monkeypatch: p
 
 def test_without_one_pyspark_starts_its_own(plain: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(java_gateway, "Popen", lambda command, **how: (command, how["env"]))
-    with fast_gateway():
+    with own_gateway("yarn", ""):
         assert java_gateway.Popen(["script"], env={"A": "b"}) == (["script"], {"A": "b"})
 
 
