@@ -22,8 +22,7 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import (
     column_of,
-    fill_lists,
-    fill_maps,
+    fill_decoded,
     fill_state,
     identities_of,
     map_identities_of,
@@ -141,30 +140,7 @@ def fill_versions(
     if not kept.all():
         live = live.filter(pa.array(kept))
         values = [value for value in values if value is not DROPPED]
-    _fill(live, values, spec, key_type, state, namespaces)
-
-
-def _fill(
-    live: pa.Table,
-    values: list[Any],
-    spec: StateSpec,
-    key_type: TypeInformation | None,
-    state: StateTable,
-    namespaces: NamespaceCodec | None,
-) -> None:
-    identities = identities_of(live, key_codec_for(key_type), namespaces)
-    if spec.kind is StateKind.LIST:
-        fill_lists(state, identities, values, [mutation_log.APPEND] * len(values))
-    elif spec.kind is StateKind.MAP:
-        map_keys = _map_keys_of(live, spec)
-        fill_maps(state, identities, map_keys, values, [mutation_log.PUT] * len(values))
-    else:
-        for identity, value in zip(identities, values, strict=True):
-            state[identity] = value
-
-
-def _map_keys_of(table: pa.Table, spec: StateSpec) -> list[Any]:
-    return map_identities_of(key_codec_for(spec.map_key_type), column_of(table, "map_key"))
+    fill_decoded(live, values, spec, key_type, state, namespaces)
 
 
 def clear_all(log: MutationLog, live: pa.Table, key_type: TypeInformation | None) -> None:
@@ -244,7 +220,7 @@ def _record(
     if spec.kind is StateKind.LIST:
         _record_lists(log, identities, values)
     elif spec.kind is StateKind.MAP:
-        for identity, value, map_key in zip(identities, values, _map_keys_of(table, spec), strict=True):
+        for identity, value, map_key in zip(identities, values, map_identities_of(table, spec), strict=True):
             operation = mutation_log.REMOVE if value is DROPPED else mutation_log.PUT
             log.record(identity, value, operation, map_key=map_key)
     else:

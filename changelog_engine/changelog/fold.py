@@ -74,29 +74,38 @@ def fill_state(
     namespaces: NamespaceCodec | None = None,
 ) -> None:
     """Apply a state's rows to its table; with a codec of namespaces, that of namespaced state."""
-    keys = key_codec_for(key_type)
-    values = codec_for(spec.value_type)
+    codec = codec_for(spec.value_type)
     for table in chain.from_iterable(map(pieces, tables)):  # drives our own code
-        identities = identities_of(table, keys, namespaces)
-        decoded = values.decode_many(column_of(table, "value"), column_of(table, "payload"))
-        operations = table["operation"]
-        if spec.kind is StateKind.LIST:
-            fill_lists(state, identities, decoded, operations.to_pylist())
-        elif spec.kind is StateKind.MAP:
-            map_keys = map_identities_of(key_codec_for(spec.map_key_type), column_of(table, "map_key"))
-            fill_maps(state, identities, map_keys, decoded, operations.to_pylist())
-        elif pc.all(pc.equal(operations, mutation_log.PUT)).as_py():
-            if type(state) is dict:
-                state.update(zip(identities, decoded, strict=True))
-                continue
-            for identity, value in zip(identities, decoded, strict=True):
+        values = codec.decode_many(column_of(table, "value"), column_of(table, "payload"))
+        fill_decoded(table, values, spec, key_type, state, namespaces)
+
+
+def fill_decoded(
+    table: pa.Table,
+    values: list[Any],
+    spec: StateSpec,
+    key_type: TypeInformation | None,
+    state: StateTable,
+    namespaces: NamespaceCodec | None = None,
+) -> None:
+    """As fill_state, of rows whose values are there."""
+    identities = identities_of(table, key_codec_for(key_type), namespaces)
+    operations = table["operation"]
+    if spec.kind is StateKind.LIST:
+        _fill_lists(state, identities, values, operations.to_pylist())
+    elif spec.kind is StateKind.MAP:
+        _fill_maps(state, identities, map_identities_of(table, spec), values, operations.to_pylist())
+    elif not pc.all(pc.equal(operations, mutation_log.PUT)).as_py():
+        for identity, value, operation in zip(identities, values, operations.to_pylist(), strict=True):
+            if operation == mutation_log.PUT:
                 state[identity] = value
-        else:
-            for identity, value, operation in zip(identities, decoded, operations.to_pylist(), strict=True):
-                if operation == mutation_log.PUT:
-                    state[identity] = value
-                else:
-                    state.pop(identity, None)
+            else:
+                state.pop(identity, None)
+    elif type(state) is dict:
+        state.update(zip(identities, values, strict=True))
+    else:
+        for identity, value in zip(identities, values, strict=True):
+            state[identity] = value
 
 
 def timers_of(
@@ -131,15 +140,16 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
     return without_dictionary(as_array(table[name]))
 
 
-def map_identities_of(codec: KeyCodec, texts: pa.Array) -> list[Any]:
-    """The identities of map keys; None where there is no text."""
+def map_identities_of(table: pa.Table, spec: StateSpec) -> list[Any]:
+    """The identities of the rows' map keys; None where there is no text."""
+    codec, texts = key_codec_for(spec.map_key_type), column_of(table, "map_key")
     if not texts.null_count:
         return codec.from_texts(texts)
     present = iter(codec.from_texts(texts.drop_null()))
     return [next(present) if valid else None for valid in texts.is_valid().to_pylist()]
 
 
-def fill_lists(state: StateTable, identities: list[Any], values: list[Any], operations: list[str]) -> None:
+def _fill_lists(state: StateTable, identities: list[Any], values: list[Any], operations: list[str]) -> None:
     """Apply rows of lists; see fill_state."""
     for identity, value, operation in zip(identities, values, operations, strict=True):
         if operation == mutation_log.APPEND:
@@ -155,7 +165,7 @@ def fill_lists(state: StateTable, identities: list[Any], values: list[Any], oper
             state.pop(identity, None)
 
 
-def fill_maps(
+def _fill_maps(
     state: StateTable, identities: list[Any], map_keys: list[Any], values: list[Any], operations: list[str]
 ) -> None:
     """Apply rows of maps; see fill_state."""

@@ -137,11 +137,6 @@ def one_array(values: list[Any], type_: pa.DataType) -> pa.Array:
     return found
 
 
-def bool_texts(values: list[Any]) -> pa.Array:
-    """Texts of bools and None."""
-    return _null_text(pa.array(values, pa.bool_()).cast(pa.string()))
-
-
 def float_texts(values: list[Any], names: bool) -> pa.Array:
     """Texts of floats and None.
 
@@ -169,8 +164,8 @@ def float_texts(values: list[Any], names: bool) -> pa.Array:
     return pc.replace_with_mask(texts, nulls, pa.array(found, pa.string()))
 
 
-def string_texts(values: list[Any]) -> pa.Array:
-    """Texts of strings and None.
+def plain_texts(values: list[Any]) -> pa.Array:
+    """Texts of strings, bools and None.
 
     Raises:
         NotExact: text that UTF-8 cannot carry.
@@ -178,22 +173,10 @@ def string_texts(values: list[Any]) -> pa.Array:
     texts = _texts_in_c(None if LOOPS is None else LOOPS.json_texts(values, None))
     if texts is not None:
         return texts
-    pieces = []
-    for start in range(0, len(values), CHUNK_ROWS):
-        chunk = values[start : start + CHUNK_ROWS]
-        try:
-            line = orjson.dumps(chunk)[1:-1]
-        except TypeError:
-            raise NotExact from None
-        if line.count(b",") == len(chunk) - 1:
-            pieces.append(pc.split_pattern(pa.array([line], pa.string()), ",").values)
-            continue
-        texts = one_array(chunk, pa.string())
-        if needs_escape(texts):
-            pieces.append(one_array([orjson.dumps(value).decode() for value in chunk], pa.string()))
-        else:
-            pieces.append(_null_text(pc.binary_join_element_wise('"', texts, '"', "")))
-    return _joined(pieces)
+    try:
+        return one_array([orjson.dumps(value) for value in values], pa.string())
+    except TypeError:
+        raise NotExact from None
 
 
 def array_texts(values: list[Any], with_null: bool = True) -> pa.Array | None:
@@ -265,11 +248,10 @@ def same_objects(values: list[Any]) -> tuple[pa.Array, list[int]]:
 
 def constant_texts(values: list[str]) -> pa.DictionaryArray:
     """Texts that are mostly the same few objects, as a dictionary in the order of their first appearance."""
-    if LOOPS is not None:
-        numbers, firsts = same_objects(values)
-        texts = [values[index] for index in firsts]
-        if len(set(texts)) == len(texts):  # else two objects have the same text
-            return pa.DictionaryArray.from_arrays(numbers, pa.array(texts, pa.string()))
+    numbers, firsts = same_objects(values)
+    texts = [values[index] for index in firsts]
+    if len(set(texts)) == len(texts):  # else two objects have the same text
+        return pa.DictionaryArray.from_arrays(numbers, pa.array(texts, pa.string()))
     return pa.array(values, pa.string()).dictionary_encode()
 
 
@@ -292,12 +274,6 @@ def object_texts(names: list[str], fields: list[pa.Array]) -> pa.Array | None:
     for name, texts in zip(names, fields, strict=True):
         pieces += [f"{',' if pieces else '{'}{name}:", texts]
     return pc.binary_join_element_wise(*pieces, "}", "")
-
-
-def needs_escape(texts: pa.Array) -> bool:
-    """True when any text holds what JSON escapes: quotes, backslashes, control characters."""
-    raw = _characters(texts)
-    return bool(((raw < 0x20) | (raw == 0x22) | (raw == 0x5C)).any())
 
 
 def _characters(texts: pa.Array) -> npt.NDArray[np.uint8]:

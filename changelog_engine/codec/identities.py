@@ -74,7 +74,7 @@ class KeyCodec(ABC):
             return columns.one_array(identities, pa.string())
         if kinds == {str}:
             try:
-                return columns.string_texts(identities)
+                return columns.plain_texts(identities)
             except NotExact:
                 pass
         return columns.one_array([self.text(identity) for identity in identities], pa.string())

@@ -261,16 +261,16 @@ def _scalar_texts(form: JsonForm, values: list[Any], kinds: set[type]) -> pa.Arr
     if len(kinds) - empty != 1:
         return None
     only = next(kind for kind in kinds if kind is not _NONE)
-    if only is str and (undeclared or isinstance(form, StringForm)):
-        return columns.string_texts(values)
+    if (only is str and (undeclared or isinstance(form, StringForm))) or (
+        only is bool and (undeclared or isinstance(form, BooleanForm))
+    ):
+        return columns.plain_texts(values)
     if form.as_text:
-        return columns.string_texts(form.to_json(values))
+        return columns.plain_texts(form.to_json(values))
     if only is int and undeclared:
         return columns.int_texts(values, empty)
     if only is int and isinstance(form, IntegerForm):
         return columns.int_texts(values, empty, form.low, form.high)
-    if only is bool and (undeclared or isinstance(form, BooleanForm)):
-        return columns.bool_texts(values)
     if only is float and (undeclared or isinstance(form, FloatForm)):
         return columns.float_texts(values, names=not undeclared)
     return None

@@ -444,24 +444,21 @@ def _stages(
 
 
 def _sizes(reports: list[EpochReport]) -> dict[str, dict[str, TableSize]]:
-    total: dict[str, dict[str, TableSize]] = {}
+    found: dict[str, dict[str, list[TableSize]]] = {}
     for report in reports:
         for uid, states in report.sizes.items():
-            known = total.setdefault(uid, {})
             for state, size in states.items():
-                known[state] = _both(known[state], size) if state in known else size
-    return total
-
-
-def _both(one: TableSize, other: TableSize) -> TableSize:
-    return TableSize(_sum_of_known((one.entries, other.entries)), _sum_of_known((one.bytes, other.bytes)))
+                found.setdefault(uid, {}).setdefault(state, []).append(size)
+    return {
+        uid: {
+            state: TableSize(*[_sum_of_known(each) for each in zip(*sizes, strict=True)])
+            for state, sizes in states.items()
+        }
+        for uid, states in found.items()
+    }
 
 
 def _sum_of_known(counts: Iterable[int | None]) -> int | None:
-    """None as soon as one of them is not known."""
-    total = 0
-    for count in counts:
-        if count is None:
-            return None
-        total += count
-    return total
+    """None where one of them is not known."""
+    known = list(counts)
+    return None if None in known else sum(filter(None, known))

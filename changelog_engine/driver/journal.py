@@ -46,7 +46,7 @@ class JobJournal:
         self.changelog = changelog
         self.retained = retained
         self.empty_because = ""  # of a job that ran before and begins empty: why
-        self._lock = lock
+        self.lock = lock  # which this driver signs
         self._delta = delta
         self._committer: CheckpointCommitter | None = None
         self._newest: tuple[int, int] | None = None  # attempt and checkpoint, as far as this driver knows
@@ -78,11 +78,6 @@ class JobJournal:
         except BaseException:
             lock.release()
             raise
-
-    @property
-    def lock(self) -> DriverLock:
-        """That this driver holds, and signs."""
-        return self._lock
 
     @property
     def parts_folder(self) -> str:
@@ -237,7 +232,7 @@ class JobJournal:
     def close(self) -> None:
         """Give the lock back."""
         self._upkeep.close()
-        self._lock.release()
+        self.lock.release()
 
     def _of_attempt(self) -> CheckpointCommitter:
         if self._committer is None:

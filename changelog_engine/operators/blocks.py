@@ -14,7 +14,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from operator import is_, itemgetter
+from operator import is_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -327,10 +327,7 @@ def _taker(places: Any) -> Callable[[list[Any]], list[Any]]:
         at = LOOPS.objects_at
         words = places.astype(np.uint32)
         return lambda values: at(values, words, 4)
-    if len(places) < 2:  # of which itemgetter does not make a tuple
-        return lambda values: [values[place] for place in places.tolist()]
-    all_of = itemgetter(*places.tolist())
-    return lambda values: list(all_of(values))
+    return lambda values: [values[place] for place in places.tolist()]
 
 
 def join(pieces: list[Column]) -> Column:

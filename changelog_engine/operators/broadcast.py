@@ -6,7 +6,7 @@ It is operator state: not in the changelog, and in every checkpoint (of the firs
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,10 +35,11 @@ from changelog_engine.operators.state_types import describe, restored_versions
 from changelog_engine.operators.stateless import run_elements
 from changelog_engine.operators.two_inputs import InputPort, KeyedTwoInputs, TwoInputs
 from changelog_engine.state.changed_in_place import SeenValues, tell
+from changelog_engine.state.handles import MapView
 from changelog_engine.types import TypeInformation
 
 
-class ReadOnlyBroadcastMap:
+class ReadOnlyBroadcastMap(MapView):
     """A broadcast state as the other side reads it."""
 
     def __init__(self, spec: StateSpec, entries: dict[Any, Any]) -> None:
@@ -60,28 +61,11 @@ class ReadOnlyBroadcastMap:
         """Whether the key is there."""
         return (key if type(key) is self._exact_key else self._keys.identity(key)) in self._entries
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        """Pairs of key and value, as they were at the call."""
-        key_of = self._keys.key_of
-        return iter([(key_of(identity), self._copy_out(value)) for identity, value in self._entries.items()])
-
-    def keys(self) -> Iterator[Any]:
-        """Keys, as they were at the call."""
-        return iter([self._keys.key_of(identity) for identity in self._entries])
-
-    def values(self) -> Iterator[Any]:
-        """Values, as they were at the call."""
-        return iter([self._copy_out(value) for value in self._entries.values()])
-
-    def is_empty(self) -> bool:
-        """Whether there is no key."""
-        return not self._entries
+    def held(self) -> dict[Any, Any]:
+        return self._entries
 
     __contains__ = contains
     __getitem__ = get
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.keys()
 
 
 class BroadcastMap(ReadOnlyBroadcastMap):

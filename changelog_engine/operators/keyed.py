@@ -81,13 +81,28 @@ class KeyedOperator(FunctionOperator):
         self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
     ) -> None:
         """Take elements with the identities of their keys."""
+        self.take(identities, values, times, self.run)
+
+    def take(
+        self,
+        identities: list[Any],
+        values: Sequence[Any],
+        times: Sequence[int] | None,
+        run: Callable[[KeyedElements], None],
+        call: str | None = None,
+    ) -> None:
+        """Have elements run, and push on what comes of them.
+
+        Args:
+            call: what is called for each of them, for messages; None for ``self.call``, as it is when that fails.
+        """
         out: list[Any] = []
         out_times: list[int] | None = None if times is None else []
         rest = iter(values)
         try:
-            self.run(KeyedElements(identities, rest, times, out, out_times))
+            run(KeyedElements(identities, rest, times, out, out_times))
         except BaseException as error:
-            raise self.failure(error, self.call, element_at(values, rest)) from error
+            raise self.failure(error, call or self.call, element_at(values, rest)) from error
         finally:
             self.cursor.leave()
         self.emit_results(out, out_times)

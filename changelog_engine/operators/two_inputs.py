@@ -9,7 +9,7 @@ from changelog_engine.clock import WallClock
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.operators.base import Operator, results_of
 from changelog_engine.operators.context import ElementContext, KeyedElementContext, KeyedTimerService
-from changelog_engine.operators.failures import UsersCode, element_at
+from changelog_engine.operators.failures import UsersCode
 from changelog_engine.operators.keyed import KeyedElements, KeyedParts, TimerFunctionOperator, run_process
 from changelog_engine.operators.stateless import FunctionOperator, run_elements
 
@@ -121,18 +121,12 @@ class KeyedTwoInputs(TimerFunctionOperator):
         self, port: InputPort, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
     ) -> None:
         """Take elements of one input with the identities of their keys."""
-        out: list[Any] = []
-        out_times: list[int] | None = None if times is None else []
-        rest = iter(values)
-        try:
+
+        def run(batch: KeyedElements) -> None:
             call = call_of(self.kind, self.function, port.call)
-            batch = KeyedElements(identities, rest, times, out, out_times)
             run_process(call, port.context, self.cursor, batch, self.own)
-        except BaseException as error:
-            raise self.failure(error, port.call, element_at(values, rest)) from error
-        finally:
-            self.cursor.leave()
-        self.emit_tagged(out, out_times)
+
+        self.take(identities, values, times, run, port.call)
 
 
 Head = Operator | InputPort

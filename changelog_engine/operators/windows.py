@@ -82,6 +82,7 @@ class WindowOperator(TimerOperator):
         self.scope = scope
         self.place = scope.cursor
         self.event_time = bool(spec.assigner.is_event_time())
+        self.own_timers = timers.event if self.event_time else timers.processing
         self.lateness = spec.allowed_lateness_ms if self.event_time else 0
         merges = isinstance(spec.assigner, MergingWindowAssigner)
         states = WindowStates(context, scope)
@@ -236,7 +237,7 @@ class WindowOperator(TimerOperator):
         self._act(result, window, own, state, out, out_times)
         cleanup = self._cleanup_time(window)
         if cleanup is not None:
-            (self.timers.event if self.event_time else self.timers.processing).register(cleanup)
+            self.own_timers.register(cleanup)
 
     def _act(
         self,
@@ -331,7 +332,7 @@ class WindowOperator(TimerOperator):
             self.trigger.clear(window, context)
             cleanup = self._cleanup_time(window)
             if cleanup is not None:
-                (self.timers.event if self.event_time else self.timers.processing).delete(cleanup)
+                self.own_timers.delete(cleanup)
         sources = [(key, other) for other in others]
         merge_entries(self.contents, self.spec.contents, place, (key, state_window), sources)
 

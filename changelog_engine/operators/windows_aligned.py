@@ -48,8 +48,7 @@ class AlignedWindowOperator(WindowOperator):
 
     def open(self) -> None:
         super().open()
-        timers = self.timers.event if self.event_time else self.timers.processing
-        ends = [pair[1][1] for _, pair in timers.table]
+        ends = [pair[1][1] for _, pair in self.own_timers.table]
         self._restored = max(ends, default=MIN_WATERMARK)
 
     def resume(self, watermark: int) -> None:

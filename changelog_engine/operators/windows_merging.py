@@ -62,7 +62,7 @@ class MergingWindows:
 
     def held(self) -> list[tuple[Any, Any]]:
         """Pairs of the key's windows and their state windows."""
-        entry, read = self.handle.entry(), self.read
+        entry, read = self.handle.held(), self.read
         return [] if entry is None else [(read(own), read(state)) for own, state in entry.items()]
 
     def read(self, text: str) -> Any:

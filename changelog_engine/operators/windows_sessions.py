@@ -272,7 +272,7 @@ class SessionWindowOperator(WindowOperator):
         assert self.merging is not None
         if len(self._newest) >= self._most_keys and not (self._changed or self._ended):
             self._forget_all()
-        entry, read = self.merging.handle.entry(), self.merging.read
+        entry, read = self.merging.handle.held(), self.merging.read
         if entry is None:
             return None
         found = []

@@ -22,8 +22,8 @@ _HOME = Path(__file__).with_name("jvm")
 def own_gateway(master: str, options: str) -> Iterator[None]:
     """Within it, PySpark takes the JVM that was started early, or starts one.
 
-    That of a local master it starts without those of Spark's own options of which Java warns. No option of Java takes another
-    one back, so Spark's scripts find a Java that leaves these out.
+    That of a local master it starts without those of Spark's own options of which Java warns. No option of Java takes
+    another one back, so Spark's scripts find a Java that leaves these out.
 
     Args:
         options: of the driver's JVM.

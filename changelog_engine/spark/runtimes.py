@@ -26,6 +26,7 @@ from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.storage.file_systems import use_options
 
 Assemble = Callable[[StageBuilder], StageRuntime]
+Subtask = tuple[int, int]  # stage, and its subtask
 
 
 @dataclass
@@ -47,8 +48,8 @@ class Runtimes:
     """
 
     def __init__(self, clock: WallClock = wall_ms, assemble: Assemble = StageBuilder.build) -> None:
-        self.held: dict[tuple[int, int], _Held] = {}
-        self._closed: dict[tuple[int, int], tuple[str, int]] = {}  # run and attempt of those that have ended
+        self.held: dict[Subtask, _Held] = {}
+        self._closed: dict[Subtask, tuple[str, int]] = {}  # run and attempt of those that have ended
         self._clock = clock
         self._assemble = assemble
 
@@ -75,7 +76,7 @@ class Runtimes:
             UserFunctionError: a user's function raised.
         """
         with ends_in_forked_children():
-            runtime, restored_ms = self._runtime(load_job, order, stage, subtask, notes)
+            runtime, restored_ms = self._runtime(load_job, order, (stage, subtask), notes)
             sent, report = runtime.run(order, data)
             report.restored_ms, report.kept = restored_ms, restored_ms is not None and runtime.kept
             sent.append((0 if runtime.exchanges else -1, encode_report(report)))
@@ -93,65 +94,41 @@ class Runtimes:
                     held.runtime.commit(durable.epoch)
 
     def _runtime(
-        self,
-        load_job: Callable[[], ShippedJob],
-        order: EpochOrder,
-        stage: int,
-        subtask: int,
-        notes: str | None,
+        self, load_job: Callable[[], ShippedJob], order: EpochOrder, whose: Subtask, notes: str | None
     ) -> tuple[StageRuntime, float | None]:
-        """The subtask's runtime, and how many ms it took its state for where it had to."""
+        """A subtask's runtime, and how many ms it took its state for where it had to."""
         for name, other in list(self.held.items()):
             if other.run != order.run:
                 self._drop(name)
-        held = self.held.get((stage, subtask))
+        held = self.held.get(whose)
         if held is not None and held.goes_on_with(order):
             return held.runtime, None
-        self._refuse_a_second_run(held, order, stage, subtask)
-        kept = None
-        if held is not None:
-            kept = self._drop((stage, subtask), leaves=held.attempt < order.attempt)
+        self._refuse_a_second_run(held, order, whose)
+        kept = None if held is None else self._drop(whose, leaves=held.attempt < order.attempt)
         began = monotonic_s()
         try:
-            runtime = self._started(load_job, order, stage, subtask, notes, kept)
+            _refuse_lost_state(order, whose)
+            runtime = self._build(load_job(), order, *whose)
+            try:
+                runtime.start(order, teller(notes), kept)
+            except BaseException:
+                _close_quietly(runtime)
+                raise
         except BaseException:
             if kept is not None:
                 kept.let_go()
             raise
-        self.held[stage, subtask] = _Held(order.run, order.attempt, runtime)
+        self.held[whose] = _Held(order.run, order.attempt, runtime)
         return runtime, (monotonic_s() - began) * 1000
 
-    def _refuse_a_second_run(self, held: _Held | None, order: EpochOrder, stage: int, subtask: int) -> None:
+    def _refuse_a_second_run(self, held: _Held | None, order: EpochOrder, whose: Subtask) -> None:
         """Spark repeats a stage whose output it could not fetch, and its tasks pass for first ones then."""
-        ended = self._closed.get((stage, subtask)) == (order.run, order.attempt)
+        ended = self._closed.get(whose) == (order.run, order.attempt)
         if ended or (held is not None and held.attempt == order.attempt):
             raise StateLostError(
-                f"Spark ran stage {stage}, subtask {subtask} a second time in epoch {order.epoch}: "
+                f"Spark ran stage {whose[0]}, subtask {whose[1]} a second time in epoch {order.epoch}: "
                 "others may have taken what it gave the first time"
             )
-
-    def _started(
-        self,
-        load_job: Callable[[], ShippedJob],
-        order: EpochOrder,
-        stage: int,
-        subtask: int,
-        notes: str | None,
-        kept: KeptState | None,
-    ) -> StageRuntime:
-        """A new runtime with its state, which must be in a checkpoint."""
-        if order.committed_epoch != order.epoch - 1:
-            raise StateLostError(
-                f"the worker process of stage {stage}, subtask {subtask} does not hold the state of epoch "
-                f"{order.epoch - 1}, which is newer than the last checkpoint"
-            )
-        runtime = self._build(load_job(), order, stage, subtask)
-        try:
-            runtime.start(order, teller(notes), kept)
-        except BaseException:
-            _close_quietly(runtime)
-            raise
-        return runtime
 
     def _build(self, job: ShippedJob, order: EpochOrder, stage: int, subtask: int) -> StageRuntime:
         use_options(job.settings.file_systems)
@@ -165,9 +142,9 @@ class Runtimes:
         )
         return self._assemble(builder)
 
-    def _drop(self, name: tuple[int, int], leaves: bool = False) -> KeptState | None:
+    def _drop(self, whose: Subtask, leaves: bool = False) -> KeptState | None:
         """Close a runtime; gives what it leaves to the next attempt, if it is to leave anything."""
-        runtime = self.held.pop(name).runtime
+        runtime = self.held.pop(whose).runtime
         kept = runtime.leave() if leaves else None
         _close_quietly(runtime)
         if kept is not None:
@@ -176,8 +153,17 @@ class Runtimes:
 
     def clear(self) -> None:
         """Drop everything."""
-        for name in list(self.held):
-            self._drop(name)
+        for whose in list(self.held):
+            self._drop(whose)
+
+
+def _refuse_lost_state(order: EpochOrder, whose: Subtask) -> None:
+    """What a new runtime begins with must be in a checkpoint."""
+    if order.committed_epoch != order.epoch - 1:
+        raise StateLostError(
+            f"the worker process of stage {whose[0]}, subtask {whose[1]} does not hold the state of epoch "
+            f"{order.epoch - 1}, which is newer than the last checkpoint"
+        )
 
 
 def _close_quietly(runtime: StageRuntime) -> None:

@@ -317,19 +317,19 @@ class ListHandle(TableHandle, AddingHandle):
     def add(self, value: Any) -> None:
         if not self._fits(value):
             value = self._admission.present(value)
-        self._append([self._copy(value)] if self._mutable else [value])
+        self._change([self._copy(value)] if self._mutable else [value], APPEND)
 
     def add_all(self, values: Iterable[Any]) -> None:
         """Append elements in order."""
         admitted = self._admitted(values)
         if admitted:
-            self._append(admitted)
+            self._change(admitted, APPEND)
 
     def update(self, values: Iterable[Any]) -> None:
         """Replace the list; an empty one clears it."""
         admitted = self._admitted(values)
         if admitted:
-            self._replace(admitted)
+            self._change(admitted, REPLACE)
         else:
             self.clear()
 
@@ -339,33 +339,20 @@ class ListHandle(TableHandle, AddingHandle):
         admitted = [value if fits(value) else present(value) for value in values]
         return [self._copy(value) for value in admitted] if self._mutable else admitted
 
-    def _append(self, values: list[Any]) -> None:
-        key, frozen = self._cursor.key, self._frozen(values)
+    def _change(self, values: list[Any], operation: str) -> None:
+        """Put values behind those that are there, or in place of them."""
+        key, freeze = self._cursor.key, self._freeze
+        frozen = values if freeze is None else [freeze(value) for value in values]
         try:
-            self._record(frozen, APPEND)
-            entry = self._table.get(key)
-            if entry is None:
-                entry = values
-            else:
+            self._record(frozen, operation)
+            entry = self._table.get(key) if operation == APPEND else None
+            if entry is not None:
                 entry.extend(values)
-            self._table[key] = entry
-        except BaseException as error:
-            self._guard.unfinished = error
-            raise
-
-    def _replace(self, values: list[Any]) -> None:
-        key, frozen = self._cursor.key, self._frozen(values)
-        try:
-            self._record(frozen, REPLACE)
+                values = entry
             self._table[key] = values
         except BaseException as error:
             self._guard.unfinished = error
             raise
-
-    def _frozen(self, values: list[Any]) -> list[Any]:
-        """What the log gets of some values."""
-        freeze = self._freeze
-        return values if freeze is None else [freeze(value) for value in values]
 
     def _record(self, frozen: list[Any], operation: str) -> None:
         if self._log is None:
@@ -376,7 +363,38 @@ class ListHandle(TableHandle, AddingHandle):
             self._log.record_list(self._cursor, frozen, operation)
 
 
-class MapHandle(TableHandle):
+class MapView(ABC):
+    """What can be read of a map as a whole."""
+
+    _keys: KeyCodec
+    _copy_out: Callable[[Any], Any]
+
+    @abstractmethod
+    def held(self) -> Any:
+        """All of the map, by identities, or None: neither it nor what is in it may be changed."""
+
+    def items(self) -> Iterator[tuple[Any, Any]]:
+        """Pairs of map key and value, as they were at the call."""
+        key_of, copy = self._keys.key_of, self._copy_out
+        return iter([(key_of(identity), copy(value)) for identity, value in (self.held() or {}).items()])
+
+    def keys(self) -> Iterator[Any]:
+        """Map keys, as they were at the call."""
+        return iter([self._keys.key_of(identity) for identity in self.held() or ()])
+
+    def values(self) -> Iterator[Any]:
+        """Values, as they were at the call."""
+        return iter([self._copy_out(value) for value in (self.held() or {}).values()])
+
+    def is_empty(self) -> bool:
+        """Whether no map key is there."""
+        return not self.held()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self.keys()
+
+
+class MapHandle(TableHandle, MapView):
     """MapState over a table of dicts by map-key identity; it logs one mutation per map key."""
 
     def __init__(
@@ -417,8 +435,7 @@ class MapHandle(TableHandle):
         """Whether the table is a dict."""
         return isinstance(self._table, dict)
 
-    def entry(self) -> Any:
-        """All of the current key's map, by identities, or None: neither it nor what is in it may be changed."""
+    def held(self) -> Any:
         return self._get(self._cursor.key)
 
     def put_all(self, entries: Any) -> None:
@@ -445,33 +462,10 @@ class MapHandle(TableHandle):
             return False
         return (map_key if type(map_key) is self._exact_key else self._identity(map_key)) in entry
 
-    def items(self) -> Iterator[tuple[Any, Any]]:
-        """Pairs of map key and value, as they were at the call."""
-        entry = self._table.get(self._cursor.key) or {}
-        key_of, copy = self._keys.key_of, self._copy_out
-        return iter([(key_of(identity), copy(value)) for identity, value in entry.items()])
-
-    def keys(self) -> Iterator[Any]:
-        """Map keys, as they were at the call."""
-        entry = self._table.get(self._cursor.key) or {}
-        return iter([self._keys.key_of(identity) for identity in entry])
-
-    def values(self) -> Iterator[Any]:
-        """Values, as they were at the call."""
-        entry = self._table.get(self._cursor.key) or {}
-        return iter([self._copy_out(value) for value in entry.values()])
-
-    def is_empty(self) -> bool:
-        """Whether no map key is there."""
-        return self._table.get(self._cursor.key) is None
-
     __getitem__ = get
     __setitem__ = put
     __delitem__ = remove
     __contains__ = contains
-
-    def __iter__(self) -> Iterator[Any]:
-        return self.keys()
 
     def _put(self, identity: Any, value: Any) -> None:
         key, frozen = self._cursor.key, value if self._freeze is None else self._freeze(value)
