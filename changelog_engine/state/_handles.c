@@ -659,9 +659,9 @@ list_update(Call *call, PyObject *const *arguments)
     return none_of(done);
 }
 
-/* get(map_key) and contains(map_key) of a map */
-static inline PyObject *
-map_found(Call *call, PyObject *const *arguments, int whether)
+/* get(map_key) of a map */
+static PyObject *
+map_get(Call *call, PyObject *const *arguments)
 {
     PyObject *entry, *found = NULL;
     if (!is_exact(call, EXACT_KEY, arguments[1])) {
@@ -669,29 +669,14 @@ map_found(Call *call, PyObject *const *arguments, int whether)
     }
     entry = current_entry(call);
     if (entry == NULL) {
-        return is_absent(call) ? Py_NewRef(whether ? Py_False : Py_None) : NULL;
+        return is_absent(call) ? Py_NewRef(Py_None) : NULL;
     }
     if (PyDict_CheckExact(entry)) {
         found = PyDict_GetItemWithError(entry, arguments[1]);
-        if (found != NULL || !PyErr_Occurred()) {
-            found = whether ? (found == NULL ? Py_False : Py_True) : (found == NULL ? Py_None : found);
-            Py_INCREF(found);
-        }
+        found = found == NULL && PyErr_Occurred() ? NULL : Py_NewRef(found == NULL ? Py_None : found);
     }
     Py_DECREF(entry);
-    return found != NULL && HAS(call, COPY_OUT) && !whether ? through(call, COPY_OUT, found) : found;
-}
-
-static PyObject *
-map_get(Call *call, PyObject *const *arguments)
-{
-    return map_found(call, arguments, 0);
-}
-
-static PyObject *
-map_contains(Call *call, PyObject *const *arguments)
-{
-    return map_found(call, arguments, 1);
+    return found != NULL && HAS(call, COPY_OUT) ? through(call, COPY_OUT, found) : found;
 }
 
 /* put(map_key, value) of a map */
@@ -890,7 +875,6 @@ static const Kind kinds[] = {
     {"list_get", list_get, 1, {-1}, 1},
     {"list_update", list_update, 2, {FITS, -1}},
     {"map_get", map_get, 2, {EXACT_KEY, -1}, 1},
-    {"map_contains", map_contains, 2, {EXACT_KEY, -1}, 1},
     {"map_put", map_put, 3, {EXACT_KEY, FITS, -1}},
     {"timer_set", timer_set, 1, {ADDED, ADD, FIRST_OPERATION, -1}},
     {"timer_take", timer_take, 1, {FIRST_OPERATION, -1}},

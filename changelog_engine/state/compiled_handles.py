@@ -31,6 +31,7 @@ from changelog_engine.state.ttl import TtlCell
 
 _Handle = TypeVar("_Handle")
 _Parts = dict[str, Any]
+_CallsOf = dict[str, tuple[str, _Parts]]
 
 
 class _Calls(NamedTuple):
@@ -42,7 +43,7 @@ class _Calls(NamedTuple):
     """
 
     parts: _Parts
-    calls: dict[str, tuple[str, _Parts]]
+    calls: _CallsOf
     admission: Admission
 
 
@@ -115,7 +116,7 @@ def _of_cell(cell: CellHandle) -> _Parts:
 
 def _cell(cell: CellHandle) -> _Calls:
     parts = _of_cell(cell) | {"CLEARED": CLEARED}
-    calls: dict[str, tuple[str, _Parts]] = {"value": ("cell_value", {}), "clear": ("clear_entry", {})}
+    calls: _CallsOf = {"value": ("cell_value", {}), "clear": ("clear_entry", {})}
     if not isinstance(cell, CopyingCell):
         calls["update"] = ("cell_update", {})
         return _Calls(parts, calls, cell._admission)
@@ -138,7 +139,7 @@ def _expiring_cell(cell: TtlCell) -> _Calls:
         "renew": cell._renew or None,
         "sweep": cell._sweep if cell._per_access else None,
     }
-    calls: dict[str, tuple[str, _Parts]] = {
+    calls: _CallsOf = {
         "value": ("expiring_value", {}),
         "update": ("expiring_update", {}),
     }
@@ -158,7 +159,7 @@ def _reducing(handle: ReducingHandle) -> _Calls:
     handle._value = cell.value
     parts = _over_cell(cell) | {"reduce": handle._reduce, "fits": handle._fits}
     parts["present"] = handle._admission.present
-    calls: dict[str, tuple[str, _Parts]] = {"add": ("reducing_add", {}), "begins": ("reducing_begins", {})}
+    calls: _CallsOf = {"add": ("reducing_add", {}), "begins": ("reducing_begins", {})}
     return _Calls(parts, calls, handle._admission)
 
 
@@ -188,7 +189,7 @@ def _collection(handle: ListHandle | MapHandle) -> _Parts:
 
 def _list(handle: ListHandle) -> _Calls:
     parts = _collection(handle) | {"present": handle._admission.present, "CLEARED": CLEARED}
-    calls: dict[str, tuple[str, _Parts]] = {"get": ("list_get", {}), "clear": ("clear_entry", _logs(CLEAR))}
+    calls: _CallsOf = {"get": ("list_get", {}), "clear": ("clear_entry", _logs(CLEAR))}
     if handle._freeze is None:
         calls |= {"add": ("list_add", _logs(APPEND)), "begins": ("list_begins", _logs(APPEND))}
         calls["update"] = ("list_update", _logs(REPLACE, APPEND))
@@ -202,10 +203,7 @@ def _logs(first: str, others: str | None = None) -> _Parts:
 
 def _map(handle: MapHandle) -> _Calls:
     parts = _collection(handle) | {"exact_key": handle._exact_key}
-    calls: dict[str, tuple[str, _Parts]] = {
-        **dict.fromkeys(("get", "__getitem__"), ("map_get", {})),
-        **dict.fromkeys(("contains", "__contains__"), ("map_contains", {})),
-    }
+    calls: _CallsOf = dict.fromkeys(("get", "__getitem__"), ("map_get", {}))
     if handle._freeze is None:
         calls |= dict.fromkeys(("put", "__setitem__"), ("map_put", _logs(PUT)))
     return _Calls(parts, calls, handle._admission)
