@@ -19,7 +19,7 @@ from changelog_engine.config.numbers import whole_number as whole_number
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation, Types
-from changelog_engine.types.typeinfo import a_class
+from changelog_engine.types.typeinfo import a_class, not_a_type
 
 T = TypeVar("T")
 
@@ -46,8 +46,7 @@ def type_info(value: Any, what: str) -> TypeInformation | None:
     """
     if value is None or isinstance(value, TypeInformation):
         return value
-    hint = "; call it: write its parentheses" if callable(value) else ""
-    raise ArgumentTypeError(f"{what} must be a TypeInformation such as Types.STRING(), got {value!r}{hint}")
+    raise ArgumentTypeError(f"{what} must be a TypeInformation such as Types.STRING(), {not_a_type(value)}")
 
 
 def output_type(value: Any, what: str) -> TypeInformation | None:

@@ -93,21 +93,23 @@ class NoCurrentKeyError(InvalidJobError):
     Args:
         operator: name of the operator; None while it is not known.
         call: which of the user's functions did so; None in a thread of its own.
+        line: the line of it, with its file; None where it is not known.
     """
 
-    def __init__(self, operator: str | None = None, call: str | None = None) -> None:
+    def __init__(self, operator: str | None = None, call: str | None = None, line: str | None = None) -> None:
         self.operator = operator
         self.call = call
+        self.line = line
         where = "" if operator is None else f" in {call} of operator {operator!r}"
         super().__init__(
             f"keyed state, timers or the current key were touched{where} where there is no current key. There is one only "
             "while an element of a keyed stream or a timer is processed: in open() get the state, and read and write it in "
             "process_element() or on_timer(), in the thread that calls them; what all keys share belongs into broadcast "
-            "state, or into fields that open() fills"
+            "state, or into fields that open() fills" + ("" if line is None else f"\n  in {line}")
         )
 
-    def __reduce__(self) -> tuple[type[NoCurrentKeyError], tuple[str | None, str | None]]:
-        return type(self), (self.operator, self.call)
+    def __reduce__(self) -> tuple[type[NoCurrentKeyError], tuple[str | None, str | None, str | None]]:
+        return type(self), (self.operator, self.call, self.line)
 
 
 class NotKeyedError(InvalidJobError, AttributeError):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
-from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
+from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred, warn_of_no_result
 from changelog_engine.types.typeinfo import a_class
 
 from .functions import (
@@ -35,6 +35,11 @@ _ALSO_CALLED = ("open", "close", "on_timer", "clear")
 _GIVE_SEVERAL = frozenset(
     f"{name}{side}" for name in ("flat_map", "process_element") for side in ("", "1", "2")
 ) | {"process_broadcast_element", "on_timer", "process", "apply"}
+_NO_RESULT = {
+    "map": "each element becomes None",
+    "filter": "no element is kept",
+    "get_key": "all elements have the key None",
+}
 _SELDOM_CALLED = {"merge"}  # of an AggregateFunction: by windows that merge
 _DECORATED = frozenset(("__wrapped__", "__signature__"))  # whose arguments inspect.signature() gives instead
 
@@ -89,6 +94,8 @@ def as_function(function: Any, wanted: ABCMeta, what: str) -> Any:
         raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}")
     refuse = refuse_async if method in _GIVE_SEVERAL else refuse_deferred
     refuse(function, "the function", what)
+    _check_call(function, _arguments_of(wanted, method), "the function", what)
+    _warn_of_no_result(function, method, what)
     return Called(method, function)
 
 
@@ -154,7 +161,7 @@ def as_async_function(function: Any, what: str) -> Any:
 
 def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
     """A callable from key and number of partitions to partition."""
-    if _is_one(partitioner, Partitioner, "a function of a key and a number of partitions", what):
+    if _is_one(partitioner, Partitioner, "partition", "a function of a key and a number of partitions", what):
         return _with_life_cycle(partitioner, partitioner.partition)
     function: Callable[[Any, int], Any] = partitioner
     return function
@@ -162,13 +169,13 @@ def as_partitioner(partitioner: Any, what: str) -> Callable[[Any, int], Any]:
 
 def as_key_function(selector: Any, what: str) -> Callable[[Any], Any]:
     """A callable from value to key."""
-    if _is_one(selector, KeySelector, "a function of one value", what):
+    if _is_one(selector, KeySelector, "get_key", "a function of one value", what):
         return _with_life_cycle(selector, selector.get_key)
     function: Callable[[Any], Any] = selector
     return function
 
 
-def _is_one(function: Any, wanted: ABCMeta, plain: str, what: str) -> bool:
+def _is_one(function: Any, wanted: ABCMeta, method: str, plain: str, what: str) -> bool:
     """Whether it is an object of the wanted class; else it is a plain function.
 
     Args:
@@ -181,7 +188,39 @@ def _is_one(function: Any, wanted: ABCMeta, plain: str, what: str) -> bool:
     if not callable(function) or isinstance(function, Function):
         raise ArgumentTypeError(f"{what} needs {a_class(wanted)} or {plain}, got {function!r}")
     refuse_deferred(function, "the function", what)
+    _check_call(function, _arguments_of(wanted, method), "the function", what)
+    _warn_of_no_result(function, method, what)
     return False
+
+
+def _warn_of_no_result(call: Any, method: str, what: str) -> None:
+    if method in _NO_RESULT:
+        warn_of_no_result(call, what, _NO_RESULT[method])
+
+
+def _arguments_of(wanted: ABCMeta, method: str) -> list[str]:
+    """The names of what a method of the API's class is called with."""
+    asked = hook_of(wanted, method)
+    return [] if asked is None else list(inspect.signature(asked).parameters)[1:]
+
+
+def _check_call(given: Any, arguments: list[str], name: str, what: str) -> None:
+    """Refuse what cannot be called so.
+
+    Args:
+        name: what messages call it.
+    """
+    plain = given.__func__ if inspect.ismethod(given) else given
+    if not inspect.isfunction(plain) or not _DECORATED.isdisjoint(vars(plain)):
+        return  # it may take other arguments than it says
+    takes = inspect.signature(given)
+    try:
+        takes.bind(*arguments)
+    except TypeError as error:
+        raise ArgumentTypeError(
+            f"{what}: {name} takes {takes}, and is called with ({', '.join(arguments)}): "
+            f"{error}. Return or yield the results: no collector is passed"
+        ) from None
 
 
 def _refuse_deferred_methods(function: Any, names: Iterable[str], what: str) -> None:
@@ -203,20 +242,10 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
     """
     _refuse_deferred_methods(function, (*sorted(wanted.__abstractmethods__), *_ALSO_CALLED), what)
     for name in sorted(wanted.__abstractmethods__ - _SELDOM_CALLED):
-        asked, given = hook_of(wanted, name), hook_of(function, name)
-        if asked is None or given is None:
-            continue
-        plain = given.__func__ if inspect.ismethod(given) else given
-        if not inspect.isfunction(plain) or not _DECORATED.isdisjoint(vars(plain)):
-            continue  # it may take other arguments than it says
-        arguments, takes = list(inspect.signature(asked).parameters)[1:], inspect.signature(given)
-        try:
-            takes.bind(*arguments)
-        except TypeError as error:
-            raise ArgumentTypeError(
-                f"{what}: {name} of {type(function).__name__} takes {takes}, and is called with ({', '.join(arguments)}): "
-                f"{error}. Return or yield the results: no collector is passed"
-            ) from None
+        given = hook_of(function, name)
+        if given is not None:
+            _check_call(given, _arguments_of(wanted, name), f"{name} of {type(function).__name__}", what)
+            _warn_of_no_result(given, name, what)
 
 
 def _with_life_cycle(function: Function, method: Callable[..., Any]) -> Callable[..., Any]:

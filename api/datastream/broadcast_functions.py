@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from changelog_engine.graph.hooks import does_nothing
+
 from ._function import Function
 from .time_domain import TimeDomain
 from .timerservice import TimerService
@@ -178,6 +180,7 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
             ctx: its time, and the broadcast state to be changed.
         """
 
+    @does_nothing
     def on_timer(
         self, timestamp: int, ctx: KeyedBroadcastProcessFunction.OnTimerContext
     ) -> Iterable[Any] | None:

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
+from changelog_engine.graph.hooks import does_nothing
+
 from ._function import Function
 from .process_function import KeyedProcessFunction
 from .timerservice import TimerService
@@ -156,6 +158,7 @@ class KeyedCoProcessFunction(Function):
             ctx: its key and time.
         """
 
+    @does_nothing
     def on_timer(self, timestamp: int, ctx: KeyedCoProcessFunction.OnTimerContext) -> Iterable[Any] | None:
         """Called when a timer fires; the state is that of the timer's key. Does nothing by default.
 

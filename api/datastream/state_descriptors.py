@@ -10,6 +10,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.in_state import in_state
+from changelog_engine.types.typeinfo import not_a_type
 from changelog_engine.windowing.reserved import RESERVED
 
 from .._unsupported import NamesOfPyFlink
@@ -236,9 +237,7 @@ def _checked_type(type_info: Any, name: str, parameter: str) -> TypeInformation:
         ConfigurationError: it is not; the message names the state.
     """
     if not isinstance(type_info, TypeInformation):
-        hint = "; call it: write its parentheses" if callable(type_info) else ""
         raise ArgumentTypeError(
-            f"state {name!r}: {parameter} must be a TypeInformation such as Types.LONG(), got "
-            f"{type_info!r}{hint}"
+            f"state {name!r}: {parameter} must be a TypeInformation such as Types.LONG(), {not_a_type(type_info)}"
         )
     return type_info

@@ -31,6 +31,12 @@ class CollectionSource(Source):
     parallel = False
 
     def __init__(self, elements: Iterable[Any], output_type: TypeInformation | None = None) -> None:
+        if type(elements).__name__ == "DataFrame":
+            raise ArgumentTypeError(
+                "from_collection: the elements of a DataFrame are its columns. Give its rows: "
+                "list(df.itertuples(index=False, name=None)) of pandas, df.rows() of Polars; for one of Spark see "
+                "docs/connectors/spark_and_delta.md"
+            )
         if not isinstance(elements, Iterable):
             raise ArgumentTypeError(
                 f"from_collection needs a list of elements, got {type(elements).__name__}; put a single "

@@ -6,13 +6,18 @@ selectors, serializers and the like may be anything with the right methods, as i
 
 from __future__ import annotations
 
+import dis
 import inspect
+import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types.foreign import attributes_of
 
+from changelog_engine.whose_code import calling_line
+
+log = logging.getLogger("changelog_engine")
 _Hook = TypeVar("_Hook", bound=Callable[..., Any])
 
 
@@ -59,6 +64,39 @@ def refuse_deferred(call: Any, name: str, what: str) -> None:
             f"{what}: {name} has a 'yield', so that a call makes a generator, and nothing goes through that here: return "
             "the one result. To give several of an element, or none, use flat_map() or process()"
         )
+
+
+def warn_of_no_result(call: Any, what: str, outcome: str) -> None:
+    """Say so when a function whose result is taken has no ``return`` with a value, as PyFlink does not.
+
+    A lambda has its one result before everybody's eyes. Code that cannot be read is taken to return something.
+
+    Args:
+        what: class and method that it was given to.
+        outcome: what becomes of the elements.
+    """
+    plain = call.__func__ if inspect.ismethod(call) else call
+    if inspect.isfunction(plain) and plain.__name__ != "<lambda>" and _returns_only_none(plain):
+        log.warning(
+            "%s: %s() has no 'return' with a value, so %s (%s)",
+            what,
+            plain.__qualname__,
+            outcome,
+            calling_line(),
+        )
+
+
+def _returns_only_none(function: Any) -> bool:
+    """Whether a function comes to an end, and each end gives None."""
+    ends, before = [], None
+    for step in dis.get_instructions(function):
+        if step.opname.startswith("RETURN_"):
+            given = before if step.opname == "RETURN_VALUE" else step
+            ends.append(
+                given is not None and given.opname in ("LOAD_CONST", "RETURN_CONST") and given.argval is None
+            )
+        before = step
+    return bool(ends) and all(ends)
 
 
 def bulk_of(given: Any, name: str) -> Callable[[list[Any]], list[Any]] | None:

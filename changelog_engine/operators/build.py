@@ -27,6 +27,7 @@ from changelog_engine.operators.broadcast import (
 from changelog_engine.operators.context import KeyedTimerService, TaskContext, TaskInfo
 from changelog_engine.operators.driver_output import DriverOutput
 from changelog_engine.operators.exchange import Exchange
+from changelog_engine.operators.failures import OperatorName
 from changelog_engine.operators.inputs import Inputs
 from changelog_engine.operators.sink import CommittingSinkOperator, SinkOperator
 from changelog_engine.operators.source import SourceHead, SourceStart
@@ -228,13 +229,13 @@ class StageBuilder:
     def _operator(self, node: Node) -> Operator:
         function: Any = self.functions.get(node.id)
         if node.kind is NodeKind.SOURCE:
-            head = SourceStart(node.label, node.output_type)
+            head = SourceStart(_named(node), node.output_type)
             if not isinstance(function, IterableSource):  # the others give what they declare
                 head.output_type = UNCHECKED
             uid = self.plan.uids[node.id]
             # Where the stage branches, the steps show in the order of what its branches give.
             linear = all(len(receivers) <= 1 for receivers in self.stage.links.values())
-            self.sources.append(SourceHead(uid, node.label, function, head, one_first=linear))
+            self.sources.append(SourceHead(uid, _named(node), function, head, one_first=linear))
             return head
         if node.kind is NodeKind.SINK:
             return self._sink(node, function)
@@ -243,20 +244,20 @@ class StageBuilder:
             what = f"{side_output_text(function, producer)}{_made_at(node)}"
             return stateless.SideOutputOperator(producer, what, node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
-            timestamps = stateless.TimestampsOperator(node.label, node.output_type, function)
+            timestamps = stateless.TimestampsOperator(_named(node), node.output_type, function)
             if self._has_its_type(node):
                 timestamps.output_type = UNCHECKED
             return timestamps
         if node.kind is NodeKind.ASYNC:
-            return AsyncOperator(node.label, node.output_type, function, self._async_context(node))
+            return AsyncOperator(_named(node), node.output_type, function, self._async_context(node))
         if self.stage.keyed and node.id in self.head_nodes:
             return self._keyed_operator(node, function)
         if node.kind in TWO_INPUTS:
             return self._two_inputs(node, function)
         context = self._context(node)
         if node.kind is NodeKind.PROCESS:
-            return stateless.ProcessOperator(node.label, node.output_type, function, context, self.clock)
-        operator: Operator = _STATELESS[node.kind](node.label, node.output_type, function, context)
+            return stateless.ProcessOperator(_named(node), node.output_type, function, context, self.clock)
+        operator: Operator = _STATELESS[node.kind](_named(node), node.output_type, function, context)
         return operator
 
     def _has_its_type(self, node: Node) -> bool:
@@ -271,7 +272,7 @@ class StageBuilder:
         store, uid, kind = self.store, self.plan.uids[node.id], node.kind
         called = function.function if kind in (NodeKind.WINDOW, NodeKind.BROADCAST_PROCESS) else function
         parts = keyed.KeyedParts(
-            node.label, node.output_type, called, self._context(node), store.cursor, self.keys
+            _named(node), node.output_type, called, self._context(node), store.cursor, self.keys
         )
         if kind is NodeKind.WINDOW:
             return build_window_operator(parts, function, store, uid, self.clock)
@@ -285,7 +286,7 @@ class StageBuilder:
         if kind is NodeKind.PROCESS:
             return keyed.KeyedProcessOperator(parts, timers)
         if kind is NodeKind.BROADCAST_PROCESS:
-            return KeyedBroadcastOperator(parts, timers, BroadcastStates(node.label, function.states))
+            return KeyedBroadcastOperator(parts, timers, BroadcastStates(_named(node), function.states))
         return KeyedTwoInputs(parts, timers, kind)
 
     def _gets_what_was_given(self, node: int) -> bool:
@@ -303,7 +304,7 @@ class StageBuilder:
         return self._gets_what_was_given(sender) if kind is NodeKind.FILTER else kind not in _PASSING_ON
 
     def _two_inputs(self, node: Node, function: Any) -> Operator:
-        context, name = self._context(node), node.label
+        context, name = self._context(node), _named(node)
         if node.kind is NodeKind.BROADCAST_PROCESS:
             states, batch = BroadcastStates(name, function.states), self.settings.batch
             return BroadcastOperator(
@@ -313,21 +314,25 @@ class StageBuilder:
 
     def _sink(self, node: Node, sink: Any) -> Operator:
         if isinstance(sink, CollectSink):
-            output = DriverOutput(node.label, None)
+            output = DriverOutput(_named(node), None)
         elif isinstance(sink, PrintSink):
             # Behind a union it is in the stage of each stream, and one of them may have been rescaled.
             widest = max(stage.parallelism for stage in self.plan.stages if node.id in stage.nodes)
             render = functools.partial(sink.lines, subtask=self.subtask, parallelism=widest)
             # As in PyFlink a row is shown as the function gave it, 1 in a DOUBLE as 1, as long as nothing else reads it.
-            output = DriverOutput(node.label, render, as_given=isinstance(sink.type_info, RowTypeInfo))
+            output = DriverOutput(_named(node), render, as_given=isinstance(sink.type_info, RowTypeInfo))
         elif isinstance(sink, CommittingSink):
             job, uid = self.plan.graph.name, self.plan.uids[node.id]
             place = SinkContext(job, uid, self.subtask, self.stage.parallelism, "", 0, False, ())
-            return CommittingSinkOperator(node.label, sink, place, self.still)
+            return CommittingSinkOperator(_named(node), sink, place, self.still)
         else:
-            return SinkOperator(node.label, sink, self.subtask, self.stage.parallelism, self.still)
+            return SinkOperator(_named(node), sink, self.subtask, self.stage.parallelism, self.still)
         self.outputs[node.id] = output
         return output
+
+
+def _named(node: Node) -> OperatorName:
+    return OperatorName(node.label, node.made_at)
 
 
 def _made_at(node: Node) -> str:

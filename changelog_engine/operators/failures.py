@@ -28,8 +28,34 @@ _MOST_OF_GROUP = 10
 NOTHING = object()  # no key, no element
 
 
-class NotIterableError(TypeError):
-    """A function of several elements returned something else. ``user_failure`` says which function it was."""
+class OperatorName(str):
+    """An operator's name, which messages show, and where the program asked for it.
+
+    Attributes:
+        made_at: its file and line; None where they are not known.
+    """
+
+    made_at: str | None
+
+    def __new__(cls, name: str, made_at: str | None) -> OperatorName:
+        made = super().__new__(cls, name)
+        made.made_at = made_at
+        return made
+
+
+class UselessResultError(TypeError):
+    """A user's function returned what cannot be used. ``user_failure`` says which function it was.
+
+    Args:
+        what: begins with "returned".
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+
+
+class NotIterableError(UselessResultError):
+    """A function of several elements returned something else."""
 
     def __init__(self, result: Any) -> None:
         super().__init__(f"returned {shown(result)}, which is not iterable: return a list, or yield results")
@@ -53,25 +79,32 @@ def user_failure(
         KeyboardInterrupt: somebody pressed Ctrl-C while the function ran.
     """
     if isinstance(error, NoCurrentKeyError) and error.operator is None:
-        return NoCurrentKeyError(operator, call)
+        return NoCurrentKeyError(operator, call, _line_of(error))
     where = "" if key is NOTHING else key_words(key)
     shown_key = shown(key) if where else None
     shown_element = None if element is NOTHING else shown(element)
     if shown_element is not None:
         where += f", element {shown_element}"
     if isinstance(error, ChangelogEngineError):
-        _add_place(error, f"{call} of operator {operator!r}", where)
+        _add_place(error, f"{call} of operator {operator!r}", f"{_made_at(operator, error)}{where}")
         raise error
     if is_ctrl_c(error):
         raise error
-    if isinstance(error, NotIterableError):
+    if isinstance(error, UselessResultError):
         lines, what = "", str(error)
     else:
         lines = user_traceback(error)
         what = f"raised {type(error).__name__}: {_text(error)}\n{lines}"
-    failure = UserFunctionError(f"{call} of operator {operator!r}{where} {what}{hint}")
+    failure = UserFunctionError(
+        f"{call} of operator {operator!r}{_made_at(operator, error)}{where} {what}{hint}"
+    )
     failure.traceback, failure.place_told = lines, True
-    failure.operator, failure.call, failure.key, failure.element = operator, call, shown_key, shown_element
+    failure.operator, failure.call, failure.key, failure.element = (
+        str(operator),
+        call,
+        shown_key,
+        shown_element,
+    )
     return failure
 
 
@@ -204,12 +237,28 @@ def _add_place(error: ChangelogEngineError, call: str, where: str) -> None:
     if error.place_told or error.args[:1] != (str(error),):
         return
     error.place_told = True
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
-    if frames:
-        last = frames[-1]
-        code = f": {last.line}" if last.line else ""
-        where = f", {last.filename}, line {last.lineno}{code}"
+    line = _line_of(error)
+    if line is not None:
+        where = f", {line}"
     error.args = (f"{error}\n  in {call}{where}", *error.args[1:])
+
+
+def _line_of(error: BaseException) -> str | None:
+    """The last line of the user's own that an error came through: its file, number and code."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_users(frame.filename)]
+    if not frames:
+        return None
+    last = frames[-1]
+    return f"{last.filename}, line {last.lineno}" + (f": {last.line}" if last.line else "")
+
+
+def _made_at(operator: str, error: BaseException) -> str:
+    """Where the program asked for an operator, where the error came through no line of the user's."""
+    if not isinstance(operator, OperatorName) or operator.made_at is None:
+        return ""
+    if any(_line_of(each) is not None for each in errors_within(error)):
+        return ""
+    return f" ({operator.made_at})"
 
 
 def element_at(values: Sequence[Any], rest: Iterator[Any]) -> Any:

@@ -11,6 +11,7 @@ The loops of ``process_keyed`` run once per record. Keep them free of what isn't
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,17 +19,26 @@ from typing import Any, NamedTuple
 
 from changelog_engine.codec.keys import KeyCodec
 from changelog_engine.errors import ChangelogEngineError
-from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
+from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP, other_unit
+from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.base import results_of
 from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService, TaskContext
-from changelog_engine.operators.failures import NOTHING, element_at, refuse_not_iterable, user_failure
+from changelog_engine.operators.failures import (
+    NOTHING,
+    UselessResultError,
+    element_at,
+    refuse_not_iterable,
+    user_failure,
+)
 from changelog_engine.operators.stateless import FunctionOperator
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 from changelog_engine.types.in_state import in_state
+
+log = logging.getLogger("changelog_engine")
 
 _EMIT_AT = 16_384
 _NO_RESULTS = ()
@@ -204,7 +214,7 @@ class ReduceOperator(KeyedOperator):
         if before is not None:
             value = self.function.reduce(before, value)
             if value is None:  # it would begin the key anew
-                raise TypeError("reduce returned None; it must return what the two values are together")
+                raise UselessResultError("returned None; it must return what the two values are together")
         self.cell.update(value)
         if not self.final_only:
             out.append(own(value) if self.copies and type(value) not in IMMUTABLE else value)
@@ -221,6 +231,7 @@ class TimerOperator(KeyedOperator, ABC):
     def __init__(self, parts: KeyedParts, timers: KeyedTimerService) -> None:
         super().__init__(parts)
         self.timers = timers
+        self._warned = False
 
     def watermark(self, watermark: int) -> None:
         self.timers.watermark = watermark
@@ -238,7 +249,21 @@ class TimerOperator(KeyedOperator, ABC):
         return self.timers.processing.next_timestamp()
 
     def fire_processing_timers(self, now_ms: int) -> None:
+        self._warn_of_unit(now_ms)
         self.fire_timers(self.timers.processing, now_ms, TimeDomain.PROCESSING_TIME)
+
+    def _warn_of_unit(self, now_ms: int) -> None:
+        first = self.next_processing_timer()
+        unit = None if first is None or first > now_ms else other_unit(first)
+        if unit is not None and not self._warned:
+            self._warned = True
+            log.warning(
+                "operator %r set a timer of processing time for %d, which seems to be %s, and fires at once: timers are "
+                "milliseconds since 1970",
+                self.name,
+                first,
+                unit,
+            )
 
     def end_key(self) -> None:
         with self.timers.ending_key():
@@ -261,6 +286,7 @@ class TimerFunctionOperator(TimerOperator):
         self, parts: KeyedParts, timers: KeyedTimerService, element_context: KeyedElementContext | None = None
     ) -> None:
         super().__init__(parts, timers)
+        self._deaf = hook_of(parts.function, "on_timer") is None
         self.element_context = element_context or KeyedElementContext(parts.cursor, parts.keys.key_of, timers)
 
     def emit_results(self, out: list[Any], out_times: list[int] | None) -> None:
@@ -283,7 +309,7 @@ class TimerFunctionOperator(TimerOperator):
         out: list[Any] = []
         append = out.append
         out_times: list[int] | None = [] if event_time else None
-        result = None
+        result = timestamp = None
         try:
             for timestamp, _ in due:
                 result = function.on_timer(timestamp, context)
@@ -301,6 +327,13 @@ class TimerFunctionOperator(TimerOperator):
         except TypeError:
             refuse_not_iterable(result)
             raise
+        if timestamp is not None and self._deaf:
+            self._deaf = False
+            log.warning(
+                "a timer of operator %r fired for nothing: %s has no on_timer(timestamp, ctx)",
+                self.name,
+                type(function).__name__,
+            )
         return out, out_times
 
 

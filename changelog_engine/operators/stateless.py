@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from inspect import isgenerator
@@ -10,7 +11,7 @@ from typing import Any
 
 from changelog_engine.changelog.small_state import KeptTimes
 from changelog_engine.errors import TypeMismatchError
-from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
+from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, other_unit
 from changelog_engine.operators.base import (
     UNCHECKED,
     Operator,
@@ -23,6 +24,8 @@ from changelog_engine.operators.failures import UsersCode, refuse_not_iterable
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 from changelog_engine.types.typeinfo import shown
+
+log = logging.getLogger("changelog_engine")
 
 
 class FunctionOperator(Operator):
@@ -199,6 +202,7 @@ class TimestampsOperator(Operator):
         self._hint = _IN_FROM_SOURCE if spec.in_from_source else ""
         self.periodic = True  # whether this epoch ends with a watermark
         self.idle = False
+        self._warned = False
         self._progress = _Progress()  # of the split that is read
         self._splits: dict[str, _Progress] | None = None
         self._before: int | None = (
@@ -241,8 +245,21 @@ class TimestampsOperator(Operator):
             if largest > MAX_WATERMARK or min(times) < NO_TIMESTAMP:
                 self._milliseconds(times, values)  # one of them is more than 64 bits hold: an error
             if progress.largest is None or largest > progress.largest:
+                if progress.largest is None and assigner is not None:
+                    self._warn_of_unit(largest)
                 progress.largest = largest
         self.push(self.receivers, values, times)
+
+    def _warn_of_unit(self, time: int) -> None:
+        unit = other_unit(time)
+        if unit is not None and not self._warned:
+            self._warned = True
+            log.warning(
+                "extract_timestamp of operator %r gave %d, which seems to be %s: a timestamp is milliseconds since 1970",
+                self.name,
+                time,
+                unit,
+            )
 
     def _milliseconds(self, times: Sequence[Any], values: Sequence[Any]) -> list[int]:
         found = []

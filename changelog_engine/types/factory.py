@@ -15,7 +15,7 @@ from changelog_engine.types.arrays import (
     PrimitiveArrayTypeInfo,
 )
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
-from changelog_engine.types.typeinfo import TypeInformation
+from changelog_engine.types.typeinfo import TypeInformation, not_a_type
 
 
 class Types:
@@ -294,8 +294,7 @@ def _type(given: object, method: str) -> TypeInformation:
         ArgumentTypeError: it is something else, such as ``Types.INT`` without its parentheses.
     """
     if not isinstance(given, TypeInformation):
-        hint = "; call it: write its parentheses" if callable(given) else ""
-        raise ArgumentTypeError(f"Types.{method} needs types such as Types.STRING(), got {given!r}{hint}")
+        raise ArgumentTypeError(f"Types.{method} needs types such as Types.STRING(), {not_a_type(given)}")
     return given
 
 

@@ -24,6 +24,24 @@ def a_class(cls: type) -> str:
     return f"{'an' if cls.__name__[0] in 'AEIOU' else 'a'} {cls.__name__}"
 
 
+_TYPES_OF_CLASSES = {
+    int: "Types.LONG()",
+    float: "Types.DOUBLE()",
+    bool: "Types.BOOLEAN()",
+    str: "Types.STRING()",
+    bytes: "Types.PRIMITIVE_ARRAY(Types.BYTE())",
+    object: "Types.PICKLED_BYTE_ARRAY()",
+}
+
+
+def not_a_type(given: object) -> str:
+    """What was given where a type is wanted, and what to write instead, for messages."""
+    if isinstance(given, type):
+        instead = _TYPES_OF_CLASSES.get(given)
+        return f"got the class {given.__name__}" + ("" if instead is None else f"; write {instead}")
+    return f"got {shown(given)}" + ("; call it: write its parentheses" if callable(given) else "")
+
+
 def shown(value: Any, most: int = MAX_SHOWN) -> str:
     """A value's repr for a message, cut to a number of characters; never raises."""
     try:

@@ -86,8 +86,8 @@ def of_pairs(stream: Any) -> Any:
     return stream.key_by(lambda value: (value, "a"), Types.TUPLE([Types.LONG(), Types.STRING()]))
 
 
-UNTIMED = "needs timestamps.*\n  in assign_windows of operator 'step', key 3, element 3$"
 HERE = r"\(.*/test_errors_name_operators\.py, line \d+\)"
+UNTIMED = rf"needs timestamps.*\n  in assign_windows of operator 'step' {HERE}, key 3, element 3$"
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tumbling": (windowed(TumblingEventTimeWindows.of(Time.seconds(1))), UNTIMED),
     "sliding": (windowed(SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))), UNTIMED),
@@ -107,15 +107,15 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a number for results": (
         lambda stream: stream.process(Returns(), Types.LONG()),
-        r"process_element of operator 'step', element 3 returned 4, which is not iterable: return a list, or yield results$",
+        rf"process_element of operator 'step' {HERE}, element 3 returned 4, which is not iterable: return a list, or yield results$",
     ),
     "a keyed number for results": (
         lambda stream: stream.key_by(lambda value: value).process(KeyedReturns(), Types.LONG()),
-        r"process_element of operator 'step', key 3, element 3 returned 4, which is not iterable: return a list, or yield",
+        rf"process_element of operator 'step' {HERE}, key 3, element 3 returned 4, which is not iterable: return a list, or yield",
     ),
     "a timer's number": (
         lambda stream: stream.key_by(lambda value: value).process(TimerReturns(), Types.LONG()),
-        r"on_timer of operator 'step', key 3 returned 4, which is not iterable: return a list, or yield results$",
+        rf"on_timer of operator 'step' {HERE}, key 3 returned 4, which is not iterable: return a list, or yield results$",
     ),
     "a mistake in what is returned": (
         lambda stream: stream.process(ReturnsMistake(), Types.LONG()),
@@ -144,7 +144,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "no results": (
         lambda stream: stream.flat_map(lambda value: None).map(str),
-        r"flat_map of operator 'FlatMap', element 3 returned None, which is not iterable: return a list, or yield results$",
+        rf"flat_map of operator 'FlatMap' {HERE}, element 3 returned None, which is not iterable: return a list, or yield",
     ),
     "side output": (
         aside,
@@ -171,7 +171,7 @@ def test_what_compiled_code_raises_is_not_laid_to_the_result_before(compiled: Ca
     env.from_collection([[1], 5]).map(compiled).print()
     with (
         without_spark(),
-        pytest.raises(JobExecutionError, match="map of operator 'Map', element 5 raised TypeError"),
+        pytest.raises(JobExecutionError, match=rf"map of operator 'Map' {HERE}, element 5 raised TypeError"),
     ):
         env.execute("compiled")
 

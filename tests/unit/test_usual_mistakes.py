@@ -1,0 +1,219 @@
+"""Mistakes that newcomers make, and that would pass in silence or be told of without the program's line."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from api.common import Time, Types, WatermarkStrategy
+from api.common.watermark_strategy import TimestampAssigner
+from api.datastream import (
+    KeyedProcessFunction,
+    KeySelector,
+    MapFunction,
+    ReduceFunction,
+    StreamExecutionEnvironment,
+)
+from api.datastream.state import ValueStateDescriptor
+from changelog_engine.errors import ArgumentTypeError, JobExecutionError
+from changelog_engine.testing import without_spark
+
+HERE = r"\(.*/test_usual_mistakes\.py, line \d+\)"
+
+
+@pytest.fixture
+def stream() -> Any:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    return env.from_collection([("a", 1), ("a", 2)])
+
+
+def forgets(value: Any) -> Any:
+    str(value)
+
+
+def forgets_at_times(value: Any) -> Any:
+    if value:
+        return value
+    return None
+
+
+def refuses(value: Any) -> Any:
+    raise ValueError(value)
+
+
+class Forgets(MapFunction):
+    def map(self, value: Any) -> Any:
+        str(value)
+
+
+class ForgetsKey(KeySelector):
+    def get_key(self, value: Any) -> Any:
+        str(value)
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (
+            lambda stream: stream.map(forgets),
+            "DataStream.map: forgets() has no 'return' with a value, so each element",
+        ),
+        (lambda stream: stream.map(Forgets()), "DataStream.map: Forgets.map() has no 'return' with a value"),
+        (lambda stream: stream.filter(forgets), "so no element is kept"),
+        (lambda stream: stream.key_by(forgets), "so all elements have the key None"),
+        (lambda stream: stream.key_by(ForgetsKey()), "ForgetsKey.get_key() has no 'return'"),
+    ],
+)
+def test_a_function_that_returns_nothing_is_told(
+    stream: Any, caplog: Any, build: Callable[[Any], Any], says: str
+) -> None:
+    build(stream)
+    assert says in caplog.text
+    assert "test_usual_mistakes.py, line" in caplog.text
+
+
+def test_functions_that_may_return_something_are_not_told_of(stream: Any, caplog: Any) -> None:
+    for function in (forgets_at_times, refuses, str, print, lambda value: None):
+        stream.map(function).filter(function).key_by(function)
+    stream.flat_map(forgets)
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (
+            lambda stream: stream.map(lambda a, b: a),
+            r"map: the function takes \(a, b\), and is called with \(value\)",
+        ),
+        (
+            lambda stream: stream.key_by(lambda: 1),
+            r"key_by: the function takes \(\), and is called with \(value\)",
+        ),
+        (
+            lambda stream: stream.key_by(str).reduce(lambda a: a),
+            r"takes \(a\), and is called with \(value1, value2\)",
+        ),
+        (lambda stream: stream.map(str, str), r"got the class str; write Types\.STRING\(\)$"),
+        (lambda stream: stream.map(str, Forgets), r"got the class Forgets$"),
+        (lambda stream: ValueStateDescriptor("n", int), r"got the class int; write Types\.LONG\(\)$"),
+        (lambda stream: Types.LIST(float), r"got the class float; write Types\.DOUBLE\(\)$"),
+    ],
+)
+def test_what_cannot_work_is_refused_at_once(stream: Any, build: Callable[[Any], Any], says: str) -> None:
+    with pytest.raises(ArgumentTypeError, match=says):
+        build(stream)
+
+
+def test_the_columns_of_a_data_frame_are_not_its_rows() -> None:
+    frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
+    env = StreamExecutionEnvironment.get_execution_environment()
+    with pytest.raises(ArgumentTypeError, match=r"itertuples\(index=False, name=None\)"):
+        env.from_collection(frame)
+    with without_spark():
+        rows = list(env.from_collection(list(frame.itertuples(index=False, name=None))).execute_and_collect())
+    assert rows == [(1, "x"), (2, "y")]
+
+
+class Sums(ReduceFunction):
+    def reduce(self, value1: Any, value2: Any) -> Any:
+        str(value1)
+
+
+class TouchesInOpen(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.count.update(0)
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+
+@pytest.mark.parametrize(
+    ("build", "says"),
+    [
+        (
+            lambda stream: stream.key_by(lambda value: value[0]).reduce(Sums()),
+            rf"reduce of operator 'Reduce' {HERE}, key 'a', element \('a', 2\) returned None; it must return what the two "
+            r"values are together$",
+        ),
+        (
+            lambda stream: stream.key_by(lambda value: value[0]).process(TouchesInOpen()),
+            r"(?s)touched in open of operator .*\n  in .*test_usual_mistakes\.py, line \d+: self\.count\.update\(0\)$",
+        ),
+        (
+            lambda stream: stream.map(lambda value: (value[0], None)).key_by(lambda value: value[0]).max(1),
+            rf"reduce of operator 'Reduce' {HERE}, key 'a', .* raised TypeError",
+        ),
+    ],
+)
+def test_the_program_s_line_is_told(stream: Any, build: Callable[[Any], Any], says: str) -> None:
+    build(stream).print()
+    env = stream.get_execution_environment()
+    with without_spark(), pytest.raises(JobExecutionError, match=says):
+        env.execute("told")
+
+
+class Assigner(TimestampAssigner):
+    def __init__(self, unit: int) -> None:
+        self.unit = unit
+
+    def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
+        return 1_767_960_000 * self.unit + value[1]
+
+
+class Timer(KeyedProcessFunction):
+    def __init__(self, time: int) -> None:
+        self.time = time
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_processing_time_timer(self.time)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        yield timestamp
+
+
+class Misspelt(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(10)
+
+    def onTimer(self, timestamp: int, ctx: Any) -> Any:
+        yield timestamp
+
+
+def warnings(stream: Any, caplog: Any) -> list[str]:
+    stream.print()
+    with without_spark():
+        stream.get_execution_environment().execute("warned")
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def timed(stream: Any, unit: int) -> Any:
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(Assigner(unit))
+    return stream.assign_timestamps_and_watermarks(strategy)
+
+
+@pytest.mark.parametrize(("unit", "name"), [(1, "seconds"), (10**6, "microseconds"), (10**9, "nanoseconds")])
+def test_timestamps_in_another_unit_are_told_once(stream: Any, caplog: Any, unit: int, name: str) -> None:
+    (told,) = warnings(timed(stream, unit), caplog)
+    assert f"which seems to be {name}: a timestamp is milliseconds since 1970" in told
+
+
+def test_a_timer_in_seconds_is_told_once(stream: Any, caplog: Any) -> None:
+    (told,) = warnings(stream.key_by(lambda value: value[1]).process(Timer(1_767_960_000)), caplog)
+    assert "processing time for 1767960000, which seems to be seconds, and fires at once" in told
+
+
+def test_a_timer_that_nobody_takes_is_told_once(stream: Any, caplog: Any) -> None:
+    (told,) = warnings(stream.key_by(lambda value: value[1]).process(Misspelt()), caplog)
+    assert told.endswith("fired for nothing: Misspelt has no on_timer(timestamp, ctx)")
+
+
+def test_times_in_milliseconds_are_not_told_of(stream: Any, caplog: Any) -> None:
+    keyed = timed(stream, 1000).key_by(lambda value: value[1])
+    assert warnings(keyed.process(Timer(Time.seconds(5).to_milliseconds())), caplog) == []
