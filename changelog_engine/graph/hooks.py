@@ -14,7 +14,6 @@ from typing import Any, TypeVar
 
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types.foreign import attributes_of
-
 from changelog_engine.whose_code import calling_line
 
 log = logging.getLogger("changelog_engine")

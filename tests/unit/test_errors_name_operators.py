@@ -107,15 +107,15 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "a number for results": (
         lambda stream: stream.process(Returns(), Types.LONG()),
-        rf"process_element of operator 'step' {HERE}, element 3 returned 4, which is not iterable: return a list, or yield results$",
+        rf"process_element of operator 'step' {HERE}, element 3 returned 4, which is not iterable: return a list",
     ),
     "a keyed number for results": (
         lambda stream: stream.key_by(lambda value: value).process(KeyedReturns(), Types.LONG()),
-        rf"process_element of operator 'step' {HERE}, key 3, element 3 returned 4, which is not iterable: return a list, or yield",
+        rf"process_element of operator 'step' {HERE}, key 3, element 3 returned 4, which is not iterable: return a list",
     ),
     "a timer's number": (
         lambda stream: stream.key_by(lambda value: value).process(TimerReturns(), Types.LONG()),
-        rf"on_timer of operator 'step' {HERE}, key 3 returned 4, which is not iterable: return a list, or yield results$",
+        rf"on_timer of operator 'step' {HERE}, key 3 returned 4, which is not iterable: return a list",
     ),
     "a mistake in what is returned": (
         lambda stream: stream.process(ReturnsMistake(), Types.LONG()),
@@ -144,7 +144,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     ),
     "no results": (
         lambda stream: stream.flat_map(lambda value: None).map(str),
-        rf"flat_map of operator 'FlatMap' {HERE}, element 3 returned None, which is not iterable: return a list, or yield",
+        rf"flat_map of operator 'FlatMap' {HERE}, element 3 returned None, which is not iterable: return a list",
     ),
     "side output": (
         aside,
