@@ -13,6 +13,7 @@ from changelog_engine.readable import amount, counted, duration, iso, per_second
 
 _LONG_MS = 86_400_000
 _LONG_EPOCH_MS = 5_000
+_MOST_OF_CHAIN = 3  # operators of the slowest stage that are named
 _RATE_MS = 500  # over less time a rate says nothing
 
 
@@ -119,7 +120,9 @@ def _slowest(now: JobFigures, before: JobFigures) -> str:
         return f"storage takes {storage:.0%} of the time"
     if now.slowest is None or len(now.stages) < 2:
         return ""
-    return f"slowest {now.slowest.operators[0]} ({now.slowest.share:.0%} of the work)"
+    chain = now.slowest.operators
+    shown = " -> ".join(chain[:_MOST_OF_CHAIN]) + (" -> ..." if len(chain) > _MOST_OF_CHAIN else "")
+    return f"slowest {shown} ({now.slowest.share:.0%} of the work)"
 
 
 def last_words(now: JobFigures) -> str:

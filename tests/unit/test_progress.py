@@ -74,7 +74,7 @@ class TestWords:
     def test_a_running_job(self) -> None:
         assert running_words(SOME, NOTHING, WallMs(8_200)) == (
             "15.0 k records/s in, 300 out, 4,000 mutations/s, checkpoint 12 (41 ms, 1.2 MB), "
-            "numbers: 1,234 records behind, event time 3.2 s behind, slowest count (75% of the work), "
+            "numbers: 1,234 records behind, event time 3.2 s behind, slowest count -> p (75% of the work), "
             "state count 1.2 M entries (80.0 MB)"
         )
 
@@ -106,8 +106,8 @@ class TestWords:
         ("times_ms", "told"),
         [
             ({"process": 400, "write": 900, "commit": 300, "wait": 400}, "storage takes 60% of the time"),
-            ({"process": 1_100, "write": 800, "commit": 100}, "slowest count (75% of the work)"),
-            ({"read": 1, "write": 60, "commit": 40, "wait": 1_899}, "slowest count (75% of the work)"),
+            ({"process": 1_100, "write": 800, "commit": 100}, "slowest count -> p (75% of the work)"),
+            ({"read": 1, "write": 60, "commit": 40, "wait": 1_899}, "slowest count -> p (75% of the work)"),
         ],
     )
     def test_slow_storage_is_no_operators_fault(self, times_ms: dict[str, float], told: str) -> None:
