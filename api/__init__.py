@@ -14,11 +14,8 @@ import sys
 
 if __name__ == "changelog_engine.api":
     from . import version as version
-    from ._unsupported import module_getattr
 
     __all__: list[str] = []
-
-    __getattr__ = module_getattr(__name__, {"fn_execution", "ml", "shell", "testing", "util"})
 else:
     # Found on the import path under the short name: the modules exist once, under the long one.
     sys.modules[__name__] = importlib.import_module("changelog_engine.api")

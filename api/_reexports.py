@@ -176,6 +176,23 @@ _FEW_OF = {
 }  # modules of Python's that are not asked for more
 _WHY = {name: why for why, names in _NOT_HERE.items() for name in names.split()}
 
+# Of each module, the names that PyFlink's has of its own, and that are not here.
+_NOT_IN = {
+    "": "fn_execution ml shell testing util",
+    "datastream.connectors": """
+        DynamicKafkaSource DynamicKafkaSourceBuilder KafkaMetadataService KafkaStreamSetSubscriber KafkaStreamSubscriber
+        SingleClusterTopicMetadataService StreamPatternSubscriber
+    """,
+    "datastream.connectors.kinesis": "KinesisFirehoseSink KinesisFirehoseSinkBuilder WatermarkTracker",
+    "table": """
+        AggregateFunction BatchTableEnvironment ChangelogMode CsvTableSink CsvTableSource DataView EnvironmentSettings
+        ExplainDetail Expression FormatDescriptor FunctionContext GroupWindowedTable GroupedTable ListView MapView Module
+        ModuleEntry OverWindowedTable ResultKind ScalarFunction Schema SqlDialect StatementSet StreamTableEnvironment Table
+        TableAggregateFunction TableDescriptor TableEnvironment TableFunction TableResult TableSchema TableSink TableSource
+        UserDefinedType WindowGroupedTable WriteMode
+    """,
+}
+
 _TABLE = "is part of the Table API, which is not here: use DataStream's methods, or Spark SQL with env.from_spark()"
 _MODULES = {
     "common.io": "wraps Java's input formats: those of files are in datastream.formats",
@@ -201,6 +218,11 @@ def elsewhere(module: str) -> dict[str, str]:
     return {name: f"{API}.{home}" for home, names in found.items() for name in names.split()}
 
 
+def names_not_here(module: str) -> frozenset[str]:
+    """The names that PyFlink's module of the same path has of its own, and that are not here."""
+    return frozenset(_NOT_IN.get(_below_api(module), "").split())
+
+
 def why_not(name: str) -> str | None:
     """Why a name that modules of PyFlink have is not here, as the end of a sentence that begins with it; None if unknown."""
     return _WHY.get(name)
@@ -223,7 +245,7 @@ def pythons(name: str) -> str | None:
 
 
 def _below_api(module: str) -> str:
-    for top in (f"{API}.", "pyflink.", "api."):
-        if module.startswith(top):
-            return module.removeprefix(top)
+    for top in (API, "pyflink", "api"):
+        if module == top or module.startswith(f"{top}."):
+            return module[len(top) + 1 :]
     return module

@@ -11,7 +11,7 @@ import importlib
 import pkgutil
 import sys
 from abc import ABCMeta
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import FrameType, MappingProxyType, ModuleType
 from typing import Any
 
@@ -21,7 +21,7 @@ from changelog_engine.launcher.pyflink_modules import PYFLINK_MODULES, is_pyflin
 from changelog_engine.nearest import did_you_mean, public_names
 
 from ._reexports import elsewhere as names_from
-from ._reexports import pythons, why_no_module, why_not
+from ._reexports import names_not_here, pythons, why_no_module, why_not
 
 refuse_other_names(__name__)
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
@@ -129,18 +129,21 @@ def _attribute_error(owner: type, name: str) -> AttributeError:
     return AttributeError(message, name="", obj=None)
 
 
-def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str], Any]:
-    """Make a module's ``__getattr__``.
+def answer_for(module: ModuleType) -> None:
+    """Let a module of the API answer for the names of PyFlink that it does not have; the import of each module calls it."""
+    own = vars(module)
+    own["__getattr__"] = _getattr(module.__name__)
+    own["__dir__"] = lambda: sorted({*own, *own.get("__all__", ())})
 
-    Args:
-        module: its name.
-        not_here: names that the module of the same path has in PyFlink, besides those of `_reexports`.
+
+def _getattr(module: str) -> Callable[[str], Any]:
+    """Make a module's ``__getattr__``.
 
     Returns:
         A function that gives the names of other modules that PyFlink's has too, and raises for every other one:
         NotSupportedError for those that are not here, AttributeError for the rest.
     """
-    missing = frozenset(not_here)
+    missing = names_not_here(module)
     origins = names_from(module)
     below = {home for home in origins.values() if home.rpartition(".")[0] == module}
 
@@ -170,16 +173,6 @@ def module_getattr(module: str, not_here: Iterable[str] = ()) -> Callable[[str],
         raise NotSupportedError(message)
 
     return __getattr__
-
-
-def module_dir(module: str) -> Callable[[], list[str]]:
-    """Make the ``__dir__`` of a module whose own names come from others when they are asked for."""
-
-    def __dir__() -> list[str]:
-        own = vars(sys.modules[module])
-        return sorted({*own, *own["__all__"]})
-
-    return __dir__
 
 
 def _is_import_from(frame: FrameType) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
 
-from ._unsupported import homes, module_getattr
+from ._unsupported import homes
 from .common._java_objects import JavaConfiguration, no_java, no_java_method, python_configuration
 from .common.configuration import Configuration
 from .datastream._java_environment import JavaEnvironment
@@ -111,6 +111,3 @@ _GATEWAY = JavaGateway()
 def get_gateway() -> JavaGateway:
     """What stands for the gateway to Flink's Java process."""
     return _GATEWAY
-
-
-__getattr__ = module_getattr(__name__)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ._unsupported import module_getattr
+from changelog_engine.api_names import refuse_other_names
+
+refuse_other_names(__name__)
 
 __version__ = "1.20.1"
-
-__getattr__ = module_getattr(__name__)

@@ -8,6 +8,7 @@ Invariants:
       what is pickled, so it is found in every process.
     * ``api`` is what the import path says. A stranger's stays the stranger's, in workers too.
     * ``pyflink`` means the API only in a process that asked for it.
+    * Every module of the API answers for names of PyFlink that it does not have (`api/_unsupported.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from changelog_engine.errors import StrangersApiError
 
@@ -105,7 +106,9 @@ class ApiFinder:
         if top == PYFLINK and self.pyflink:
             return alias(fullname, API + fullname.removeprefix(PYFLINK)) or _refuse(fullname)
         if fullname == API:
-            return PathFinder.find_spec(API, [*(path or ()), _ROOT])
+            return _answering(_package(path))
+        if fullname.startswith(f"{API}."):
+            return _answering(self.elsewhere(fullname, path))
         return None
 
     def elsewhere(self, fullname: str, path: Sequence[str] | None) -> ModuleSpec | None:
@@ -157,6 +160,33 @@ class _Alias:
             module.__spec__ = given.loader_state
 
 
+class _Answering:
+    """Loads a module of the API as its own loader does, and lets it answer for names that it does not have."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It is the module of its own loader from now on."""
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        importlib.import_module(f"{API}._unsupported").answer_for(module)
+
+
+def _answering(spec: ModuleSpec | None) -> ModuleSpec | None:
+    if (
+        spec and spec.loader and not spec.name.removeprefix(f"{API}.").startswith("_")
+    ):  # those make the answers
+        spec.loader = _Answering(spec.loader)  # type: ignore[assignment]  # as importlib wants it
+    return spec
+
+
 def alias(fullname: str, name: str) -> ModuleSpec | None:
     """The spec of a module under another name; None when there is no such module."""
     found = _spec(name)
@@ -175,9 +205,11 @@ def _spec(name: str) -> ModuleSpec | None:
     path = getattr(importlib.import_module(parent), "__path__", None) if _has(parent) else None
     if path is None:
         return None
-    if name == API:
-        return FINDER.find_spec(API, path)
-    return PathFinder.find_spec(name, path)
+    return _package(path) if name == API else PathFinder.find_spec(name, path)
+
+
+def _package(path: Sequence[str] | None) -> ModuleSpec | None:
+    return PathFinder.find_spec(API, [*(path or ()), _ROOT])
 
 
 def _has(name: str) -> bool:

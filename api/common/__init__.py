@@ -1,6 +1,5 @@
 """What programs of every kind use: types, configuration, time, job handles."""
 
-from .._unsupported import module_getattr
 from .completable_future import CompletableFuture
 from .config_options import ConfigOption, ConfigOptions
 from .configuration import Configuration
@@ -52,5 +51,3 @@ __all__ = [
     "Types",
     "WatermarkStrategy",
 ]
-
-__getattr__ = module_getattr(__name__)

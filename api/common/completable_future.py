@@ -5,8 +5,6 @@ from __future__ import annotations
 from concurrent.futures import Future
 from typing import Any
 
-from .._unsupported import module_getattr
-
 
 class CompletableFuture:
     """A value that is there later.
@@ -51,6 +49,3 @@ class CompletableFuture:
         if error is not None:
             return f"CompletableFuture(failed: {type(error).__name__}: {error})"
         return f"CompletableFuture(done: {self.result()})"
-
-
-__getattr__ = module_getattr(__name__)

@@ -7,8 +7,7 @@ from typing import Any, Generic, TypeVar
 
 from changelog_engine.errors import ArgumentTypeError
 
-from .. import _arguments
-from .._unsupported import module_getattr
+from .._arguments import text
 
 __all__ = ["ConfigOption", "ConfigOptions"]
 
@@ -49,7 +48,7 @@ class ConfigOptions:
         Raises:
             ArgumentTypeError: it is not a str, or is empty.
         """
-        return ConfigOptions.OptionBuilder(_arguments.text(key, "ConfigOptions.key"))
+        return ConfigOptions.OptionBuilder(text(key, "ConfigOptions.key"))
 
     class OptionBuilder:
         """Asks for the kind of value."""
@@ -111,6 +110,3 @@ class ConfigOptions:
         def no_default_value(self) -> ConfigOption[T]:
             """An option without a default."""
             return ConfigOption(self._key)
-
-
-__getattr__ = module_getattr(__name__)

@@ -13,7 +13,7 @@ from changelog_engine.config.numbers import is_number
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types.java_text import double_text
 
-from .._unsupported import NamesOfPyFlink, module_getattr
+from .._unsupported import NamesOfPyFlink
 from ._java_objects import JavaConfiguration, python_configuration
 
 _V = TypeVar("_V")
@@ -299,6 +299,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     return str(value)
-
-
-__getattr__ = module_getattr(__name__)

@@ -1,7 +1,5 @@
 """Numbers and names that programs share."""
 
-from .._unsupported import module_getattr
-
 __all__ = ["DEFAULT_OUTPUT_TAG", "MAX_LONG_VALUE", "MIN_LONG_VALUE"]
 
 MAX_LONG_VALUE = 2**63 - 1
@@ -12,5 +10,3 @@ MIN_LONG_VALUE = -(2**63)
 
 DEFAULT_OUTPUT_TAG = ""
 """The main output, where those on the side have tags."""
-
-__getattr__ = module_getattr(__name__)

@@ -11,7 +11,7 @@ from changelog_engine.errors import ArgumentTypeError
 from .. import _arguments
 from .._arguments import Whole, checked, checked_later
 from .._kept_settings import kept
-from .._unsupported import NamesOfPyFlink, module_getattr
+from .._unsupported import NamesOfPyFlink
 from .execution_mode import ExecutionMode
 from .input_dependency_constraint import InputDependencyConstraint
 from .restart_strategy import RestartStrategyConfiguration
@@ -353,6 +353,3 @@ class ExecutionConfig(NamesOfPyFlink):
     def _setting(self, name: str, option: Option) -> Any:
         """What the program set by its setter, else what holds by the configuration."""
         return self._kept[name] if name in self._kept else self._settings.get(option)
-
-
-__getattr__ = module_getattr(__name__)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from .._unsupported import module_getattr
-
 
 class ExecutionMode(Enum):
     """How exchanges were to be performed. Kept without effect: here they always are those of epochs.
@@ -17,6 +15,3 @@ class ExecutionMode(Enum):
     PIPELINED_FORCED = 1
     BATCH = 2
     BATCH_FORCED = 3
-
-
-__getattr__ = module_getattr(__name__)

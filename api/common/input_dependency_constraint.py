@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from .._unsupported import module_getattr
-
 
 class InputDependencyConstraint(Enum):
     """When a task with several inputs was to be scheduled. Kept without effect; obsolete in Flink since 1.13.
@@ -15,6 +13,3 @@ class InputDependencyConstraint(Enum):
 
     ANY = 0
     ALL = 1
-
-
-__getattr__ = module_getattr(__name__)

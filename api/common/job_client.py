@@ -11,7 +11,6 @@ from typing import Any
 from changelog_engine.errors import JobCancelledError
 
 from .. import _arguments
-from .._unsupported import module_getattr
 from .completable_future import CompletableFuture
 from .job_execution_result import JobExecutionResult
 from .job_id import JobID
@@ -169,6 +168,3 @@ def _later(action: Callable[[], Any]) -> CompletableFuture:
     # A daemon: a script that ends does not wait for a future that nobody looks at.
     threading.Thread(target=run, name="job-client", daemon=True).start()
     return CompletableFuture(future)
-
-
-__getattr__ = module_getattr(__name__)

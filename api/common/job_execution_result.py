@@ -6,7 +6,6 @@ from typing import Any
 
 from changelog_engine.errors import ConfigurationError
 
-from .._unsupported import module_getattr
 from .job_id import JobID
 
 
@@ -56,6 +55,3 @@ class JobExecutionResult:
     def __repr__(self) -> str:
         """What a notebook shows behind ``env.execute()``."""
         return f"JobExecutionResult({str(self._job_id)!r}, {self._net_runtime_ms})"
-
-
-__getattr__ = module_getattr(__name__)

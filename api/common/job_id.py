@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from .._unsupported import module_getattr
-
 
 class JobID:
     """Identity of one run of a job; ``str()`` gives 32 hexadecimal digits.
@@ -29,6 +27,3 @@ class JobID:
     def __hash__(self) -> int:
         """Hash of the digits."""
         return hash(self._job_id)
-
-
-__getattr__ = module_getattr(__name__)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from .._unsupported import module_getattr
-
 
 class JobStatus(Enum):
     """What a job is doing.
@@ -31,6 +29,3 @@ class JobStatus(Enum):
     def is_terminal_state(self) -> bool:
         """Whether this driver does nothing more for the job."""
         return self.is_globally_terminal_state() or self is JobStatus.SUSPENDED
-
-
-__getattr__ = module_getattr(__name__)

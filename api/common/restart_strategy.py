@@ -12,7 +12,6 @@ from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.nodes import RestartKind, RestartSettings
 
 from .._arguments import whole_number
-from .._unsupported import module_getattr
 
 _FOREVER = 2**31 - 1
 # The fields of each kind's settings, in the order in which its strategy takes them, and the options that they are.
@@ -296,6 +295,3 @@ def strategy_of(settings: RestartSettings | None) -> RestartStrategyConfiguratio
     if settings is None:
         return _FallbackRestart()
     return _STRATEGIES[settings.kind](*(value for _, value in _values(settings)))
-
-
-__getattr__ = module_getattr(__name__)

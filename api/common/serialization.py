@@ -11,7 +11,6 @@ from changelog_engine.graph.hooks import does_nothing
 from changelog_engine.types import Row, TypeInformation, Types
 
 from .. import _arguments
-from .._unsupported import module_getattr
 
 __all__ = [
     "ByteArraySchema",
@@ -240,6 +239,3 @@ def _known(charset: Any, what: str) -> str:
     except LookupError:
         raise ConfigurationError(f"{what}: Python knows no encoding {name!r}") from None
     return name
-
-
-__getattr__ = module_getattr(__name__)

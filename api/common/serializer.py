@@ -6,8 +6,6 @@ from abc import ABC, abstractmethod
 from io import BytesIO
 from typing import Generic, TypeVar
 
-from .._unsupported import module_getattr
-
 __all__ = ["TypeSerializer"]
 
 T = TypeVar("T")
@@ -51,6 +49,3 @@ class TypeSerializer(ABC, Generic[T]):
         Returns:
             A value equal to the one that was written.
         """
-
-
-__getattr__ = module_getattr(__name__)

@@ -9,7 +9,6 @@ from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import Instant
 
 from .._arguments import whole_number
-from .._unsupported import module_getattr
 
 __all__ = ["Duration", "Instant", "Time"]
 
@@ -154,6 +153,3 @@ class Time:
     def __str__(self) -> str:
         """Its length, as PyFlink has it."""
         return f"{self._milliseconds} ms"
-
-
-__getattr__ = module_getattr(__name__)

@@ -19,8 +19,6 @@ from changelog_engine.types import (
     Types,
 )
 
-from .._unsupported import module_getattr
-
 __all__ = [
     "BasicArrayTypeInfo",
     "BasicTypeInfo",
@@ -39,5 +37,3 @@ __all__ = [
     "TypeInformation",
     "Types",
 ]
-
-__getattr__ = module_getattr(__name__)

@@ -18,7 +18,7 @@ from changelog_engine.types.typeinfo import shown
 
 from .._arguments import instance, text, whole_number
 from .._kept_settings import kept
-from .._unsupported import NamesOfPyFlink, module_getattr
+from .._unsupported import NamesOfPyFlink
 from .time import Duration
 
 _LOG = logging.getLogger("changelog_engine")
@@ -234,6 +234,3 @@ def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
 def _duration_ms(duration: Any, what: str, least: int) -> int:
     instance(duration, Duration, what, "Duration.of_seconds(2)")
     return whole_number(duration.to_milliseconds(), f"{what} in ms", least)
-
-
-__getattr__ = module_getattr(__name__)

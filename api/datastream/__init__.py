@@ -1,6 +1,5 @@
 """Streams: environment, streams, functions, checkpoints."""
 
-from .._unsupported import module_getattr
 from . import _bindings
 from .async_data_stream import AsyncDataStream
 from .checkpoint_config import CheckpointConfig, ExternalizedCheckpointCleanup
@@ -157,5 +156,3 @@ __all__ = [
 ]
 
 _bindings.register()
-
-__getattr__ = module_getattr(__name__)

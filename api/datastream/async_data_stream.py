@@ -9,7 +9,6 @@ from changelog_engine.graph.nodes import AsyncSpec, NodeKind
 from changelog_engine.types import TypeInformation
 
 from .. import _arguments
-from .._unsupported import module_getattr
 from ..common.time import Duration, Time
 from . import _wrappers
 from .async_functions import AsyncFunction
@@ -155,6 +154,3 @@ def _retry(strategy: Any, timeout_ms: int, what: str) -> Any:
     if predicate.result_predicate() is None and predicate.exception_predicate() is None:
         return None
     return strategy
-
-
-__getattr__ = module_getattr(__name__)

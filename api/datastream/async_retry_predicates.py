@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._unsupported import module_getattr
-
 __all__ = ["empty_result_predicate", "exception_type_predicate", "has_exception_predicate"]
 
 
@@ -22,6 +20,3 @@ def has_exception_predicate(error: BaseException | None) -> bool:
 def exception_type_predicate(error: BaseException | None, expected_error_type: Any) -> bool:
     """Whether the exception is of a type, or of one of a tuple of types; give the type by ``functools.partial``."""
     return isinstance(error, expected_error_type)
-
-
-__getattr__ = module_getattr(__name__)

@@ -9,7 +9,6 @@ from changelog_engine.config.numbers import above_zero
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
-from .._unsupported import module_getattr
 from .async_functions import (
     OUT,
     AsyncRetryPredicate,
@@ -232,5 +231,3 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
 
 
 NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()
-
-__getattr__ = module_getattr(__name__)

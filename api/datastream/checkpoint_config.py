@@ -10,7 +10,7 @@ from changelog_engine.errors import ArgumentTypeError
 
 from .._arguments import Whole, checked, checked_later, whole_number
 from .._kept_settings import kept
-from .._unsupported import NamesOfPyFlink, module_getattr
+from .._unsupported import NamesOfPyFlink
 from ..common.time import Duration
 from ._settings import EnvironmentSettings
 from .checkpoint_storage import (
@@ -292,6 +292,3 @@ class CheckpointConfig(NamesOfPyFlink):
     def get_checkpoint_storage(self) -> CheckpointStorage | None:
         """Where checkpoints lie, or None when nobody set it."""
         return self._settings.checkpoint_storage()
-
-
-__getattr__ = module_getattr(__name__)

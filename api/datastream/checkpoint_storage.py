@@ -9,7 +9,6 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.hooks import hook_of
 
 from .._arguments import text, whole_number
-from .._unsupported import module_getattr
 
 
 class CheckpointStorage:
@@ -161,6 +160,3 @@ def normalized(path: str) -> str:
     path = re.sub(r"^([A-Za-z][A-Za-z0-9+.-]+):///(?=[^/])", r"\1:/", path)
     shorter = path.rstrip("/")
     return path if not shorter or shorter.endswith(":") else shorter
-
-
-__getattr__ = module_getattr(__name__)

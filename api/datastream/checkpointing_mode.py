@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from .._unsupported import module_getattr
-
 
 class CheckpointingMode(Enum):
     """The guarantee that a job gives after a failure.
@@ -17,6 +15,3 @@ class CheckpointingMode(Enum):
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
-
-
-__getattr__ = module_getattr(__name__)

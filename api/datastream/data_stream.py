@@ -45,7 +45,7 @@ from changelog_engine.windowing.trigger import Trigger
 
 from .. import _arguments
 from .._kept_settings import kept
-from .._unsupported import NamesOfPyFlink, module_getattr
+from .._unsupported import NamesOfPyFlink
 from ..common.execution_config import ExecutionConfig
 from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from . import _wrappers
@@ -1524,6 +1524,3 @@ def _either(documented: Any, other: Any, what: str) -> Any:
     if documented is not None and other is not None:
         raise ConfigurationError(f"{what}: result_type and output_type are the same thing; give one of them")
     return documented if other is None else other
-
-
-__getattr__ = module_getattr(__name__)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from .._unsupported import module_getattr
-
 
 class RuntimeExecutionMode(Enum):
     """How a program is executed.
@@ -19,6 +17,3 @@ class RuntimeExecutionMode(Enum):
     STREAMING = 0
     BATCH = 1
     AUTOMATIC = 2
-
-
-__getattr__ = module_getattr(__name__)

@@ -2,8 +2,6 @@
 
 from enum import Enum
 
-from .._unsupported import module_getattr
-
 __all__ = ["ExternalizedCheckpointRetention"]
 
 
@@ -16,6 +14,3 @@ class ExternalizedCheckpointRetention(Enum):
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
     NO_EXTERNALIZED_CHECKPOINTS = 2
-
-
-__getattr__ = module_getattr(__name__)

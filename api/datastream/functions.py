@@ -8,7 +8,6 @@ from typing import Any
 
 from changelog_engine.errors import NotSupportedError
 
-from .._unsupported import module_getattr
 from ._function import Function
 from .async_functions import AsyncFunction, AsyncRetryPredicate
 from .async_retry_strategies import AsyncRetryStrategy
@@ -268,6 +267,3 @@ class SinkFunction(JavaFunctionWrapper):
 
     def __init__(self, sink_func: Any) -> None:
         super().__init__(sink_func)
-
-
-__getattr__ = module_getattr(__name__)

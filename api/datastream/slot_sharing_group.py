@@ -9,7 +9,6 @@ from changelog_engine.config.numbers import above_zero
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 from .. import _arguments
-from .._unsupported import module_getattr
 
 __all__ = ["MemorySize", "SlotSharingGroup"]
 
@@ -293,6 +292,3 @@ class SlotSharingGroup:
         def _keep(self, kind: str, size: MemorySize) -> Self:
             self._memory[kind] = size
             return self
-
-
-__getattr__ = module_getattr(__name__)

@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
-from .._unsupported import module_getattr
 from .state_descriptors import (
     AggregatingStateDescriptor,
     ListStateDescriptor,
@@ -267,6 +266,3 @@ class OperatorStateStore(ABC):
         Raises:
             InvalidJobError: the state is not one that was broadcast with the stream.
         """
-
-
-__getattr__ = module_getattr(__name__)

@@ -11,7 +11,6 @@ from changelog_engine.state.backends import CUSTOM, HASHMAP, ROCKSDB, check_back
 
 from .._arguments import flag, text, whole_number
 from .._kept_settings import kept
-from .._unsupported import module_getattr
 from .checkpoint_storage import (
     CheckpointStorage,
     FileSystemCheckpointStorage,
@@ -420,6 +419,3 @@ def _path_or_none(path: Any, what: str) -> str | None:
 
 def _asynchronous(value: Any, what: str) -> bool:
     return True if value is None else flag(value, f"{what}: using_asynchronous_snapshots")
-
-
-__getattr__ = module_getattr(__name__)

@@ -22,7 +22,7 @@ from changelog_engine.types import TypeInformation
 from .. import _arguments
 from .._differences import differs
 from .._kept_settings import kept
-from .._unsupported import NamesOfPyFlink, module_getattr
+from .._unsupported import NamesOfPyFlink
 from ..common.configuration import Configuration
 from ..common.execution_config import ExecutionConfig
 from ..common.job_client import JobClient, to_result
@@ -743,6 +743,3 @@ def _launch(settings: JobSettings) -> Iterator[Any]:
         from changelog_engine import launch
 
         yield launch
-
-
-__getattr__ = module_getattr(__name__)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import Enum
 
-from .._unsupported import module_getattr
-
 
 class TimeCharacteristic(Enum):
     """The notion of time of a program. Event time is always on; timers name the domain they mean.
@@ -16,6 +14,3 @@ class TimeCharacteristic(Enum):
     ProcessingTime = 0
     IngestionTime = 1
     EventTime = 2
-
-
-__getattr__ = module_getattr(__name__)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from .._unsupported import module_getattr
-
 
 class TimerService(ABC):
     """Time and timers, from ``ctx.timer_service()``.
@@ -58,6 +56,3 @@ class TimerService(ABC):
         Args:
             timestamp: the time it was registered for.
         """
-
-
-__getattr__ = module_getattr(__name__)

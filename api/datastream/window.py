@@ -42,8 +42,6 @@ from changelog_engine.windowing.time_windows import (
 from changelog_engine.windowing.trigger import Trigger, TriggerResult
 from changelog_engine.windowing.windows import CountWindow, GlobalWindow, TimeWindow, Window
 
-from .._unsupported import module_getattr
-
 __all__ = [
     "ContinuousEventTimeTrigger",
     "ContinuousProcessingTimeTrigger",
@@ -77,5 +75,3 @@ __all__ = [
     "Window",
     "WindowAssigner",
 ]
-
-__getattr__ = module_getattr(__name__)

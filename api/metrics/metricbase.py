@@ -11,8 +11,6 @@ from collections.abc import Callable
 
 from changelog_engine.api_names import refuse_other_names
 
-from .._unsupported import module_getattr
-
 __all__ = ["Counter", "Distribution", "Meter", "Metric", "MetricGroup"]
 
 refuse_other_names(__name__)
@@ -154,6 +152,3 @@ class MetricGroup(ABC):
     @abstractmethod
     def get_metric_identifier(self, metric_name: str) -> str:
         """The full name of a metric: the scope's components and the name, joined by dots."""
-
-
-__getattr__ = module_getattr(__name__)

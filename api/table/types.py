@@ -17,7 +17,6 @@ from changelog_engine.types import (
 )
 
 from .._arguments import text, type_info
-from .._unsupported import module_getattr
 
 
 class Field(NamedTuple):
@@ -175,6 +174,3 @@ def _type(value: Any, what: str) -> TypeInformation:
     if found is None:
         raise ConfigurationError(f"{what} must be a type such as DataTypes.INT(), got None")
     return found
-
-
-__getattr__ = module_getattr(__name__)

@@ -6,7 +6,6 @@ from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
 
-from .._unsupported import module_getattr
 from ..common._java_objects import JavaConfiguration
 from ..datastream._java_environment import JavaEnvironment
 
@@ -28,6 +27,3 @@ def get_j_env_configuration(j_env: JavaEnvironment) -> JavaConfiguration:
             f"get_j_env_configuration needs env._j_stream_execution_environment, got {given!r}"
         )
     return j_env.getConfiguration()
-
-
-__getattr__ = module_getattr(__name__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import pickle
 import pkgutil
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import api
+from api._unsupported import modules, pyflinks
 from changelog_engine.api_names import Short, names_here
 from changelog_engine.codec.canonical import canonical_text, from_canonical
 from changelog_engine.codec.payload import dump_payload, load_payload
@@ -128,7 +130,7 @@ def test_case_54_asking_a_stranger_for_our_module_says_which_file_and_what_to_wr
     assert f"write 'changelog_engine.{wanted}' instead of '{wanted}'" in said
 
 
-@pytest.mark.parametrize("name", ["common", "datastream", "metrics", "serializers", "table"])
+@pytest.mark.parametrize("name", ["common", "datastream", "metrics", "serializers", "table", "version"])
 def test_case_54_our_files_are_not_loaded_below_a_stranger(name: str, tmp_path: Path) -> None:
     """Where a finder or an installation over ours leads Python to them."""
     code = f"""
@@ -302,3 +304,14 @@ def test_case_54_a_strangers_class_of_our_name_is_refused_as_a_key(strangers: Pa
     said = run(code, strangers, ROOT, cwd=tmp_path, fails=True)
     assert NotSerializableError.__name__ in said
     assert "api.common.time.Duration of your own package cannot be in a key" in said
+
+
+def test_every_module_answers_for_names_that_it_does_not_have_and_stays_its_own_loaders() -> None:
+    for module in modules():
+        if module.__name__.removeprefix("changelog_engine.api.").startswith("_"):
+            continue
+        with pytest.raises(ImportError, match=pyflinks(module.__name__)):
+            exec(f"from {module.__name__} import Nobodys")
+        assert module.__spec__ is not None
+        assert module.__loader__ is module.__spec__.loader
+        assert inspect.getsource(module)

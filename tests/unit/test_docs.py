@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from api._kept_settings import KEPT
-from api._reexports import ROW_SCHEMAS
+from api._reexports import ROW_SCHEMAS, names_not_here
 from changelog_engine.changelog import rows
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.config import OPTIONS, Option
@@ -83,7 +83,7 @@ def names_table() -> str:
             there = ", ".join(f"`{method}`" for method in _methods(found)) or "-"
             missing = ", ".join(f"`{method}`" for method in _not_here(found)) or "-"
             lines.append(f"| `{public}` | {there} | {missing} |")
-        missing = ", ".join(f"`{each}`" for each in _missing_names(module))
+        missing = ", ".join(f"`{each}`" for each in sorted(names_not_here(name)))
         tables.append(f"### {name}\n")
         if lines:
             tables.append(
@@ -119,14 +119,6 @@ def _not_here(found: Any) -> list[str]:
     if not inspect.isclass(found):
         return []
     return sorted({name for base in found.__mro__ for name in base.__dict__.get("_not_here", ())})
-
-
-def _missing_names(module: ModuleType) -> list[str]:
-    answer = vars(module).get("__getattr__")
-    cells = getattr(answer, "__closure__", None) or ()
-    return sorted(
-        name for cell in cells if isinstance(cell.cell_contents, frozenset) for name in cell.cell_contents
-    )
 
 
 def kept_table() -> str:

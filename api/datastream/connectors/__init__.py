@@ -2,8 +2,6 @@
 
 import typing
 
-from ..._unsupported import module_dir, module_getattr
-
 if typing.TYPE_CHECKING:
     from .base import DeliveryGuarantee, Sink, Source
     from .delta import DeltaSink, DeltaSource
@@ -75,17 +73,3 @@ __all__ = [
     "StreamFormat",
     "StreamingFileSink",
 ]
-
-__getattr__ = module_getattr(
-    __name__,
-    {
-        "DynamicKafkaSource",
-        "DynamicKafkaSourceBuilder",
-        "KafkaMetadataService",
-        "KafkaStreamSetSubscriber",
-        "KafkaStreamSubscriber",
-        "SingleClusterTopicMetadataService",
-        "StreamPatternSubscriber",
-    },
-)
-__dir__ = module_dir(__name__)

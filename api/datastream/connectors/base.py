@@ -9,7 +9,7 @@ from typing import Any
 from changelog_engine import connectors as engine
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
-from ..._unsupported import NamesOfPyFlink, module_getattr
+from ..._unsupported import NamesOfPyFlink
 
 
 class Source:
@@ -98,6 +98,3 @@ def refuse_java(given: Any, what: str) -> None:
         raise NotSupportedError(
             f"{what}({given!r}): Java classes cannot be used in this engine; give a Python object"
         )
-
-
-__getattr__ = module_getattr(__name__)

@@ -13,7 +13,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
 from ..._arguments import Password, SuchAs, Whole, checked, required, text
 from ..._needs import needs
-from ..._unsupported import NamesOfPyFlink, module_getattr
+from ..._unsupported import NamesOfPyFlink
 from ...common.time import Duration
 from ..data_stream import DataStream, DataStreamSink
 from .base import Sink
@@ -345,6 +345,3 @@ class CassandraSink:
                 self._ignores_none,
             )
             return CassandraSink(self._input.sink_to(Sink(sink)).name("Cassandra Sink"))
-
-
-__getattr__ = module_getattr(__name__)

@@ -15,7 +15,7 @@ from changelog_engine.errors import ConfigurationError, NotSupportedError
 from ..._arguments import MadeBy, Millis, Password, Whole, checked, required, text, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
-from ..._unsupported import NamesOfPyFlink, module_getattr
+from ..._unsupported import NamesOfPyFlink
 from .base import DeliveryGuarantee, Sink
 
 __all__ = [
@@ -339,6 +339,3 @@ def _url(host: Any, what: str) -> str:
         raise ConfigurationError(f"{what}: {address!r} is not of the form http://host:port")
     shown = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     return f"{parts.scheme}://{shown}" + ("" if port is None else f":{port}")
-
-
-__getattr__ = module_getattr(__name__)

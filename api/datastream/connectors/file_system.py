@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..._unsupported import module_getattr
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
 from ._file_compaction import FileCompactor, FileCompactStrategy
 from ._file_policies import (
@@ -43,5 +42,3 @@ __all__ = [
     "StreamFormat",
     "StreamingFileSink",
 ]
-
-__getattr__ = module_getattr(__name__)

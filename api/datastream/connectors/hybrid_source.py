@@ -6,7 +6,6 @@ from typing import Self
 
 from changelog_engine import connectors as engine
 
-from ..._unsupported import module_getattr
 from .._connectors import as_source
 from .base import Source
 
@@ -62,6 +61,3 @@ class HybridSourceBuilder:
     def build(self) -> HybridSource:
         """The source."""
         return HybridSource(self._source)
-
-
-__getattr__ = module_getattr(__name__)

@@ -21,7 +21,6 @@ from changelog_engine.types.composite import RowTypeInfo
 from ..._arguments import Millis, Password, Whole, checked, checked_later, required
 from ..._kept_settings import kept
 from ..._needs import needs
-from ..._unsupported import module_getattr
 from ..functions import SinkFunction
 from ._jdbc_exactly_once import JdbcExactlyOnceOptions as JdbcExactlyOnceOptions
 
@@ -288,6 +287,3 @@ class JdbcExecutionOptions:
 
 def _execution(options: JdbcExecutionOptions | None) -> ExecutionOptions:
     return ExecutionOptions() if options is None else options._options
-
-
-__getattr__ = module_getattr(__name__)

@@ -2,7 +2,6 @@
 
 from changelog_engine.connectors.kafka import KafkaRecord
 
-from ..._unsupported import module_getattr
 from ._kafka_consumer import FlinkKafkaConsumer
 from ._kafka_offsets import (
     KafkaOffsetResetStrategy,
@@ -45,5 +44,3 @@ __all__ = [
     "Semantic",
     "SimpleStringValueKafkaRecordDeserializationSchema",
 ]
-
-__getattr__ = module_getattr(__name__)

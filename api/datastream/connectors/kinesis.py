@@ -16,7 +16,7 @@ from changelog_engine.types import TypeInformation
 from ..._arguments import Whole, checked, required, text
 from ..._kept_settings import kept
 from ..._needs import needs
-from ..._unsupported import NamesOfPyFlink, module_getattr
+from ..._unsupported import NamesOfPyFlink
 from ...common.serialization import DeserializationSchema, SerializationSchema
 from ..functions import SourceFunction
 from .base import Sink
@@ -334,8 +334,3 @@ def _properties(given: Any, what: str, source: bool) -> engine.ClientProperties:
     if not isinstance(given, Mapping):
         raise ArgumentTypeError(f"{what}: properties must be a dict, got a {type(given).__name__}")
     return engine.ClientProperties(given, what, source)
-
-
-__getattr__ = module_getattr(
-    __name__, {"KinesisFirehoseSink", "KinesisFirehoseSinkBuilder", "WatermarkTracker"}
-)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from changelog_engine import connectors as engine
 
-from ..._unsupported import module_getattr
 from .base import Source
 
 
@@ -25,6 +24,3 @@ class NumberSequenceSource(Source):
 
     def __init__(self, start: int, end: int) -> None:
         super().__init__(engine.NumberSequenceSource(start, end))
-
-
-__getattr__ = module_getattr(__name__)

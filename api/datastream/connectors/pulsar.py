@@ -2,7 +2,6 @@
 
 from changelog_engine.connectors.pulsar import OutgoingMessage, PulsarMessage
 
-from ..._unsupported import module_getattr
 from ._pulsar_cursors import StartCursor, StopCursor
 from ._pulsar_sink import (
     MessageDelayer,
@@ -35,5 +34,3 @@ __all__ = [
     "SubscriptionType",
     "TopicRoutingMode",
 ]
-
-__getattr__ = module_getattr(__name__)

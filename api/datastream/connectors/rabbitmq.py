@@ -12,7 +12,6 @@ from changelog_engine.types import TypeInformation
 from ..._arguments import Password, SuchAs, Whole, checked, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
-from ..._unsupported import module_getattr
 from ...common.serialization import DeserializationSchema, SerializationSchema
 from ..functions import SinkFunction, SourceFunction
 
@@ -335,6 +334,3 @@ class RMQSink(SinkFunction):
         serialization_schema: Annotated[SerializationSchema, SuchAs("SimpleStringSchema()")],
     ) -> None:
         super().__init__(engine.QueueSink(connection_config._options, queue_name, serialization_schema))
-
-
-__getattr__ = module_getattr(__name__)

@@ -16,7 +16,6 @@ from changelog_engine.types import RowTypeInfo, TypeInformation
 
 from ... import _arguments
 from ..._needs import needs
-from ..._unsupported import module_getattr
 from ...common.serialization import DeserializationSchema, SerializationSchema
 from ._avro_files import (
     AvroBulkWriters,
@@ -152,6 +151,3 @@ def _parsed(text: str, what: str) -> tuple[Any, RowTypeInfo]:
     if not isinstance(type_info, RowTypeInfo):
         raise ConfigurationError(f"{what}: avro_schema_string must be of a record, such as {_EXAMPLE}")
     return fastavro.parse_schema(plain), type_info
-
-
-__getattr__ = module_getattr(__name__)

@@ -13,7 +13,6 @@ from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.typeinfo import Misfit
 
 from ... import _arguments
-from ..._unsupported import module_getattr
 from ...common.serialization import DeserializationSchema, SerializationSchema
 from ._csv_files import CsvBulkWriters, CsvReaderFormat, CsvSchema, CsvSchemaBuilder
 from .json import row_type
@@ -268,6 +267,3 @@ def _some(text: Any) -> str | None:
 
 def _any(text: Any) -> str | None:
     return text if isinstance(text, str) else None
-
-
-__getattr__ = module_getattr(__name__)

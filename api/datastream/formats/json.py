@@ -15,7 +15,6 @@ from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.typeinfo import Misfit
 
 from ... import _arguments
-from ..._unsupported import module_getattr
 from ...common.serialization import DeserializationSchema, SerializationSchema
 from . import _json_schema
 
@@ -234,6 +233,3 @@ def row_type(type_info: Any, what: str) -> RowTypeInfo:
     if not isinstance(found, RowTypeInfo):
         raise ArgumentTypeError(f"{what} must be a type of rows such as Types.ROW_NAMED(...), got {found!r}")
     return found
-
-
-__getattr__ = module_getattr(__name__)

@@ -6,7 +6,6 @@ from changelog_engine.connectors import files
 from changelog_engine.types import RowTypeInfo
 
 from ..._arguments import flag, whole_number
-from ..._unsupported import module_getattr
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
 from ...common.configuration import Configuration
 from ..connectors._file_source import BulkFormat
@@ -77,6 +76,3 @@ class OrcBulkWriters:
         return RowDataBulkWriterFactory(
             files.ColumnarFiles("orc", files.orc_schema(found), rounded=files.rounded_decimals(found)), found
         )
-
-
-__getattr__ = module_getattr(__name__)

@@ -10,7 +10,6 @@ from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import RowTypeInfo
 
 from ..._arguments import flag, whole_number
-from ..._unsupported import module_getattr
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
 from ...common.configuration import Configuration
 from ..connectors._file_source import BulkFormat, StreamFormat
@@ -139,6 +138,3 @@ def row_type_of(value: Any, what: str) -> RowTypeInfo:
     if not isinstance(value, RowTypeInfo):
         raise ArgumentTypeError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
     return value
-
-
-__getattr__ = module_getattr(__name__)
