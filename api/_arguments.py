@@ -26,6 +26,7 @@ T = TypeVar("T")
 MAX_PARALLELISM_LIMIT = 1 << 15
 PARALLELISM_DEFAULT = -1  # what ExecutionConfig has under these names
 PARALLELISM_UNKNOWN = -2
+OutputType = TypeInformation | list[TypeInformation] | None  # a list of types stands for rows of them
 
 
 def parallelism(value: Any, what: str) -> int:

@@ -12,6 +12,8 @@ import sys
 import typing
 from collections.abc import Sequence
 
+from changelog_engine.config.names import names_of
+
 API = "changelog_engine.api"
 
 # PyFlink has them where they are, beside the other schemas and, in some versions, in its package.
@@ -220,7 +222,7 @@ def elsewhere(module: str) -> dict[str, str]:
 
 def names_not_here(module: str) -> frozenset[str]:
     """The names that PyFlink's module of the same path has of its own, and that are not here."""
-    return frozenset(_NOT_IN.get(_below_api(module), "").split())
+    return names_of(_NOT_IN.get(_below_api(module), ""))
 
 
 def why_not(name: str) -> str | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType, NoneType
 from typing import TYPE_CHECKING, Any
 
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import ArgumentTypeError, NotSupportedError
 
 from .._unsupported import not_supported
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from .configuration import Configuration
 
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
-def names_of(text: str) -> frozenset[str]:
-    """The names in a string that separates them by blanks."""
-    return frozenset(text.split())
 
 
 def python_name(java_method: str) -> str:

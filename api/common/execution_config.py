@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from changelog_engine.config import Option, options, program_options
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
@@ -35,7 +36,7 @@ class ExecutionConfig(NamesOfPyFlink):
     PARALLELISM_DEFAULT = _arguments.PARALLELISM_DEFAULT
     PARALLELISM_UNKNOWN = _arguments.PARALLELISM_UNKNOWN
 
-    _not_here = frozenset({"get_closure_cleaner_level", "set_closure_cleaner_level"})
+    _not_here = names_of("get_closure_cleaner_level set_closure_cleaner_level")
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings

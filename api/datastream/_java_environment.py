@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..common._java_objects import JavaConfiguration, JavaObject, names_of, no_java_method
+from changelog_engine.config.names import names_of
+
+from ..common._java_objects import JavaConfiguration, JavaObject, no_java_method
 from ..common.configuration import Configuration
 
 if TYPE_CHECKING:

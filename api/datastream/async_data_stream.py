@@ -6,9 +6,9 @@ from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import AsyncSpec, NodeKind
-from changelog_engine.types import TypeInformation
 
 from .. import _arguments
+from .._arguments import OutputType
 from ..common.time import Duration, Time
 from . import _wrappers
 from .async_functions import AsyncFunction
@@ -33,7 +33,7 @@ class AsyncDataStream:
         async_function: AsyncFunction[Any, Any],
         timeout: Time | Duration,
         capacity: int = 100,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: OutputType = None,
     ) -> DataStream:
         """Ask about each element; results leave as they come, but none passes a watermark.
 
@@ -55,7 +55,7 @@ class AsyncDataStream:
         timeout: Time | Duration,
         async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = 100,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: OutputType = None,
     ) -> DataStream:
         """As `unordered_wait`, with more attempts for what the strategy wants to be tried again.
 
@@ -74,7 +74,7 @@ class AsyncDataStream:
         async_function: AsyncFunction[Any, Any],
         timeout: Time | Duration,
         capacity: int = 100,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: OutputType = None,
     ) -> DataStream:
         """Ask about each element; results leave in the order of the elements.
 
@@ -96,7 +96,7 @@ class AsyncDataStream:
         timeout: Time | Duration,
         async_retry_strategy: AsyncRetryStrategy[Any],
         capacity: int = 100,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: OutputType = None,
     ) -> DataStream:
         """As `ordered_wait`, with more attempts for what the strategy wants to be tried again.
 

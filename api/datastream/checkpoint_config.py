@@ -6,6 +6,7 @@ from enum import Enum
 from typing import Annotated, Self
 
 from changelog_engine.config import options
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import ArgumentTypeError
 
 from .._arguments import Whole, checked, checked_later, whole_number
@@ -58,13 +59,9 @@ class CheckpointConfig(NamesOfPyFlink):
     DEFAULT_MIN_PAUSE_BETWEEN_CHECKPOINTS = 0
     DEFAULT_MAX_CONCURRENT_CHECKPOINTS = 1
 
-    _not_here = frozenset(
-        {
-            "enable_approximate_local_recovery",
-            "get_checkpoint_id_of_ignored_in_flight_data",
-            "is_approximate_local_recovery_enabled",
-            "set_checkpoint_id_of_ignored_in_flight_data",
-        }
+    _not_here = names_of(
+        "enable_approximate_local_recovery get_checkpoint_id_of_ignored_in_flight_data "
+        "is_approximate_local_recovery_enabled set_checkpoint_id_of_ignored_in_flight_data"
     )
 
     def __init__(self, settings: EnvironmentSettings) -> None:

@@ -44,6 +44,7 @@ from changelog_engine.windowing.spec import Firing, WindowSpec, contents_spec
 from changelog_engine.windowing.trigger import Trigger
 
 from .. import _arguments
+from .._arguments import OutputType
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
 from ..common.execution_config import ExecutionConfig
@@ -301,11 +302,7 @@ class DataStream(_OfOperator):
 
     # New streams of its elements.
 
-    def map(
-        self,
-        func: Callable[[Any], Any] | MapFunction,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
-    ) -> DataStream:
+    def map(self, func: Callable[[Any], Any] | MapFunction, output_type: OutputType = None) -> DataStream:
         """Make one element of each element.
 
         Args:
@@ -317,9 +314,7 @@ class DataStream(_OfOperator):
         return self._then(NodeKind.MAP, "Map", function, _output_type(output_type, what))
 
     def flat_map(
-        self,
-        func: Callable[[Any], Any] | FlatMapFunction,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        self, func: Callable[[Any], Any] | FlatMapFunction, output_type: OutputType = None
     ) -> DataStream:
         """Make any number of elements of each element.
 
@@ -345,9 +340,7 @@ class DataStream(_OfOperator):
         return self._then(NodeKind.FILTER, "Filter", function, self._transformation.output_type)
 
     def process(
-        self,
-        func: ProcessFunction | KeyedProcessFunction,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        self, func: ProcessFunction | KeyedProcessFunction, output_type: OutputType = None
     ) -> DataStream:
         """Make any number of elements of each element, seeing its time.
 
@@ -758,7 +751,7 @@ class KeyedStream(DataStream):
         return Types.ROW([self._transformation.key_type or Types.PICKLED_BYTE_ARRAY(), self._element_type()])
 
     def process(  # type: ignore[override]
-        self, func: KeyedProcessFunction, output_type: TypeInformation | list[TypeInformation] | None = None
+        self, func: KeyedProcessFunction, output_type: OutputType = None
     ) -> DataStream:
         """Make any number of elements of each element, with keyed state and timers.
 
@@ -945,7 +938,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
         self,
         aggregate_function: AggregateFunction,
         window_function: A | P | None = None,
-        accumulator_type: TypeInformation | list[TypeInformation] | None = None,
+        accumulator_type: OutputType = None,
         output_type: TypeInformation | None = None,
         *,
         result_type: TypeInformation | None = None,
@@ -1181,9 +1174,7 @@ class ConnectedStreams(NamesOfPyFlink):
             self.stream1.key_by(key_selector1, key_type), self.stream2.key_by(key_selector2, key_type)
         )
 
-    def map(
-        self, func: CoMapFunction, output_type: TypeInformation | list[TypeInformation] | None = None
-    ) -> DataStream:
+    def map(self, func: CoMapFunction, output_type: OutputType = None) -> DataStream:
         """Make at most one element of each element.
 
         Args:
@@ -1196,9 +1187,7 @@ class ConnectedStreams(NamesOfPyFlink):
         function = _wrappers.as_function(func, CoMapFunction, "ConnectedStreams.map")
         return self._then(NodeKind.CO_MAP, "map", "Co-Map", function, output_type)
 
-    def flat_map(
-        self, func: CoFlatMapFunction, output_type: TypeInformation | list[TypeInformation] | None = None
-    ) -> DataStream:
+    def flat_map(self, func: CoFlatMapFunction, output_type: OutputType = None) -> DataStream:
         """Make any number of elements of each element.
 
         Args:
@@ -1213,9 +1202,7 @@ class ConnectedStreams(NamesOfPyFlink):
         return self._then(NodeKind.CO_FLAT_MAP, "flat_map", "Co-Flat Map", function, output_type)
 
     def process(
-        self,
-        func: CoProcessFunction | KeyedCoProcessFunction,
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        self, func: CoProcessFunction | KeyedCoProcessFunction, output_type: OutputType = None
     ) -> DataStream:
         """Make any number of elements of each element, seeing its time; with keyed state and timers if keyed.
 
@@ -1236,12 +1223,7 @@ class ConnectedStreams(NamesOfPyFlink):
         return self.stream1._transformation.keyed and self.stream2._transformation.keyed
 
     def _then(
-        self,
-        kind: NodeKind,
-        method: str,
-        name: str,
-        function: Any,
-        output_type: TypeInformation | list[TypeInformation] | None,
+        self, kind: NodeKind, method: str, name: str, function: Any, output_type: OutputType
     ) -> DataStream:
         what = f"ConnectedStreams.{method}"
         first, second = self.stream1._transformation, self.stream2._transformation
@@ -1322,7 +1304,7 @@ class BroadcastConnectedStream(NamesOfPyFlink):
     def process(
         self,
         func: BroadcastProcessFunction[Any, Any, Any] | KeyedBroadcastProcessFunction[Any, Any, Any, Any],
-        output_type: TypeInformation | list[TypeInformation] | None = None,
+        output_type: OutputType = None,
     ) -> DataStream:
         """Make any number of elements of each element of both streams, with the broadcast states.
 

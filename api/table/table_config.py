@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from changelog_engine.config.names import names_of
+
 from .. import _arguments
 from .._unsupported import NamesOfPyFlink
 
@@ -18,27 +20,11 @@ class TableConfig(NamesOfPyFlink):
     Source: pyflink.table.TableConfig
     """
 
-    _not_here = frozenset(
-        {
-            "add_configuration",
-            "get",
-            "get_configuration",
-            "get_default",
-            "get_idle_state_retention",
-            "get_local_timezone",
-            "get_max_generated_code_length",
-            "get_max_idle_state_retention_time",
-            "get_min_idle_state_retention_time",
-            "get_null_check",
-            "get_sql_dialect",
-            "set",
-            "set_idle_state_retention",
-            "set_idle_state_retention_time",
-            "set_local_timezone",
-            "set_max_generated_code_length",
-            "set_null_check",
-            "set_sql_dialect",
-        }
+    _not_here = names_of(
+        "add_configuration get get_configuration get_default get_idle_state_retention get_local_timezone "
+        "get_max_generated_code_length get_max_idle_state_retention_time get_min_idle_state_retention_time "
+        "get_null_check get_sql_dialect set set_idle_state_retention set_idle_state_retention_time "
+        "set_local_timezone set_max_generated_code_length set_null_check set_sql_dialect"
     )
 
     def __init__(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from changelog_engine.config.names import names_of
+
 # Whole families of tuning options.
 KNOWN_FAMILIES = (
     "state.backend.forst.",
@@ -11,66 +13,39 @@ KNOWN_FAMILIES = (
     "execution.checkpointing.file-merging.",
 )
 
-KNOWN_KEYS = frozenset(
-    {
-        "execution.checkpointing.approximate-local-recovery",
-        "execution.checkpointing.async",
-        "execution.checkpointing.checkpoints-after-tasks-finish",
-        "execution.checkpointing.checkpoints-after-tasks-finish.enabled",
-        "execution.checkpointing.cleaner.parallel-mode",
-        "execution.checkpointing.create-subdir",
-        "execution.checkpointing.data-inline-threshold",
-        "execution.checkpointing.force-checkpointing",
-        "execution.checkpointing.incremental",
-        "execution.checkpointing.interval-during-backlog",
-        "execution.checkpointing.local-backup.dirs",
-        "execution.checkpointing.local-backup.enabled",
-        "execution.checkpointing.max-aligned-checkpoint-size",
-        "execution.checkpointing.recover-without-channel-state.checkpoint-id",
-        "execution.checkpointing.snapshot-compression",
-        "execution.checkpointing.unaligned.interruptible-timers.enabled",
-        "execution.checkpointing.unaligned.max-subtasks-per-channel-state-file",
-        "execution.checkpointing.write-buffer-size",
-        "restart-strategy.exponential-delay.attempts-before-reset-backoff",
-        "state.backend.async",
-        "state.backend.incremental",
-        "state.backend.rocksdb.bloom-filter.block-based-mode",
-        "state.backend.rocksdb.checkpoint.restore-options.try-batch",
-        "state.backend.rocksdb.incremental-restore-async-compact-after-rescale",
-        "state.backend.rocksdb.log.level",
-        "state.backend.rocksdb.manual-compaction.max-auto-compactions",
-        "state.backend.rocksdb.manual-compaction.max-file-size-to-compact",
-        "state.backend.rocksdb.manual-compaction.max-files-to-compact",
-        "state.backend.rocksdb.manual-compaction.max-output-file-size",
-        "state.backend.rocksdb.manual-compaction.max-parallel-compactions",
-        "state.backend.rocksdb.manual-compaction.min-files-to-compact",
-        "state.backend.rocksdb.manual-compaction.min-interval",
-        "state.backend.rocksdb.memory.fixed-per-tm",
-        "state.backend.rocksdb.memory.high-prio-pool-ratio",
-        "state.backend.rocksdb.memory.managed",
-        "state.backend.rocksdb.memory.partitioned-index-filters",
-        "state.backend.rocksdb.restore-overlap-fraction-threshold",
-        "state.backend.rocksdb.rescaling.use-delete-files-in-range",
-        "state.backend.rocksdb.timer-service.cache-size",
-        "state.backend.rocksdb.ttl.compaction.filter.enabled",
-        "state.backend.rocksdb.use-ingest-db-restore-mode",
-        "state.backend.rocksdb.write-batch-size",
-        "state.backend.rocksdb.compaction.filter.periodic-compaction-time",
-        "state.backend.rocksdb.compaction.filter.query-time-after-num-entries",
-        "state.changelog.dstl.dfs.batch.persist-delay",
-        "state.changelog.dstl.dfs.batch.persist-size-threshold",
-        "state.changelog.dstl.dfs.compression.enabled",
-        "state.changelog.dstl.dfs.discard.num-threads",
-        "state.changelog.dstl.dfs.download.local-cache.idle-timeout-ms",
-        "state.changelog.dstl.dfs.preemptive-persist-threshold",
-        "state.changelog.dstl.dfs.upload.buffer-size",
-        "state.changelog.dstl.dfs.upload.max-attempts",
-        "state.changelog.dstl.dfs.upload.max-in-flight",
-        "state.changelog.dstl.dfs.upload.next-attempt-delay",
-        "state.changelog.dstl.dfs.upload.num-threads",
-        "state.changelog.dstl.dfs.upload.retry-policy",
-        "state.changelog.dstl.dfs.upload.timeout",
-    }
+KNOWN_KEYS = (
+    names_of(
+        "restart-strategy.exponential-delay.attempts-before-reset-backoff state.backend.async "
+        "state.backend.incremental"
+    )
+    | names_of(
+        "approximate-local-recovery async checkpoints-after-tasks-finish "
+        "checkpoints-after-tasks-finish.enabled cleaner.parallel-mode create-subdir data-inline-threshold "
+        "force-checkpointing incremental interval-during-backlog local-backup.dirs local-backup.enabled "
+        "max-aligned-checkpoint-size recover-without-channel-state.checkpoint-id snapshot-compression "
+        "unaligned.interruptible-timers.enabled unaligned.max-subtasks-per-channel-state-file "
+        "write-buffer-size",
+        "execution.checkpointing.",
+    )
+    | names_of(
+        "bloom-filter.block-based-mode checkpoint.restore-options.try-batch "
+        "incremental-restore-async-compact-after-rescale log.level manual-compaction.max-auto-compactions "
+        "manual-compaction.max-file-size-to-compact manual-compaction.max-files-to-compact "
+        "manual-compaction.max-output-file-size manual-compaction.max-parallel-compactions "
+        "manual-compaction.min-files-to-compact manual-compaction.min-interval memory.fixed-per-tm "
+        "memory.high-prio-pool-ratio memory.managed memory.partitioned-index-filters "
+        "restore-overlap-fraction-threshold rescaling.use-delete-files-in-range timer-service.cache-size "
+        "ttl.compaction.filter.enabled use-ingest-db-restore-mode write-batch-size "
+        "compaction.filter.periodic-compaction-time compaction.filter.query-time-after-num-entries",
+        "state.backend.rocksdb.",
+    )
+    | names_of(
+        "batch.persist-delay batch.persist-size-threshold compression.enabled discard.num-threads "
+        "download.local-cache.idle-timeout-ms preemptive-persist-threshold upload.buffer-size "
+        "upload.max-attempts upload.max-in-flight upload.next-attempt-delay upload.num-threads "
+        "upload.retry-policy upload.timeout",
+        "state.changelog.dstl.dfs.",
+    )
 )
 
 # What older configurations give as the type of the state backend.

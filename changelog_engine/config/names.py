@@ -5,6 +5,11 @@ from __future__ import annotations
 from changelog_engine.errors import ConfigurationError
 
 
+def names_of(names: str, prefix: str = "") -> frozenset[str]:
+    """The names in a string that separates them by blanks, each with the prefix before it."""
+    return frozenset([prefix + name for name in names.split()])
+
+
 def writable(text: str, what: str) -> str:
     r"""The text itself, if it can be written as UTF-8.
 

@@ -38,7 +38,7 @@ _PAGES = {"kafka": "KafkaSource and KafkaSink", "filesystem": "FileSource and Fi
 # By the annotation of a parameter, the function of the API that checks what it is given.
 _CHECKS = {
     "TypeInformation | None": "type_info",
-    "TypeInformation | list[TypeInformation] | None": "output_type",
+    "OutputType": "output_type",
 }
 _BRINGS = ("add_python_file", "add_python_archive", "set_python_requirements")
 

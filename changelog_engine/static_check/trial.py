@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from changelog_engine.api_names import API
+from changelog_engine.config.names import names_of
 from changelog_engine.static_check.values import Bound, Known, ProgramClass
 
 # Modules whose classes and functions only make values.
@@ -25,45 +26,15 @@ _MAKE_VALUES = (
     f"{API}.datastream.connectors.base",
 )
 # Of the environment, and from_collection.
-_SETTINGS = (
-    "set_",
-    "enable_",
-    "disable_",
-    "add_",
-    "register_",
-    "from_",
-)
+_SETTINGS = tuple(names_of("set_ enable_ disable_ add_ register_ from_"))
 _OF_THE_PROCESS = "set_default_local_parallelism"  # would leave a trace
-_OF_STREAMS = (
-    "add_sink",
-    "sink_to",
-    "set_",
-    "uid",
-    "name",
-    "slot_sharing_group",
-    "map",
-    "flat_map",
-    "filter",
-    "process",
-    "reduce",
-    "window",
-    "count_window",
-    "assign_timestamps_and_watermarks",
-    "union",
-    "connect",
-    "broadcast",
-    "key_by",
-    "partition_custom",
+_OF_STREAMS = tuple(
+    names_of(
+        "add_sink sink_to set_ uid name slot_sharing_group map flat_map filter process reduce window count_window "
+        "assign_timestamps_and_watermarks union connect broadcast key_by partition_custom"
+    )
 )
-_OF_WINDOWS = (
-    "trigger",
-    "allowed_lateness",
-    "side_output_late_data",
-    "reduce",
-    "aggregate",
-    "apply",
-    "process",
-)
+_OF_WINDOWS = names_of("trigger allowed_lateness side_output_late_data reduce aggregate apply process")
 _LOG = "changelog_engine"
 
 

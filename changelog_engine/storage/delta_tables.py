@@ -22,6 +22,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 
 from changelog_engine.clock import wall_ms
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
 from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_commits import Layout, NewFile, TableFile, deletion_vectors, text_of
@@ -55,9 +56,7 @@ _UNIT_MS = {
     "millisecond": 1,
 }
 _RULES = ("delta.generationExpression", "delta.identity.", "delta.invariants")  # in a column's metadata
-_TYPES = frozenset(
-    "string long integer short byte float double boolean binary date timestamp timestamp_ntz".split()  # noqa: SIM905
-)
+_TYPES = names_of("string long integer short byte float double boolean binary date timestamp timestamp_ntz")
 
 
 class UserTable:

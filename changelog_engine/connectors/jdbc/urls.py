@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_plus
 
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
@@ -21,53 +22,15 @@ _LONGEST_S = 31_536_000  # that PyMySQL takes
 _HANDLED = ("postgresql", "mysql", "mariadb", "sqlite")
 
 # Parameters of JDBC drivers that mean nothing to Python's: tuning, and what is always so here.
-_IGNORED = frozenset(
-    {
-        "rewritebatchedinserts",
-        "rewritebatchedstatements",
-        "stringtype",
-        "binarytransfer",
-        "defaultrowfetchsize",
-        "loglevel",
-        "loggerlevel",
-        "useunicode",
-        "characterencoding",
-        "servertimezone",
-        "allowpublickeyretrieval",
-        "autoreconnect",
-        "usebulkstmts",
-        "cacheprepstmts",
-        "useserverprepstmts",
-        "zerodatetimebehavior",
-        "tinyint1isbit",
-    }
+_IGNORED = names_of(
+    "rewritebatchedinserts rewritebatchedstatements stringtype binarytransfer defaultrowfetchsize loglevel "
+    "loggerlevel useunicode characterencoding servertimezone allowpublickeyretrieval autoreconnect "
+    "usebulkstmts cacheprepstmts useserverprepstmts zerodatetimebehavior tinyint1isbit"
 )
-_LIBPQ = frozenset(
-    {
-        "application_name",
-        "channel_binding",
-        "client_encoding",
-        "connect_timeout",
-        "gssencmode",
-        "hostaddr",
-        "keepalives",
-        "keepalives_count",
-        "keepalives_idle",
-        "keepalives_interval",
-        "krbsrvname",
-        "options",
-        "passfile",
-        "require_auth",
-        "service",
-        "sslcert",
-        "sslcrl",
-        "sslkey",
-        "sslmode",
-        "sslpassword",
-        "sslrootcert",
-        "target_session_attrs",
-        "tcp_user_timeout",
-    }
+_LIBPQ = names_of(
+    "application_name channel_binding client_encoding connect_timeout gssencmode hostaddr keepalives "
+    "keepalives_count keepalives_idle keepalives_interval krbsrvname options passfile require_auth service "
+    "sslcert sslcrl sslkey sslmode sslpassword sslrootcert target_session_attrs tcp_user_timeout"
 )
 _PRAGMAS = frozenset({"busy_timeout", "foreign_keys", "journal_mode", "synchronous"})
 _VERIFIED = {"ssl_verify_cert": True, "ssl_verify_identity": True}

@@ -9,21 +9,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.properties import Properties, Secret, checked
 from changelog_engine.errors import NotSupportedError
 
-_SECRET_NAMES = frozenset(
-    {
-        "sasl.password",
-        "sasl.jaas.config",
-        "sasl.oauthbearer.client.secret",
-        "sasl.oauthbearer.config",
-        "ssl.key.password",
-        "ssl.key.pem",
-        "ssl.keystore.key",
-        "ssl.keystore.password",
-        "ssl.truststore.password",
-    }
+_SECRET_NAMES = names_of(
+    "sasl.password sasl.jaas.config sasl.oauthbearer.client.secret sasl.oauthbearer.config ssl.key.password "
+    "ssl.key.pem ssl.keystore.key ssl.keystore.password ssl.truststore.password"
 )
 
 # Java's names of what librdkafka calls otherwise.
@@ -38,47 +30,17 @@ _RENAMED = {
 }
 
 # What only Java's clients have, or what programs give though it is for brokers or other tools: it does nothing here.
-_LEFT_OUT = frozenset(
-    {
-        "auto.create.topics.enable",
-        "auto.include.jmx.reporter",
-        "client.id.prefix",
-        "commit.offsets.on.checkpoint",
-        "default.api.timeout.ms",
-        "exclude.internal.topics",
-        "flink.disable-metrics",
-        "flink.poll-timeout",
-        "flink.partition-discovery.interval-millis",
-        "key.deserializer",
-        "key.serializer",
-        "max.block.ms",
-        "max.poll.records",
-        "metadata.max.idle.ms",
-        "metadata.recovery.rebootstrap.trigger.ms",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "partition.assignment.strategy",
-        "partition.discovery.interval.ms",
-        "partitioner.adaptive.partitioning.enable",
-        "partitioner.availability.timeout.ms",
-        "partitioner.ignore.keys",
-        "register.consumer.metrics",
-        "register.producer.metrics",
-        "scan.topic-partition-discovery.interval",
-        "schema.registry.url",
-        "security.providers",
-        "socket.connection.setup.timeout.max.ms",
-        "specific.avro.reader",
-        "ssl.enabled.protocols",
-        "ssl.protocol",
-        "ssl.provider",
-        "ssl.secure.random.implementation",
-        "value.deserializer",
-        "value.serializer",
-        "zookeeper.connect",
-    }
+_LEFT_OUT = names_of(
+    "auto.create.topics.enable auto.include.jmx.reporter client.id.prefix commit.offsets.on.checkpoint "
+    "default.api.timeout.ms exclude.internal.topics flink.disable-metrics flink.poll-timeout "
+    "flink.partition-discovery.interval-millis key.deserializer key.serializer max.block.ms max.poll.records "
+    "metadata.max.idle.ms metadata.recovery.rebootstrap.trigger.ms metric.reporters metrics.num.samples "
+    "metrics.recording.level metrics.sample.window.ms partition.assignment.strategy "
+    "partition.discovery.interval.ms partitioner.adaptive.partitioning.enable "
+    "partitioner.availability.timeout.ms partitioner.ignore.keys register.consumer.metrics "
+    "register.producer.metrics scan.topic-partition-discovery.interval schema.registry.url security.providers "
+    "socket.connection.setup.timeout.max.ms specific.avro.reader ssl.enabled.protocols ssl.protocol "
+    "ssl.provider ssl.secure.random.implementation value.deserializer value.serializer zookeeper.connect"
 )
 
 _DEFAULT_PARTITIONERS = frozenset(

@@ -5,36 +5,21 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.packages import KINESIS
 from changelog_engine.errors import ConfigurationError, ConnectorError
 
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 30
-_BUSY = frozenset(
-    {
-        "ProvisionedThroughputExceededException",
-        "LimitExceededException",
-        "KMSThrottlingException",
-        "ThrottlingException",
-        "Throttling",
-        "RequestLimitExceeded",
-        "ResourceInUseException",
-        "InternalFailure",
-        "InternalFailureException",
-        "ServiceUnavailable",
-    }
+_BUSY = names_of(
+    "ProvisionedThroughputExceededException LimitExceededException KMSThrottlingException ThrottlingException "
+    "Throttling RequestLimitExceeded ResourceInUseException InternalFailure InternalFailureException "
+    "ServiceUnavailable"
 )
-_LOGIN = frozenset(
-    {
-        "AccessDeniedException",
-        "ExpiredTokenException",
-        "IncompleteSignatureException",
-        "InvalidClientTokenId",
-        "InvalidSignatureException",
-        "MissingAuthenticationTokenException",
-        "UnrecognizedClientException",
-    }
+_LOGIN = names_of(
+    "AccessDeniedException ExpiredTokenException IncompleteSignatureException InvalidClientTokenId "
+    "InvalidSignatureException MissingAuthenticationTokenException UnrecognizedClientException"
 )
 EXPIRED_ITERATOR = "ExpiredIteratorException"
 NOT_FOUND = "ResourceNotFoundException"

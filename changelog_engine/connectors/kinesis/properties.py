@@ -9,50 +9,30 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.properties import Properties, checked
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
 _BASIC = "aws.credentials.provider.basic."
 _PROFILE = "aws.credentials.provider.profile."
-_CLIENT = frozenset(
-    {
-        "aws.region",
-        "aws.endpoint",
-        "aws.trust.all.certificates",
-        "aws.credentials.provider",
-        f"{_BASIC}accesskeyid",
-        f"{_BASIC}secretkey",
-        f"{_PROFILE}name",
-    }
+_SECRET_NAMES = names_of("accesskeyid secretkey", _BASIC)
+_CLIENT = _SECRET_NAMES | names_of(
+    f"aws.region aws.endpoint aws.trust.all.certificates aws.credentials.provider {_PROFILE}name"
 )
-_SECRET_NAMES = frozenset({f"{_BASIC}accesskeyid", f"{_BASIC}secretkey"})
-_SOURCE = frozenset(
-    {
-        "flink.stream.initpos",
-        "flink.stream.initpos.timestamp",
-        "flink.stream.recordpublisher",
-        "flink.shard.discovery.intervalmillis",
-        "flink.shard.getrecords.maxrecordcount",
-        "flink.shard.getrecords.intervalmillis",
-        "flink.shard.getrecords.maxretries",
-        "flink.shard.getrecords.backoff.base",
-        "flink.shard.getrecords.backoff.max",
-        "flink.shard.getrecords.backoff.expconst",
-        "changelog.on-data-loss",
-    }
+_SOURCE = names_of(
+    "flink.stream.initpos flink.stream.initpos.timestamp flink.stream.recordpublisher "
+    "flink.shard.discovery.intervalmillis flink.shard.getrecords.maxrecordcount "
+    "flink.shard.getrecords.intervalmillis flink.shard.getrecords.maxretries "
+    "flink.shard.getrecords.backoff.base flink.shard.getrecords.backoff.max "
+    "flink.shard.getrecords.backoff.expconst changelog.on-data-loss"
 )
 # What tunes Flink's clients and threads, and does nothing here.
-_LEFT_OUT = (
-    "aws.http-client.",
-    "aws.http.protocol.version",
-    "flink.describestreamsummary.",
-    "flink.list.shards.",
-    "flink.shard.adaptivereads",
-    "flink.shard.consumer.",
-    "flink.shard.getiterator.",
-    "flink.shard.idle.interval",
-    "flink.stream.describe.",
-    "flink.watermark.",
+_LEFT_OUT = tuple(
+    names_of(
+        "aws.http-client. aws.http.protocol.version flink.describestreamsummary. flink.list.shards. "
+        "flink.shard.adaptivereads flink.shard.consumer. flink.shard.getiterator. flink.shard.idle.interval "
+        "flink.stream.describe. flink.watermark."
+    )
 )
 _TIME_FORMAT = "flink.stream.initpos.timestamp.format"
 _FANOUT = ("flink.stream.efo.", "flink.stream.registerstreamconsumer.", "flink.stream.deregisterstreamconsumer.",

@@ -14,6 +14,7 @@ import urllib.request
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.packages import PULSAR
 from changelog_engine.connectors.pulsar.properties import Authentication, ClientProperties
 from changelog_engine.connectors.reconnecting import UnreachableError
@@ -195,19 +196,9 @@ class Client:
             self._client.close()
 
 
-_PASSING = frozenset(
-    {
-        "AlreadyClosed",
-        "ConnectError",
-        "Disconnected",
-        "Interrupted",
-        "LookupError",
-        "NotConnected",
-        "ServiceUnitNotReady",
-        "Timeout",
-        "TooManyLookupRequestException",
-        "BrokerPersistenceError",
-    }
+_PASSING = names_of(
+    "AlreadyClosed ConnectError Disconnected Interrupted LookupError NotConnected ServiceUnitNotReady Timeout "
+    "TooManyLookupRequestException BrokerPersistenceError"
 )
 
 

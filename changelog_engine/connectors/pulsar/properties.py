@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.properties import Properties, checked
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
@@ -20,52 +21,50 @@ _CLIENT, _SOURCE, _CONSUMER, _SINK, _PRODUCER = (
 _ADMIN_URL = "pulsar.admin.adminUrl"
 
 
-def _names(prefix: str, names: str) -> frozenset[str]:
-    return frozenset(prefix + name for name in names.split())
-
-
 _EFFECTIVE = {
     "both": {_ADMIN_URL}
-    | _names(
-        _CLIENT,
+    | names_of(
         "serviceUrl authPluginClassName authParams authParamMap operationTimeoutMs connectionTimeoutMs numIoThreads "
         "concurrentLookupRequest listenerName tlsKeyFilePath tlsCertificateFilePath tlsTrustCertsFilePath "
         "tlsAllowInsecureConnection tlsHostnameVerificationEnable",
+        _CLIENT,
     ),
     "source": {"changelog.on-data-loss"}
-    | _names(_SOURCE, "partitionDiscoveryIntervalMs autoCommitCursorInterval verifyInitialOffsets")
-    | _names(_CONSUMER, "subscriptionName consumerName receiverQueueSize"),
-    "sink": _names(_SINK, "deliveryGuarantee topicMetadataRefreshInterval messageKeyHash")
-    | _names(
-        _PRODUCER,
+    | names_of("partitionDiscoveryIntervalMs autoCommitCursorInterval verifyInitialOffsets", _SOURCE)
+    | names_of("subscriptionName consumerName receiverQueueSize", _CONSUMER),
+    "sink": names_of("deliveryGuarantee topicMetadataRefreshInterval messageKeyHash", _SINK)
+    | names_of(
         "producerName sendTimeoutMs batchingMaxPublishDelayMicros batchingMaxMessages batchingMaxBytes batchingEnabled "
         "compressionType properties",
+        _PRODUCER,
     ),
 }
 # What tunes Java's client and Flink's threads, and does nothing here.
 _LEFT_OUT = {
-    "both": _names(
-        _CLIENT,
+    "both": names_of(
         "lookupTimeoutMs statsIntervalSeconds numListenerThreads connectionsPerBroker connectionMaxIdleSeconds "
         "useTcpNoDelay maxLookupRequest maxLookupRedirects maxNumberOfRejectedRequestPerConnection "
         "keepAliveIntervalSeconds requestTimeoutMs initialBackoffIntervalNanos maxBackoffIntervalNanos enableBusyWait "
         "sslProvider tlsCiphers tlsProtocols memoryLimitBytes dnsLookupBindAddress",
+        _CLIENT,
     ),
-    "source": _names(
-        _SOURCE,
+    "source": names_of(
         "enableAutoAcknowledgeMessage fetchOneMessageTime maxFetchTime maxFetchRecords allowKeySharedOutOfOrderDelivery "
         "enableMetrics initialCursor",
+        _SOURCE,
     )
-    | _names(
-        _CONSUMER,
+    | names_of(
         "subscriptionProperties acknowledgementsGroupTimeMicros negativeAckRedeliveryDelayMicros "
         "maxTotalReceiverQueueSizeAcrossPartitions ackTimeoutMillis tickDurationMillis priorityLevel "
         "maxPendingChunkedMessage autoAckOldestChunkedMessageOnQueueFull expireTimeOfIncompleteChunkedMessageMillis "
         "properties retryEnable replicateSubscriptionState ackReceiptEnabled poolMessages "
         "autoScaledReceiverQueueSizeEnabled",
+        _CONSUMER,
     ),
-    "sink": _names(_SINK, "transactionTimeoutMillis maxRecommitTimes enableMetrics validateSinkMessageBytes")
-    | _names(_PRODUCER, "batchingPartitionSwitchFrequencyByPublishDelay chunkMaxMessageSize"),
+    "sink": names_of(
+        "transactionTimeoutMillis maxRecommitTimes enableMetrics validateSinkMessageBytes", _SINK
+    )
+    | names_of("batchingPartitionSwitchFrequencyByPublishDelay chunkMaxMessageSize", _PRODUCER),
 }
 _JAVA_STORES = "takes Java's key stores: give PEM files by 'pulsar.client.tlsTrustCertsFilePath', '...tlsKeyFilePath' and "
 _JAVA_STORES += "'...tlsCertificateFilePath'"
@@ -77,8 +76,8 @@ _NO_ENCRYPTION = "is about encrypted messages, which are not part of this versio
 _NO_SCHEMA = "is about Pulsar's schemas, which are not part of this version: messages are bytes to the serialization schema"
 # Options that would change what a job does, with the values that change nothing.
 _REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
-    **dict.fromkeys(_names(_CLIENT, _STORE_NAMES), ((), _JAVA_STORES)),
-    **dict.fromkeys(_names(_CLIENT, _PROXY_NAMES), ((), _NO_PROXY)),
+    **dict.fromkeys(names_of(_STORE_NAMES, _CLIENT), ((), _JAVA_STORES)),
+    **dict.fromkeys(names_of(_PROXY_NAMES, _CLIENT), ((), _NO_PROXY)),
     f"{_CLIENT}useKeyStoreTls": (("false",), _JAVA_STORES),
     f"{_CLIENT}enableTransaction": (("false",), "needs transactions, which Pulsar's Python client does not have"),
     f"{_SOURCE}enableSchemaEvolution": (("false",), _NO_SCHEMA),
@@ -98,8 +97,8 @@ _REFUSED: dict[str, tuple[tuple[str, ...], str]] = {
     f"{_PRODUCER}initialSequenceId": ((), "makes brokers drop what is written after a restore"),
     f"{_PRODUCER}producerCryptoFailureAction": (("FAIL",), _NO_ENCRYPTION),
 }  # fmt: skip
-_SECRET_NAMES = _names(
-    _CLIENT, "authParams authParamMap tlsKeyStorePassword tlsTrustStorePassword socks5ProxyPassword"
+_SECRET_NAMES = names_of(
+    "authParams authParamMap tlsKeyStorePassword tlsTrustStorePassword socks5ProxyPassword", _CLIENT
 )
 _MAPS = (f"{_CLIENT}authParamMap", f"{_PRODUCER}properties")
 
