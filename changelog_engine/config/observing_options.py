@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
-from changelog_engine.config.option import Option, choices, options_in
+from changelog_engine.config.option import (
+    ChoiceOption,
+    DurationOption,
+    IntOption,
+    Option,
+    choices,
+    options_in,
+)
 
-PROGRESS = Option(
+PROGRESS = ChoiceOption(
     "changelog.progress.show",
-    "choice",
     "auto",
     "Show on standard error what a job does: auto, unless the program collects the results itself, or pytest runs; always; "
     "never, as `run --quiet`.",
     choices=choices("auto", "always", "never"),
 )
-PROGRESS_INTERVAL = Option(
+PROGRESS_INTERVAL = DurationOption(
     "changelog.progress.interval",
-    "duration",
     10_000,
     "Between two lines of it where standard error is not a terminal; a shorter run says nothing there.",
     minimum=1,
 )
-METRICS_PORT = Option(
+METRICS_PORT = IntOption(
     "metrics.reporter.prometheus.port",
-    "int",
     None,
     "Port at which Prometheus finds the metrics of the process's jobs; unset: none. 0: any that is free; the log names it.",
     minimum=0,
 )
 METRICS_HOST = Option(
     "metrics.reporter.prometheus.host",
-    "string",
     "127.0.0.1",
     "Address to listen at for it: this machine alone, unless another is given.",
 )
-LOG_FORMAT = Option(
+LOG_FORMAT = ChoiceOption(
     "changelog.log.format",
-    "choice",
     "text",
     "text leaves the log to the program; json writes the engine's records, of INFO and above, to standard error as lines of "
     "JSON.",

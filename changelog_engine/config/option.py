@@ -1,4 +1,4 @@
-"""What an option is: its key, older names, type, default, and how its text is read."""
+"""What an option is: its key, older names, default, and by its class how its text is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from changelog_engine.config.names import writable
 from changelog_engine.config.parsing import (
@@ -20,44 +20,33 @@ from changelog_engine.config.parsing import (
 from changelog_engine.errors import ConfigurationError
 
 _CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:][^\W\d]\w*")
-
-_PARSERS: dict[str, Callable[[str], Any]] = {
+_READERS: dict[str, Callable[[str], Any]] = {
     "bool": parse_bool,
     "int": parse_int,
     "float": parse_float,
     "duration": parse_duration_ms,
     "memory": parse_memory_bytes,
     "map": parse_map,
-    "string": str.strip,
-    "choice": str.strip,
 }
 _MOST = {"int": 2**31 - 1, "duration": 2**63 - 1, "memory": 2**63 - 1}  # as in Java
 
 
 @dataclass(frozen=True)
 class Option:
-    """One option.
+    """One option; its value is a string, unless the class below this one says otherwise.
 
     Args:
         key: its name.
-        kind: bool, int, float, duration (value in ms), memory (value in bytes), map, string or choice.
         default: the value when nobody sets it; None for no value.
         doc: what it does, in one sentence.
         older: names of earlier Flink releases, accepted as well.
-        choices: for a choice, each accepted text (lower case) and the value it stands for.
-        minimum, maximum: least and largest value of a number.
-        classes: a choice that also takes the path of a Python class.
     """
 
+    kind: ClassVar[str] = "string"
     key: str
-    kind: str
     default: Any
     doc: str
     older: tuple[str, ...] = ()
-    choices: Mapping[str, str] = field(default_factory=dict)
-    minimum: int | None = None
-    maximum: int | None = None
-    classes: bool = False
 
     def parse(self, text: str) -> Any:
         """Turn the text into the option's value.
@@ -73,31 +62,86 @@ class Option:
         """
         writable(text, f"option {self.key!r}")
         try:
-            value = _PARSERS[self.kind](text)
+            return self._checked(_READERS.get(self.kind, str.strip)(text))
         except ValueError as error:
             raise ConfigurationError(f"option {self.key!r}: {error}, got {text!r}") from None
-        if self.kind == "choice":
-            if value.lower() not in self.choices:
-                if (
-                    self.classes
-                    and _CLASS_PATH.fullmatch(value)
-                    and not value.startswith("org.apache.flink.")
-                ):
-                    return value
-                known = ", ".join(sorted(set(self.choices.values())))
-                if self.classes:
-                    known += " and the path of a Python class such as 'package.module.Class'"
-                raise ConfigurationError(f"option {self.key!r}: expected one of {known}, got {text!r}")
-            return self.choices[value.lower()]
+
+    def _checked(self, value: Any) -> Any:
+        """The value of what was read; raises ValueError, which says what was expected."""
+        return value
+
+
+class FlagOption(Option):
+    """True or False."""
+
+    kind = "bool"
+
+
+class MapOption(Option):
+    """Strings by strings."""
+
+    kind = "map"
+
+
+@dataclass(frozen=True)
+class IntOption(Option):
+    """A whole number, within bounds."""
+
+    kind = "int"
+    minimum: int | None = None
+    maximum: int | None = None
+
+    def _checked(self, value: Any) -> Any:
         if self.kind == "float" and not math.isfinite(value):
-            raise ConfigurationError(f"option {self.key!r}: expected a finite number, got {text!r}")
+            raise ValueError("expected a finite number")
         most = _MOST.get(self.kind) if self.maximum is None else self.maximum
         if most is not None and value > most:
-            raise ConfigurationError(f"option {self.key!r}: must be at most {most}, got {text!r}")
+            raise ValueError(f"must be at most {most}")
         if self.minimum is not None and value < self.minimum:
             least = f"{math.ceil(self.minimum / 2**20)} MiB" if self.kind == "memory" else self.minimum
-            raise ConfigurationError(f"option {self.key!r}: must be at least {least}, got {text!r}")
+            raise ValueError(f"must be at least {least}")
         return value
+
+
+class FloatOption(IntOption):
+    """A number."""
+
+    kind = "float"
+
+
+class DurationOption(IntOption):
+    """A time in ms."""
+
+    kind = "duration"
+
+
+class MemoryOption(IntOption):
+    """A number of bytes."""
+
+    kind = "memory"
+
+
+@dataclass(frozen=True)
+class ChoiceOption(Option):
+    """One of several words.
+
+    Args:
+        choices: each accepted text (lower case) and the value it stands for.
+        classes: it also takes the path of a Python class.
+    """
+
+    kind = "choice"
+    choices: Mapping[str, str] = field(default_factory=dict)
+    classes: bool = False
+
+    def _checked(self, value: str) -> str:
+        if value.lower() in self.choices:
+            return self.choices[value.lower()]
+        if self.classes and _CLASS_PATH.fullmatch(value) and not value.startswith("org.apache.flink."):
+            return value
+        known = ", ".join(sorted(set(self.choices.values())))
+        also = " and the path of a Python class such as 'package.module.Class'" if self.classes else ""
+        raise ValueError(f"expected one of {known}{also}")
 
 
 def options_in(module: Mapping[str, Any]) -> tuple[Option, ...]:

@@ -11,9 +11,18 @@ from collections.abc import Mapping
 
 from changelog_engine.config.flink_keys import FLINK_BACKEND_FACTORIES, KNOWN_FAMILIES, KNOWN_KEYS
 from changelog_engine.config.observing_options import OBSERVING_OPTIONS
+from changelog_engine.config.option import (
+    ChoiceOption,
+    DurationOption,
+    FlagOption,
+    FloatOption,
+    IntOption,
+    MapOption,
+    MemoryOption,
+    options_in,
+)
 from changelog_engine.config.option import Option as Option
 from changelog_engine.config.option import choices as _choices
-from changelog_engine.config.option import options_in
 from changelog_engine.config.program_options import PROGRAM_OPTIONS
 from changelog_engine.config.rocksdb_options import ROCKSDB_OPTIONS
 from changelog_engine.errors import ConfigurationError
@@ -27,16 +36,14 @@ GUARDED_PREFIXES = (
     "state.backend",
 )
 
-CHANGELOG_ENABLED = Option(
+CHANGELOG_ENABLED = FlagOption(
     "state.changelog.enabled",
-    "bool",
     False,
     "Log every change of keyed state, so that a checkpoint is one small commit.",
     older=("state.backend.changelog.enabled",),
 )
-CHANGELOG_STORAGE = Option(
+CHANGELOG_STORAGE = ChoiceOption(
     "state.changelog.storage",
-    "choice",
     "filesystem",
     "Where the log lies; only 'filesystem'.",
     older=("state.backend.changelog.storage",),
@@ -44,67 +51,58 @@ CHANGELOG_STORAGE = Option(
 )
 BASE_PATH = Option(
     "state.changelog.dstl.dfs.base-path",
-    "string",
     None,
     "Folder or URI under which the tables of jobs lie; without it the checkpoint directory, else "
     "./changelog-data.",
     older=("dstl.dfs.base-path",),
 )
-MATERIALIZE_ENABLED = Option(
+MATERIALIZE_ENABLED = FlagOption(
     "state.changelog.periodic-materialize.enabled",
-    "bool",
     True,
     "Make snapshots of the changelog's state from time to time, beside the job, and truncate the log after them.",
     older=("state.backend.changelog.periodic-materialize.enabled",),
 )
-MATERIALIZE_INTERVAL = Option(
+MATERIALIZE_INTERVAL = DurationOption(
     "state.changelog.periodic-materialize.interval",
-    "duration",
     600_000,
     "From the beginning of one snapshot to that of the next.",
     older=("state.backend.changelog.periodic-materialize.interval",),
 )
-MATERIALIZE_MAX_FAILURES = Option(
+MATERIALIZE_MAX_FAILURES = IntOption(
     "state.changelog.max-failures-allowed",
-    "int",
     3,
     "Failed snapshots in a row that are tolerated; one more fails the job, whose restart strategy decides.",
     older=("state.backend.changelog.max-failures-allowed",),
     minimum=0,
 )
-MATERIALIZE_RUNNER = Option(
+MATERIALIZE_RUNNER = ChoiceOption(
     "changelog.materialization.runner",
-    "choice",
     "spark",
     "Where snapshots beside a job are made and its log is truncated: in a slot of the job's Spark that no epoch takes "
     "(spark), or in a process on the driver's machine (process), also where Spark has no such slot.",
     choices=_choices("spark", "process"),
 )
-MATERIALIZE_EXECUTORS = Option(
+MATERIALIZE_EXECUTORS = IntOption(
     "changelog.materialization.executors",
-    "int",
     1,
     "With Spark's dynamic allocation: the most executors that snapshots have to themselves; 0: none, but a slot that no "
     "epoch takes.",
     minimum=0,
 )
-MATERIALIZE_EXECUTOR_CORES = Option(
+MATERIALIZE_EXECUTOR_CORES = IntOption(
     "changelog.materialization.executor.cores",
-    "int",
     1,
     "Of each of them: how many pieces of a snapshot are made there at a time.",
     minimum=1,
 )
-MATERIALIZE_EXECUTOR_MEMORY = Option(
+MATERIALIZE_EXECUTOR_MEMORY = MemoryOption(
     "changelog.materialization.executor.memory",
-    "memory",
     None,
     "Of the JVM of each of them, at least 450 MiB; unset: `spark.executor.memory`.",
     minimum=450 * 2**20,  # with less Spark's executors end at once
 )
-STATE_BACKEND = Option(
+STATE_BACKEND = ChoiceOption(
     "state.backend.type",
-    "choice",
     "hashmap",
     "Where the working state is kept; also the path of a Python class, `package.module.Class`.",
     older=("state.backend",),
@@ -112,68 +110,55 @@ STATE_BACKEND = Option(
     | {name.lower(): kind for name, kind in FLINK_BACKEND_FACTORIES.items()},
     classes=True,
 )
-LOCAL_RECOVERY = Option(
+LOCAL_RECOVERY = FlagOption(
     "execution.state-recovery.from-local",
-    "bool",
     False,
     "After a failure, processes that live keep their state and read from storage only what changed since the checkpoint: "
     "with the changelog, and state on the heap or in RocksDB. Elsewhere nothing happens.",
     older=("state.backend.local-recovery",),
 )
-CHECKPOINT_STORAGE = Option(
+CHECKPOINT_STORAGE = ChoiceOption(
     "execution.checkpointing.storage",
-    "choice",
     None,
     "jobmanager limits each state of a full snapshot to 5 MB; both lie in the checkpoint directory.",
     older=("state.checkpoint-storage",),
     choices=_choices("jobmanager", "filesystem"),
 )
-CHECKPOINT_INTERVAL = Option(
-    "execution.checkpointing.interval",
-    "duration",
-    None,
-    "Time between checkpoints; unset or 0: no checkpoints.",
+CHECKPOINT_INTERVAL = DurationOption(
+    "execution.checkpointing.interval", None, "Time between checkpoints; unset or 0: no checkpoints."
 )
-CHECKPOINT_MODE = Option(
+CHECKPOINT_MODE = ChoiceOption(
     "execution.checkpointing.mode",
-    "choice",
     "EXACTLY_ONCE",
     "The guarantee asked for; this engine always gives EXACTLY_ONCE for state.",
     choices=_choices("EXACTLY_ONCE", "AT_LEAST_ONCE"),
 )
-CHECKPOINT_TIMEOUT = Option(
-    "execution.checkpointing.timeout", "duration", 600_000, "A checkpoint that takes longer counts as failed."
+CHECKPOINT_TIMEOUT = DurationOption(
+    "execution.checkpointing.timeout", 600_000, "A checkpoint that takes longer counts as failed."
 )
-CHECKPOINT_MIN_PAUSE = Option(
-    "execution.checkpointing.min-pause",
-    "duration",
-    0,
-    "Least time between the end of a checkpoint and the next.",
+CHECKPOINT_MIN_PAUSE = DurationOption(
+    "execution.checkpointing.min-pause", 0, "Least time between the end of a checkpoint and the next."
 )
-CHECKPOINT_MAX_CONCURRENT = Option(
+CHECKPOINT_MAX_CONCURRENT = IntOption(
     "execution.checkpointing.max-concurrent-checkpoints",
-    "int",
     1,
     "Kept and given back; this engine has one checkpoint in flight at a time.",
     minimum=1,
 )
-CHECKPOINT_TOLERABLE_FAILURES = Option(
+CHECKPOINT_TOLERABLE_FAILURES = IntOption(
     "execution.checkpointing.tolerable-failed-checkpoints",
-    "int",
     0,
     "Failed checkpoints in a row that do not fail the job.",
     minimum=0,
 )
-CHECKPOINT_RETENTION = Option(
+CHECKPOINT_RETENTION = ChoiceOption(
     "execution.checkpointing.externalized-checkpoint-retention",
-    "choice",
     "NO_EXTERNALIZED_CHECKPOINTS",
     "What happens to the job's checkpoints when it is cancelled.",
     choices=_choices("DELETE_ON_CANCELLATION", "RETAIN_ON_CANCELLATION", "NO_EXTERNALIZED_CHECKPOINTS"),
 )
-CHECKPOINT_NUM_RETAINED = Option(
+CHECKPOINT_NUM_RETAINED = IntOption(
     "execution.checkpointing.num-retained",
-    "int",
     1,
     "Checkpoints that stay restorable; with the changelog on, those of the history stay besides.",
     older=("state.checkpoints.num-retained",),
@@ -181,31 +166,27 @@ CHECKPOINT_NUM_RETAINED = Option(
 )
 CHECKPOINT_DIR = Option(
     "execution.checkpointing.dir",
-    "string",
     None,
     "The checkpoint directory; where the tables lie when no base path is set.",
     older=("state.checkpoints.dir",),
 )
-UNALIGNED = Option(
+UNALIGNED = FlagOption(
     "execution.checkpointing.unaligned.enabled",
-    "bool",
     False,
     "Kept and given back; epochs have no alignment to skip.",
     older=("execution.checkpointing.unaligned",),
 )
-UNALIGNED_FORCED = Option(
-    "execution.checkpointing.unaligned.forced", "bool", False, "Kept and given back, as the option before it."
+UNALIGNED_FORCED = FlagOption(
+    "execution.checkpointing.unaligned.forced", False, "Kept and given back, as the option before it."
 )
-ALIGNMENT_TIMEOUT = Option(
+ALIGNMENT_TIMEOUT = DurationOption(
     "execution.checkpointing.aligned-checkpoint-timeout",
-    "duration",
     0,
     "Kept and given back, as the option before it.",
     older=("execution.checkpointing.alignment-timeout",),
 )
-RESTART_STRATEGY = Option(
+RESTART_STRATEGY = ChoiceOption(
     "restart-strategy.type",
-    "choice",
     None,
     "When a failed job goes on; unset: always, `exponential-delay` with its defaults, when checkpointing is on, else never.",
     older=("restart-strategy",),
@@ -221,219 +202,179 @@ RESTART_STRATEGY = Option(
         exponentialdelay="exponential-delay",
     ),
 )
-FIXED_DELAY_ATTEMPTS = Option(
-    "restart-strategy.fixed-delay.attempts", "int", 1, "Restarts before giving up.", minimum=0
+FIXED_DELAY_ATTEMPTS = IntOption(
+    "restart-strategy.fixed-delay.attempts", 1, "Restarts before giving up.", minimum=0
 )
-FIXED_DELAY_DELAY = Option("restart-strategy.fixed-delay.delay", "duration", 1000, "Pause before a restart.")
-FAILURE_RATE_MAX = Option(
-    "restart-strategy.failure-rate.max-failures-per-interval",
-    "int",
-    1,
-    "Failures allowed per interval.",
-    minimum=1,
+FIXED_DELAY_DELAY = DurationOption("restart-strategy.fixed-delay.delay", 1000, "Pause before a restart.")
+FAILURE_RATE_MAX = IntOption(
+    "restart-strategy.failure-rate.max-failures-per-interval", 1, "Failures allowed per interval.", minimum=1
 )
-FAILURE_RATE_INTERVAL = Option(
-    "restart-strategy.failure-rate.failure-rate-interval",
-    "duration",
-    60_000,
-    "The interval of the failure rate.",
+FAILURE_RATE_INTERVAL = DurationOption(
+    "restart-strategy.failure-rate.failure-rate-interval", 60_000, "The interval of the failure rate."
 )
-FAILURE_RATE_DELAY = Option(
-    "restart-strategy.failure-rate.delay", "duration", 1000, "Pause before a restart."
+FAILURE_RATE_DELAY = DurationOption("restart-strategy.failure-rate.delay", 1000, "Pause before a restart.")
+EXPONENTIAL_INITIAL = DurationOption(
+    "restart-strategy.exponential-delay.initial-backoff", 1000, "The first pause."
 )
-EXPONENTIAL_INITIAL = Option(
-    "restart-strategy.exponential-delay.initial-backoff", "duration", 1000, "The first pause."
+EXPONENTIAL_MAX = DurationOption(
+    "restart-strategy.exponential-delay.max-backoff", 60_000, "The longest pause."
 )
-EXPONENTIAL_MAX = Option(
-    "restart-strategy.exponential-delay.max-backoff", "duration", 60_000, "The longest pause."
+EXPONENTIAL_MULTIPLIER = FloatOption(
+    "restart-strategy.exponential-delay.backoff-multiplier", 1.5, "Growth of the pause.", minimum=1
 )
-EXPONENTIAL_MULTIPLIER = Option(
-    "restart-strategy.exponential-delay.backoff-multiplier", "float", 1.5, "Growth of the pause.", minimum=1
-)
-EXPONENTIAL_RESET = Option(
+EXPONENTIAL_RESET = DurationOption(
     "restart-strategy.exponential-delay.reset-backoff-threshold",
-    "duration",
     3_600_000,
     "Time without a failure after which the pause is the first one again.",
 )
-EXPONENTIAL_JITTER = Option(
+EXPONENTIAL_JITTER = FloatOption(
     "restart-strategy.exponential-delay.jitter-factor",
-    "float",
     0.1,
     "How far a pause is from its length at random, as a fraction of it.",
     minimum=0,
 )
-SAME_FAILURE_LIMIT = Option(
+SAME_FAILURE_LIMIT = IntOption(
     "changelog.restart.same-failure-limit",
-    "int",
     3,
     "The same mistake so often in a row, with no checkpoint in between, fails the job whatever the strategy; 0: never. What "
     "the environment does (lost workers, brokers, disks) is not counted.",
     minimum=0,
 )
-AUTOSCALE = Option(
+AUTOSCALE = FlagOption(
     "changelog.autoscale",
-    "bool",
     False,
     "The job's parallelism follows what waits in its sources and the executors that come and go.",
 )
-AUTOSCALE_MIN = Option(
-    "changelog.autoscale.min-parallelism", "int", 1, "Least parallelism that it chooses.", minimum=1
+AUTOSCALE_MIN = IntOption(
+    "changelog.autoscale.min-parallelism", 1, "Least parallelism that it chooses.", minimum=1
 )
-AUTOSCALE_MAX = Option(
+AUTOSCALE_MAX = IntOption(
     "changelog.autoscale.max-parallelism",
-    "int",
     None,
     "Largest parallelism that it chooses; unset: the operators' max parallelism. It is never more than the tasks that the "
     "executors run at a time.",
     minimum=1,
 )
-AUTOSCALE_CALM = Option(
+AUTOSCALE_CALM = DurationOption(
     "changelog.autoscale.calm-period",
-    "duration",
     60_000,
     "So long a cause must last, and so long it leaves the job alone after each change and each restart.",
     minimum=1,
 )
-PARALLELISM = Option(
+PARALLELISM = IntOption(
     "parallelism.default",
-    "int",
     None,
     "Parallelism of a job that sets none; unset: the cores of this machine.",
     minimum=1,
 )
-MAX_PARALLELISM = Option(
-    "pipeline.max-parallelism", "int", None, "Number of key groups, 1 to 32768.", minimum=1
-)
-JOB_NAME = Option("pipeline.name", "string", None, "Name of a job whose execute() gives none.")
+MAX_PARALLELISM = IntOption("pipeline.max-parallelism", None, "Number of key groups, 1 to 32768.", minimum=1)
+JOB_NAME = Option("pipeline.name", None, "Name of a job whose execute() gives none.")
 JOB_OVERRIDE = Option(
     "changelog.job.name",
-    "string",
     None,
     "Name of the program's one job, whatever its execute() says, as to run a fork; also by `run --job` and by the "
     "environment variable CHANGELOG_ENGINE_JOB.",
 )
-OBJECT_REUSE = Option(
+OBJECT_REUSE = FlagOption(
     "pipeline.object-reuse",
-    "bool",
     False,
     "Never copy elements: only for functions that change neither what they are given nor what they gave.",
 )
-AUTO_GENERATE_UIDS = Option(
+AUTO_GENERATE_UIDS = FlagOption(
     "pipeline.auto-generate-uids",
-    "bool",
     True,
     "Operators without a uid() get an id by their place in the program; false: a job that has such operators is refused.",
 )
-JOB_PARAMETERS = Option(
-    "pipeline.global-job-parameters", "map", {}, "What RuntimeContext.get_job_parameter() sees."
+JOB_PARAMETERS = MapOption(
+    "pipeline.global-job-parameters", {}, "What RuntimeContext.get_job_parameter() sees."
 )
-AUTO_WATERMARK_INTERVAL = Option(
+AUTO_WATERMARK_INTERVAL = DurationOption(
     "pipeline.auto-watermark-interval",
-    "duration",
     200,
     "Kept and given back; periodic watermarks are emitted at the end of each epoch. 0: none before the end of the input.",
 )
-RUNTIME_MODE = Option(
+RUNTIME_MODE = ChoiceOption(
     "execution.runtime-mode",
-    "choice",
     "STREAMING",
     "STREAMING, BATCH, or AUTOMATIC: BATCH when all sources end.",
     choices=_choices("STREAMING", "BATCH", "AUTOMATIC"),
 )
 SAVEPOINT_PATH = Option(
     "execution.savepoint.path",
-    "string",
     None,
     "Start from this savepoint, as by changelog.restore.",
     older=("execution.state-recovery.path",),
 )
-SAVEPOINT_CLAIM_MODE = Option(
+SAVEPOINT_CLAIM_MODE = ChoiceOption(
     "execution.state-recovery.claim-mode",
-    "choice",
     "NO_CLAIM",
     "NO_CLAIM leaves the savepoint alone; with CLAIM the job disposes of it after its first checkpoint.",
     older=("execution.savepoint-restore-mode",),
     choices=_choices("NO_CLAIM", "CLAIM"),
 )
-SAVEPOINT_IGNORE_UNCLAIMED = Option(
+SAVEPOINT_IGNORE_UNCLAIMED = FlagOption(
     "execution.state-recovery.ignore-unclaimed-state",
-    "bool",
     False,
     "Start from a savepoint that holds state of operators which the job no longer has; that state is left behind.",
     older=("execution.savepoint.ignore-unclaimed-state",),
 )
-BUNDLE_SIZE = Option(
-    "python.fn-execution.bundle.size",
-    "int",
-    None,
-    "Most records of one source subtask in an epoch.",
-    minimum=1,
+BUNDLE_SIZE = IntOption(
+    "python.fn-execution.bundle.size", None, "Most records of one source subtask in an epoch.", minimum=1
 )
 RESTORE = Option(
     "changelog.restore",
-    "string",
     "auto",
     "Where a new run begins: auto, none, latest, a checkpoint id, -2, attempt:3, a time such as 12:00:05 or "
     "2026-01-31T12:00:05 (UTC), or the path of a savepoint.",
 )
-REMOVED_STATE = Option(
+REMOVED_STATE = ChoiceOption(
     "changelog.restore.removed-state",
-    "choice",
     "keep",
     "States in a restored checkpoint that their operators no longer declare: keep carries them on, so that a later version "
     "of the job may declare them again; drop removes those that are not declared when the functions are opened.",
     choices=_choices("keep", "drop"),
 )
-HISTORY_RETENTION = Option(
+HISTORY_RETENTION = DurationOption(
     "changelog.history.retention",
-    "duration",
     7 * 86_400_000,
     "How long mutations and old states stay; older ones that no restore needs are truncated after a snapshot. 0 truncates "
     "at once.",
 )
-TRUNCATION_GRACE = Option(
+TRUNCATION_GRACE = DurationOption(
     "changelog.truncation.grace",
-    "duration",
     None,
     "How long truncated files stay on the disk for those who read them; unset: half the snapshots' interval, at most 5 min.",
 )
-EPOCH_TARGET = Option(
+EPOCH_TARGET = DurationOption(
     "changelog.epoch.target",
-    "duration",
     None,
     "Target time of one epoch, and where nothing waits from one to the next (until a checkpoint, or 30 s); unset: adaptive.",
 )
-EPOCH_READ_AHEAD = Option(
+EPOCH_READ_AHEAD = FlagOption(
     "changelog.epoch.read-ahead",
-    "bool",
     False,
     "Where more waits, sources that leave cores idle read the next epoch, and stages that send to others run it, while the "
     "stages behind them run this one.",
 )
-EPOCH_TIMEOUT = Option(
+EPOCH_TIMEOUT = DurationOption(
     "changelog.epoch.timeout",
-    "duration",
     3_600_000,
     "An epoch that makes no checkpoint and takes longer than this and execution.checkpointing.timeout has failed.",
     minimum=1,
 )
-PART_MAX_BYTES = Option(
+PART_MAX_BYTES = MemoryOption(
     "changelog.part.max-bytes",
-    "memory",
     8 << 20,
     "A part of the log that passes this size is uploaded ahead of the checkpoint; full snapshots' have 8 times that.",
     minimum=1,
 )
-PART_PACKS = Option(
+PART_PACKS = FlagOption(
     "changelog.part.packs",
-    "bool",
     False,
     "What subtasks of one machine write at the same time is one file, a pack: fewer requests, smaller commits.",
 )
-LINEAGE_RECORDS = Option(
+LINEAGE_RECORDS = FlagOption(
     "changelog.lineage.records",
-    "bool",
     False,
     "Keep the source position with every mutation; not part of this version.",
 )

@@ -10,63 +10,25 @@ import math
 import re
 
 _DURATION_UNITS_NS = {
-    "ns": 1,
-    "nano": 1,
-    "nanos": 1,
-    "nanosecond": 1,
-    "nanoseconds": 1,
-    "us": 1_000,
-    "µs": 1_000,
-    "micro": 1_000,
-    "micros": 1_000,
-    "microsecond": 1_000,
-    "microseconds": 1_000,
-    "ms": 1_000_000,
-    "milli": 1_000_000,
-    "millis": 1_000_000,
-    "millisecond": 1_000_000,
-    "milliseconds": 1_000_000,
-    "": 1_000_000,  # Flink reads a bare number as milliseconds
-    "s": 1_000_000_000,
-    "sec": 1_000_000_000,
-    "secs": 1_000_000_000,
-    "second": 1_000_000_000,
-    "seconds": 1_000_000_000,
-    "min": 60_000_000_000,
-    "m": 60_000_000_000,
-    "mins": 60_000_000_000,
-    "minute": 60_000_000_000,
-    "minutes": 60_000_000_000,
-    "h": 3_600_000_000_000,
-    "hour": 3_600_000_000_000,
-    "hours": 3_600_000_000_000,
-    "d": 86_400_000_000_000,
-    "day": 86_400_000_000_000,
-    "days": 86_400_000_000_000,
-}
-
+    name: size
+    for size, names in {
+        1: "ns nano nanos nanosecond nanoseconds",
+        1_000: "us µs micro micros microsecond microseconds",
+        1_000_000: "ms milli millis millisecond milliseconds",
+        1_000_000_000: "s sec secs second seconds",
+        60_000_000_000: "min m mins minute minutes",
+        3_600_000_000_000: "h hour hours",
+        86_400_000_000_000: "d day days",
+    }.items()
+    for name in names.split()
+} | {"": 1_000_000}  # Flink reads a bare number as milliseconds
 _MEMORY_UNITS = {
-    "": 1,
-    "b": 1,
-    "bytes": 1,
-    "k": 1 << 10,
-    "kb": 1 << 10,
-    "kib": 1 << 10,
-    "kibibytes": 1 << 10,
-    "m": 1 << 20,
-    "mb": 1 << 20,
-    "mib": 1 << 20,
-    "mebibytes": 1 << 20,
-    "g": 1 << 30,
-    "gb": 1 << 30,
-    "gib": 1 << 30,
-    "gibibytes": 1 << 30,
-    "t": 1 << 40,
-    "tb": 1 << 40,
-    "tib": 1 << 40,
-    "tebibytes": 1 << 40,
-}
-
+    name: 1 << 10 * power
+    for power, names in enumerate(
+        ("b bytes", "k kb kib kibibytes", "m mb mib mebibytes", "g gb gib gibibytes", "t tb tib tebibytes")
+    )
+    for name in names.split()
+} | {"": 1}
 _NUMBER_AND_UNIT = re.compile(r"(\d+)\s*([^\d\s]*)")
 _ISO_DURATION = re.compile(
     r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+)(?:\.(?P<f>\d{1,9}))?S)?)?",

@@ -2,116 +2,98 @@
 
 from __future__ import annotations
 
-from changelog_engine.config.option import Option, choices, options_in
+from changelog_engine.config.option import (
+    ChoiceOption,
+    DurationOption,
+    FlagOption,
+    IntOption,
+    Option,
+    choices,
+    options_in,
+)
 
 PYTHON_FILES = Option(
-    "python.files",
-    "string",
-    None,
-    "Modules, folders and archives for the workers' import path, separated by commas.",
+    "python.files", None, "Modules, folders and archives for the workers' import path, separated by commas."
 )
 PYTHON_ARCHIVES = Option(
     "python.archives",
-    "string",
     None,
     "Archives that are unpacked on the workers, separated by commas, each with # and its folder if it is to have another "
     "name.",
 )
 PYTHON_REQUIREMENTS = Option(
     "python.requirements",
-    "string",
     None,
     "A list for pip whose packages the workers get, and after a # a folder with the packages.",
 )
-PYTHON_EXECUTABLE = Option(
-    "python.executable", "string", None, "The workers' interpreter; unset: the driver's."
-)
-EXECUTION_MODE = Option(
+PYTHON_EXECUTABLE = Option("python.executable", None, "The workers' interpreter; unset: the driver's.")
+EXECUTION_MODE = ChoiceOption(
     "python.execution-mode",
-    "choice",
     "process",
     "Functions run in worker processes in either mode. With thread, the first 32 records come one to an epoch.",
     choices=choices("process", "thread"),
 )
-JARS = Option(
-    "pipeline.jars", "string", None, "Jar files for a Spark session that the job starts, separated by ';'."
-)
-CLASSPATHS = Option("pipeline.classpaths", "string", None, "As the option before it.")
+JARS = Option("pipeline.jars", None, "Jar files for a Spark session that the job starts, separated by ';'.")
+CLASSPATHS = Option("pipeline.classpaths", None, "As the option before it.")
 JVM_OPTIONS = Option(
     "changelog.jvm.options",
-    "string",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "Options of Java, separated by blanks, for the JVM that a job starts with a local master. Not used when Java gets "
     "options by spark.driver.extraJavaOptions, SPARK_SUBMIT_OPTS or variables of its own.",
 )
-JVM_CLASS_ARCHIVE = Option(
+JVM_CLASS_ARCHIVE = FlagOption(
     "changelog.jvm.class-archive",
-    "bool",
     True,
     "Keep Spark's classes for the next run in an archive of 80 MB in the cache folder, which the environment variable "
     "CHANGELOG_ENGINE_CACHE names; used as the option before it.",
 )
 SAVEPOINT_DIR = Option(
     "execution.checkpointing.savepoint-dir",
-    "string",
     None,
     "Folder or URI below which savepoints lie that name no directory.",
     older=("state.savepoints.dir",),
 )
-BUFFER_TIMEOUT = Option(
+BUFFER_TIMEOUT = DurationOption(
     "execution.buffer-timeout.interval",
-    "duration",
     100,
     "Kept and given back; output leaves at the end of an epoch.",
     older=("execution.buffer-timeout",),
 )
-OPERATOR_CHAINING = Option(
+OPERATOR_CHAINING = FlagOption(
     "pipeline.operator-chaining.enabled",
-    "bool",
     True,
     "Kept and given back; operators between two exchanges always run in one task.",
     older=("pipeline.operator-chaining",),
 )
-CHAINING_OF_DIFFERENT_MAX_PARALLELISM = Option(
+CHAINING_OF_DIFFERENT_MAX_PARALLELISM = FlagOption(
     "pipeline.operator-chaining.chain-operators-with-different-max-parallelism",
-    "bool",
     True,
     "Kept and given back, as the option before it.",
 )
-BUFFER_TIMEOUT_ENABLED = Option(
-    "execution.buffer-timeout.enabled",
-    "bool",
-    True,
-    "Kept; false: the buffer timeout is given back as -1.",
+BUFFER_TIMEOUT_ENABLED = FlagOption(
+    "execution.buffer-timeout.enabled", True, "Kept; false: the buffer timeout is given back as -1."
 )
-CLOSURE_CLEANER_LEVEL = Option(
+CLOSURE_CLEANER_LEVEL = ChoiceOption(
     "pipeline.closure-cleaner-level",
-    "choice",
     "RECURSIVE",
     "RECURSIVE, TOP_LEVEL or NONE. Kept and given back; functions are Python's.",
     choices=choices("RECURSIVE", "TOP_LEVEL", "NONE"),
 )
-FORCE_KRYO = Option("pipeline.force-kryo", "bool", False, "Kept and given back; values are Python's.")
-FORCE_AVRO = Option("pipeline.force-avro", "bool", False, "As the option before it.")
-GENERIC_TYPES = Option("pipeline.generic-types", "bool", True, "As the option before it.")
-AUTO_TYPE_REGISTRATION = Option("pipeline.auto-type-registration", "bool", True, "As the option before it.")
-SNAPSHOT_COMPRESSION = Option(
-    "execution.checkpointing.snapshot-compression",
-    "bool",
-    False,
-    "Kept and given back; files are always compressed.",
+FORCE_KRYO = FlagOption("pipeline.force-kryo", False, "Kept and given back; values are Python's.")
+FORCE_AVRO = FlagOption("pipeline.force-avro", False, "As the option before it.")
+GENERIC_TYPES = FlagOption("pipeline.generic-types", True, "As the option before it.")
+AUTO_TYPE_REGISTRATION = FlagOption("pipeline.auto-type-registration", True, "As the option before it.")
+SNAPSHOT_COMPRESSION = FlagOption(
+    "execution.checkpointing.snapshot-compression", False, "Kept and given back; files are always compressed."
 )
-LATENCY_INTERVAL = Option(
-    "metrics.latency.interval",
-    "duration",
-    0,
-    "Kept and given back; the engine sends no latency markers.",
+LATENCY_INTERVAL = DurationOption(
+    "metrics.latency.interval", 0, "Kept and given back; the engine sends no latency markers."
 )
-TASK_CANCELLATION_INTERVAL = Option(
-    "task.cancellation.interval", "int", 30_000, "In ms. Kept and given back; Spark ends tasks.", minimum=0
+TASK_CANCELLATION_INTERVAL = IntOption(
+    "task.cancellation.interval", 30_000, "In ms. Kept and given back; Spark ends tasks.", minimum=0
 )
-TASK_CANCELLATION_TIMEOUT = Option(
-    "task.cancellation.timeout", "int", 180_000, "As the option before it.", minimum=0
+TASK_CANCELLATION_TIMEOUT = IntOption(
+    "task.cancellation.timeout", 180_000, "As the option before it.", minimum=0
 )
 
 PROGRAM_OPTIONS = options_in(globals())

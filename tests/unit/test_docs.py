@@ -19,6 +19,7 @@ from api._reexports import ROW_SCHEMAS, names_not_here
 from changelog_engine.changelog import rows
 from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.config import OPTIONS, Option
+from changelog_engine.config.option import ChoiceOption
 from changelog_engine.observing.prometheus import ENGINE_METRICS, PREFIX
 from changelog_engine.state import mutation_log
 
@@ -49,7 +50,8 @@ def options_table() -> str:
     lines = ["| key (older name) | kind | default | meaning |", "|---|---|---|---|"]
     for option in OPTIONS:
         keys = f"`{option.key}`" + "".join(f" (`{name}`)" for name in option.older)
-        kind = ", ".join(f"`{name}`" for name in dict.fromkeys(option.choices.values())) or option.kind
+        choices = option.choices.values() if isinstance(option, ChoiceOption) else ()
+        kind = ", ".join(f"`{name}`" for name in dict.fromkeys(choices)) or option.kind
         lines.append(f"| {keys} | {kind} | {_default(option)} | {option.doc} |")
     return "\n".join(lines)
 
