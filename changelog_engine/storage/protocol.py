@@ -43,9 +43,8 @@ class Entry(NamedTuple):
     size: int  # bytes; 0 for what is not a file
     is_folder: bool
     is_other: bool = False  # neither file nor folder: a symbolic link, a pipe, a device
-    changed_ns: int | None = (
-        None  # when the file was last changed, as its disk says; object stores know seconds
-    )
+    # When the file was last changed, as its disk says; object stores know seconds
+    changed_ns: int | None = None
 
 
 class Storage(Protocol):

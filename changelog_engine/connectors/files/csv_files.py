@@ -31,9 +31,8 @@ from changelog_engine.types.typeinfo import shown
 
 _CHUNK_BYTES = 1 << 20
 _LEAST_PLAIN = 512  # lines; for fewer, Arrow's columns cost more than they save
-_LONGEST_CELL = (
-    20_000_000  # as in Jackson, with which Flink reads CSV; by itself the csv module takes 131,072
-)
+# As in Jackson, with which Flink reads CSV; by itself the csv module takes 131,072
+_LONGEST_CELL = 20_000_000
 csv.field_size_limit(max(_LONGEST_CELL, csv.field_size_limit()))
 _LINE_END = re.compile(r"\r\n|\n|\r")
 

@@ -51,9 +51,8 @@ _DEFAULT_TIMEOUT_MS = 900_000  # the most that brokers allow by default
 _STEP_TIMEOUT_S = 60.0
 _ABORT_TIMEOUT_S = 5.0
 _LONGEST_PREFIX = 6_400
-_KNOWN_FOR_MS = (
-    3_600_000  # brokers forget an id that was not used for a week (transactional.id.expiration.ms)
-)
+# Brokers forget an id that was not used for a week (transactional.id.expiration.ms)
+_KNOWN_FOR_MS = 3_600_000
 _SLOTS = 3  # one rests, one is prepared, one is open; more where commits fail
 
 

@@ -39,9 +39,8 @@ _WAIT_S = 0.01
 _LONGER_WAIT_S = 0.1  # for records that are known to be there
 _DRY_S = 0.05  # how long after a fetch without records the next one doesn't wait
 _STORED = 65_536
-_AT_ONCE = (
-    2_000  # more at once leave the processor's caches before they are decoded, which costs half as much again
-)
+# More at once leave the processor's caches before they are decoded, which costs half as much again
+_AT_ONCE = 2_000
 _CLOSE_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 5.0  # whether the broker answers, when something was wrong
 _LOOK_TIMEOUT_S = 1.0

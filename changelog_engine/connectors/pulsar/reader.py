@@ -47,9 +47,8 @@ log = logging.getLogger("changelog_engine")
 _WAIT_MS = 5
 _FIRST_WAIT_MS = 200  # for the first messages of a reader that was just made
 _PAUSE_S = 0.5
-_LOOK_S = (
-    10.0  # how often a reader without messages looks whether its topic is still the one that it has read
-)
+# How often a reader without messages looks whether its topic is still the one that it has read
+_LOOK_S = 10.0
 
 
 class PulsarMessage(NamedTuple):

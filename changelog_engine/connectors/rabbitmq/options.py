@@ -15,18 +15,15 @@ from changelog_engine.errors import ConfigurationError
 
 PORT = 5672
 TLS_PORT = 5671
-LARGEST_SHORT = (
-    65_535  # the protocol has 16 bits for heartbeats, channels and messages that are not acknowledged
-)
+# The protocol has 16 bits for heartbeats, channels and messages that are not acknowledged
+LARGEST_SHORT = 65_535
 LARGEST_TIMEOUT_MS = 2**31 - 1
 SMALLEST_FRAME, LARGEST_FRAME = 4_096, 131_072
 RECOVERY_INTERVAL_MS = 5_000
-HEARTBEAT_S = (
-    20  # of a client that was stopped the broker knows after three; until then it keeps messages from others
-)
-BLOCKED_TIMEOUT_S = (
-    300  # how long a broker that is out of memory or disk may take nothing before the job fails
-)
+# Of a client that was stopped the broker knows after three; until then it keeps messages from others
+HEARTBEAT_S = 20
+# How long a broker that is out of memory or disk may take nothing before the job fails
+BLOCKED_TIMEOUT_S = 300
 _SCHEMES = {"amqp": False, "amqps": True}
 _TLS_PARAMETERS = ("cacertfile", "certfile", "keyfile", "verify")
 

@@ -47,9 +47,8 @@ _FIRST_WINDOW, _LARGEST_WINDOW = 4, 4_096
 _WINDOW_BYTES = 32 << 20
 _REMEMBERED_S = 10.0  # ids after their acknowledgement; a broker writes it within half a second
 _REMEMBERED = 50_000  # and not more of them
-_RESTORED_S = (
-    600.0  # ids of a checkpoint: whoever read before may keep the messages until its connection ends
-)
+# Ids of a checkpoint: whoever read before may keep the messages until its connection ends
+_RESTORED_S = 600.0
 
 
 @dataclass(eq=False, repr=False)
@@ -129,9 +128,8 @@ class Delivery:
         self._credit = 0  # what it may still be given
         self._first_tag: int | None = None
         self._acknowledged_tag = 0
-        self._changing: list[Callable[[], None]] | None = (
-            None  # what waits for the change to another consumer
-        )
+        # What waits for the change to another consumer
+        self._changing: list[Callable[[], None]] | None = None
         link.call(self._begin, f"reading queue {queue!r}")
 
     def _begin(self, answered: Callable[..., None]) -> None:
