@@ -11,12 +11,14 @@ from typing import Any
 from changelog_engine.errors import JobCancelledError
 
 from .. import _arguments
+from .._arguments import checked
 from .completable_future import CompletableFuture
 from .job_execution_result import JobExecutionResult
 from .job_id import JobID
 from .job_status import JobStatus
 
 
+@checked
 class JobClient:
     """A handle of a job that runs in the background, from ``execute_async``.
 
@@ -64,10 +66,9 @@ class JobClient:
         Example:
             >>> path = job_client.stop_with_savepoint(False, "/savepoints").result()  # doctest: +SKIP
         """
-        what = "JobClient.stop_with_savepoint"
-        drain = _arguments.flag(advance_to_end_of_event_time, f"{what}: advance_to_end_of_event_time")
-        directory = _directory(savepoint_directory, what)
-        return _later(lambda: self._running.stop_with_savepoint(drain, directory))
+        return _later(
+            lambda: self._running.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory)
+        )
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
         """Make a savepoint of a checkpoint that is taken at once. The job goes on meanwhile.
@@ -84,8 +85,7 @@ class JobClient:
         Example:
             >>> path = job_client.trigger_savepoint("/savepoints").result()  # doctest: +SKIP
         """
-        directory = _directory(savepoint_directory, "JobClient.trigger_savepoint")
-        return _later(lambda: self._running.trigger_savepoint(directory))
+        return _later(lambda: self._running.trigger_savepoint(savepoint_directory))
 
     def rescale(self, parallelism: int | dict[str, int]) -> CompletableFuture:
         """Have the job go on with another parallelism, without a restart.
@@ -149,10 +149,6 @@ def to_result(outcome: Any) -> JobExecutionResult:
             f"job {outcome.job_id} was cancelled before it finished; its last one is {last}"
         )
     return JobExecutionResult(outcome.job_id, outcome.net_runtime_ms)
-
-
-def _directory(given: str | None, what: str) -> str | None:
-    return None if given is None else _arguments.text(given, f"{what}: savepoint_directory")
 
 
 def _later(action: Callable[[], Any]) -> CompletableFuture:

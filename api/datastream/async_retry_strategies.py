@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic
+from typing import Annotated, Any, Generic
 
 from changelog_engine.config.numbers import above_zero
 from changelog_engine.errors import ArgumentTypeError
 
-from .. import _arguments
+from .._arguments import Whole, checked
 from .async_functions import (
     OUT,
     AsyncRetryPredicate,
@@ -70,7 +70,7 @@ class AsyncRetryStrategy(ABC, Generic[OUT]):
 
     @staticmethod
     def exponential_backoff(
-        max_attempts: int,
+        max_attempts: Annotated[int, Whole(1)],
         initial_delay: int,
         max_retry_delay: int,
         multiplier: float,
@@ -133,7 +133,32 @@ class NoRetryStrategy(AsyncRetryStrategy[OUT]):
         return RetryPredicate(None, None)
 
 
-class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
+_Above = Annotated[float, above_zero]
+
+
+class _Limited(AsyncRetryStrategy[OUT]):
+    """A limited number of attempts, whatever the pauses between them."""
+
+    def __init__(
+        self,
+        max_attempts: int,
+        result_predicate: ResultPredicate | None,
+        exception_predicate: ExceptionPredicate | None,
+    ) -> None:
+        self._max_attempts = max_attempts
+        self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
+
+    def can_retry(self, current_attempts: int) -> bool:
+        """While there were no more retries than ``max_attempts``."""
+        return current_attempts <= self._max_attempts
+
+    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
+        """What calls for another attempt."""
+        return self._predicate
+
+
+@checked
+class FixedDelayRetryStrategy(_Limited[OUT]):
     """Another attempt after the same pause, a limited number of times.
 
     Args:
@@ -152,31 +177,21 @@ class FixedDelayRetryStrategy(AsyncRetryStrategy[OUT]):
 
     def __init__(
         self,
-        max_attempts: int,
-        backoff_time_millis: int,
+        max_attempts: Annotated[int, Whole(1)],
+        backoff_time_millis: _Above,
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
-        self._max_attempts = _arguments.whole_number(max_attempts, "FixedDelayRetryStrategy: max_attempts", 1)
-        self._backoff_time_millis = above_zero(
-            backoff_time_millis, "FixedDelayRetryStrategy: backoff_time_millis"
-        )
-        self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        """While there were no more retries than ``max_attempts``."""
-        return current_attempts <= self._max_attempts
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        self._backoff_time_millis = backoff_time_millis
 
     def get_backoff_time_millis(self, current_attempts: int) -> float:
         """The pause in ms."""
         return self._backoff_time_millis
 
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """What calls for another attempt."""
-        return self._predicate
 
-
-class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
+@checked
+class ExponentialBackoffDelayRetryStrategy(_Limited[OUT]):
     """Another attempt after a pause that grows from one to the next, a limited number of times.
 
     Args:
@@ -198,22 +213,16 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
     def __init__(
         self,
         max_attempts: int,
-        initial_delay: int,
-        max_retry_delay: int,
-        multiplier: float,
+        initial_delay: _Above,
+        max_retry_delay: _Above,
+        multiplier: _Above,
         result_predicate: ResultPredicate | None,
         exception_predicate: ExceptionPredicate | None,
     ) -> None:
-        what = "ExponentialBackoffDelayRetryStrategy"
-        self._max_attempts = _arguments.whole_number(max_attempts, f"{what}: max_attempts", 1)
-        self._initial_delay = above_zero(initial_delay, f"{what}: initial_delay")
-        self._max_retry_delay = above_zero(max_retry_delay, f"{what}: max_retry_delay")
-        self._multiplier = above_zero(multiplier, f"{what}: multiplier")
-        self._predicate: RetryPredicate[OUT] = RetryPredicate(result_predicate, exception_predicate)
-
-    def can_retry(self, current_attempts: int) -> bool:
-        """While there were no more retries than ``max_attempts``."""
-        return current_attempts <= self._max_attempts
+        super().__init__(max_attempts, result_predicate, exception_predicate)
+        self._initial_delay = initial_delay
+        self._max_retry_delay = max_retry_delay
+        self._multiplier = multiplier
 
     def get_backoff_time_millis(self, current_attempts: int) -> float:
         """The pause in ms. Elements do not lengthen each other's, as they do in PyFlink."""
@@ -224,10 +233,6 @@ class ExponentialBackoffDelayRetryStrategy(AsyncRetryStrategy[OUT]):
                 break
             delay = longer
         return delay
-
-    def get_retry_predicate(self) -> AsyncRetryPredicate[OUT]:
-        """What calls for another attempt."""
-        return self._predicate
 
 
 NO_RETRY_STRATEGY: AsyncRetryStrategy[Any] = NoRetryStrategy()

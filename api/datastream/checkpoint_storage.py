@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.hooks import hook_of
 
-from .._arguments import text, whole_number
+from .._arguments import Whole, checked, text, whole_number
+
+_MOST_THRESHOLD = 1024 * 1024
 
 
 class CheckpointStorage:
@@ -28,6 +30,7 @@ class CheckpointStorage:
         return None
 
 
+@checked
 class JobManagerCheckpointStorage(CheckpointStorage):
     """Flink's checkpoints in memory, for small state; durable here, below the given path or the default one.
 
@@ -43,13 +46,11 @@ class JobManagerCheckpointStorage(CheckpointStorage):
 
     DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
 
-    def __init__(self, checkpoint_path: str | None = None, max_state_size: int | None = None) -> None:
-        what = "JobManagerCheckpointStorage"
-        self._path = (
-            None if checkpoint_path is None else normalized(text(checkpoint_path, f"{what}: checkpoint_path"))
-        )
-        size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
-        self._max_state_size = whole_number(size, f"{what}: max_state_size", 1)
+    def __init__(
+        self, checkpoint_path: str | None = None, max_state_size: Annotated[int, Whole(1)] | None = None
+    ) -> None:
+        self._path = None if checkpoint_path is None else normalized(checkpoint_path)
+        self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
     def _bound(self) -> int:
         return self._max_state_size
@@ -67,6 +68,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         return f"{type(self).__name__}(checkpoint_path={self._path}, max_state_size={self._max_state_size})"
 
 
+@checked
 class FileSystemCheckpointStorage(CheckpointStorage):
     """Checkpoints in a folder: the tables of the job lie below it.
 
@@ -78,22 +80,21 @@ class FileSystemCheckpointStorage(CheckpointStorage):
     Source: pyflink.datastream.FileSystemCheckpointStorage
     """
 
-    MAX_FILE_STATE_THRESHOLD = 1024 * 1024
+    MAX_FILE_STATE_THRESHOLD = _MOST_THRESHOLD
 
     def __init__(
         self,
         checkpoint_path: str | None = None,
-        file_state_size_threshold: int | None = None,
-        write_buffer_size: int = -1,
+        file_state_size_threshold: Annotated[int, Whole(-1, _MOST_THRESHOLD)] | None = None,
+        write_buffer_size: Annotated[int, Whole(-1)] = -1,
     ) -> None:
-        what = "FileSystemCheckpointStorage"
         if checkpoint_path is None:
-            raise ConfigurationError(f"{what}: checkpoint_path is needed, such as 'file:///data/checkpoints'")
-        self._path: str = normalized(text(checkpoint_path, f"{what}: checkpoint_path"))
-        threshold = -1 if file_state_size_threshold is None else file_state_size_threshold
-        whole_number(threshold, f"{what}: file_state_size_threshold", -1, self.MAX_FILE_STATE_THRESHOLD)
-        self._threshold = 20 * 1024 if threshold == -1 else threshold
-        self._write_buffer_size = whole_number(write_buffer_size, f"{what}: write_buffer_size", -1)
+            raise ConfigurationError(
+                "FileSystemCheckpointStorage: checkpoint_path is needed, such as 'file:///data/checkpoints'"
+            )
+        self._path: str = normalized(checkpoint_path)
+        self._threshold = 20 * 1024 if file_state_size_threshold in (None, -1) else file_state_size_threshold
+        self._write_buffer_size = write_buffer_size
 
     def get_checkpoint_path(self) -> str:
         """The folder given."""

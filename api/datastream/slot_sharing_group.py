@@ -15,6 +15,7 @@ __all__ = ["MemorySize", "SlotSharingGroup"]
 _UNITS = (("tb", 1 << 40), ("gb", 1 << 30), ("mb", 1 << 20), ("kb", 1 << 10))
 
 
+@_arguments.checked
 @functools.total_ordering
 class MemorySize:
     """A number of bytes, to be seen in several units; each rounded down.
@@ -38,14 +39,13 @@ class MemorySize:
         self._bytes = _arguments.whole_number(bytes_size, "MemorySize: bytes_size", 0)
 
     @staticmethod
-    def of_mebi_bytes(mebi_bytes: int) -> MemorySize:
+    def of_mebi_bytes(mebi_bytes: Annotated[int, _arguments.Whole(0)]) -> MemorySize:
         """A size in units of 1024 * 1024 bytes.
 
         Args:
             mebi_bytes: how many, at least 0.
         """
-        count = _arguments.whole_number(mebi_bytes, "MemorySize.of_mebi_bytes: mebi_bytes", 0)
-        return MemorySize(bytes_size=count << 20)
+        return MemorySize(bytes_size=mebi_bytes << 20)
 
     def get_bytes(self) -> int:
         """The size in bytes."""

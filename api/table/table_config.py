@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from changelog_engine.config.names import names_of
 
-from .. import _arguments
+from .._arguments import checked
 from .._unsupported import NamesOfPyFlink
 
 
+@checked
 class TableConfig(NamesOfPyFlink):
     """Settings of a table program. There is no Table API here, so they reach no job.
 
@@ -38,9 +39,7 @@ class TableConfig(NamesOfPyFlink):
         Args:
             python_exec: path of the interpreter.
         """
-        self._python_executable = _arguments.text(
-            python_exec, "TableConfig.set_python_executable: python_exec"
-        )
+        self._python_executable = python_exec
 
     def get_python_executable(self) -> str | None:
         """The interpreter that was set; None by default."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import check_inherits, files
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import RowTypeInfo, TypeInformation
 
-from ..._arguments import instance, text, type_info
+from ..._arguments import SuchAs, checked, checked_later, text, type_info
 from ...common.time import Duration
 from .base import Source
 
@@ -129,6 +129,11 @@ class InputFormat(StreamFormat):
         return self._produced_type
 
 
+_StreamFormat = Annotated[StreamFormat, SuchAs("StreamFormat.text_line_format()")]
+_BulkFormat = Annotated[BulkFormat, SuchAs("ParquetColumnarRowInputFormat")]
+
+
+@checked
 class FileSource(Source):
     """A source of the records of files; bounded, unless the builder's ``monitor_continuously`` is called.
 
@@ -143,38 +148,27 @@ class FileSource(Source):
     """
 
     @staticmethod
-    def for_record_stream_format(stream_format: StreamFormat, *paths: str) -> FileSourceBuilder:
+    def for_record_stream_format(stream_format: _StreamFormat, *paths: str) -> FileSourceBuilder:
         """Begin a source that reads files record by record.
 
         Args:
             stream_format: how to read them.
             *paths: files or folders; at least one.
         """
-        instance(
-            stream_format,
-            StreamFormat,
-            "FileSource.for_record_stream_format: stream_format",
-            "StreamFormat.text_line_format()",
-        )
         return FileSourceBuilder(stream_format._format, paths)
 
     @staticmethod
-    def for_bulk_file_format(bulk_format: BulkFormat, *paths: str) -> FileSourceBuilder:
+    def for_bulk_file_format(bulk_format: _BulkFormat, *paths: str) -> FileSourceBuilder:
         """Begin a source that reads files many records at a time.
 
         Args:
             bulk_format: how to read them, such as ``ParquetColumnarRowInputFormat``.
             *paths: files or folders; at least one.
         """
-        instance(
-            bulk_format,
-            BulkFormat,
-            "FileSource.for_bulk_file_format: bulk_format",
-            "ParquetColumnarRowInputFormat",
-        )
         return FileSourceBuilder(bulk_format._format, paths)
 
 
+@checked
 class FileSourceBuilder:
     """Builds a `FileSource`.
 
@@ -188,7 +182,7 @@ class FileSourceBuilder:
         self._interval_ms: int | None = None
         self._kept: dict[str, Any] = {}
 
-    def monitor_continuously(self, discovery_interval: Duration) -> Self:
+    def monitor_continuously(self, discovery_interval: Annotated[Duration, checked_later]) -> Self:
         """Go on for ever: look for new files from time to time, and read them. A path need not exist at first.
 
         A file is read once, as it is when it is found: put files there whole, by renaming them, and don't change them.
@@ -215,9 +209,6 @@ class FileSourceBuilder:
         Args:
             file_enumerator: made by a static method of FileEnumeratorProvider.
         """
-        instance(
-            file_enumerator, FileEnumeratorProvider, "FileSourceBuilder.set_file_enumerator: file_enumerator"
-        )
         self._kept["file enumerator"] = file_enumerator
         return self
 
@@ -227,9 +218,6 @@ class FileSourceBuilder:
         Args:
             split_assigner: made by a static method of FileSplitAssignerProvider.
         """
-        instance(
-            split_assigner, FileSplitAssignerProvider, "FileSourceBuilder.set_split_assigner: split_assigner"
-        )
         self._kept["split assigner"] = split_assigner
         return self
 
@@ -243,8 +231,6 @@ class FileSourceBuilder:
         Raises:
             NotSupportedError: a format that cannot go on after a bad record.
         """
-        what = "FileSourceBuilder.set_bad_records_tag"
-        instance(tag, OutputTag, f"{what}: tag")
         self._format = self._format.with_bad_records_tag(tag.tag_id)
         return self
 

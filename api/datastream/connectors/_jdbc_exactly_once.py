@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Self
+from typing import Annotated, Self
 
 from changelog_engine.connectors.jdbc.exactly_once import DEFAULT_COMMIT_TABLE, DEFAULT_RETENTION_MS
 from changelog_engine.errors import ArgumentTypeError
 
-from ..._arguments import whole_number
+from ..._arguments import Whole, checked, checked_later
 
 _TABLE = re.compile(r"[A-Za-z_]\w{0,50}(\.[A-Za-z_]\w{0,50})?", re.ASCII)
 
@@ -45,6 +45,7 @@ class JdbcExactlyOnceOptions:
         """A builder with the defaults."""
         return JdbcExactlyOnceOptions.Builder()
 
+    @checked
     class Builder:
         """Builds `JdbcExactlyOnceOptions`. Its methods return the builder."""
 
@@ -52,7 +53,7 @@ class JdbcExactlyOnceOptions:
             self._commit_table = DEFAULT_COMMIT_TABLE
             self._retention_ms = DEFAULT_RETENTION_MS
 
-        def with_commit_table(self, name: str) -> Self:
+        def with_commit_table(self, name: Annotated[str, checked_later]) -> Self:
             """Set the name of the commit table. Rows are staged in ``<name>_staged``. Both are made if they are not there.
 
             Args:
@@ -66,15 +67,13 @@ class JdbcExactlyOnceOptions:
             self._commit_table = name
             return self
 
-        def with_retention_ms(self, retention_ms: int) -> Self:
+        def with_retention_ms(self, retention_ms: Annotated[int, Whole(1)]) -> Self:
             """Set how long rows stay staged that no checkpoint commits, because their run failed.
 
             Args:
                 retention_ms: in ms; 7 days by default. Not shorter than the time for which checkpoints are restored.
             """
-            self._retention_ms = whole_number(
-                retention_ms, "JdbcExactlyOnceOptions.Builder.with_retention_ms: retention_ms", 1
-            )
+            self._retention_ms = retention_ms
             return self
 
         def build(self) -> JdbcExactlyOnceOptions:

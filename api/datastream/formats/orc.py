@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 from changelog_engine.connectors import files
 from changelog_engine.types import RowTypeInfo
 
-from ..._arguments import flag, whole_number
+from ..._arguments import Whole, checked, checked_later
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
 from ...common.configuration import Configuration
 from ..connectors._file_source import BulkFormat
@@ -14,6 +16,7 @@ from .parquet import row_type_of
 __all__ = ["OrcBulkWriters", "OrcColumnarRowInputFormat"]
 
 
+@checked
 class OrcColumnarRowInputFormat(BulkFormat):
     """Reads ORC files as rows, for `FileSource.for_bulk_file_format`. Flink has it in Java, and not in PyFlink.
 
@@ -36,19 +39,17 @@ class OrcColumnarRowInputFormat(BulkFormat):
     Source: no counterpart in PyFlink; org.apache.flink.orc.OrcColumnarRowInputFormat
     """
 
-    def __init__(self, row_type: RowTypeInfo, batch_size: int = 2048, is_case_sensitive: bool = True) -> None:
-        what = "OrcColumnarRowInputFormat"
-        found = row_type_of(row_type, f"{what}: row_type")
-        files.orc_schema(found)  # refuses what ORC cannot hold
-        super().__init__(
-            files.OrcRecords(
-                found,
-                whole_number(batch_size, f"{what}: batch_size", 1),
-                flag(is_case_sensitive, f"{what}: is_case_sensitive"),
-            )
-        )
+    def __init__(
+        self,
+        row_type: Annotated[RowTypeInfo, row_type_of],
+        batch_size: Annotated[int, Whole(1)] = 2048,
+        is_case_sensitive: bool = True,
+    ) -> None:
+        files.orc_schema(row_type)  # refuses what ORC cannot hold
+        super().__init__(files.OrcRecords(row_type, batch_size, is_case_sensitive))
 
 
+@checked
 class OrcBulkWriters:
     """Writes rows to ORC files.
 
@@ -57,9 +58,9 @@ class OrcBulkWriters:
 
     @staticmethod
     def for_row_type(
-        row_type: RowTypeInfo,
-        writer_properties: Configuration | None = None,
-        hadoop_config: Configuration | None = None,
+        row_type: Annotated[RowTypeInfo, row_type_of],
+        writer_properties: Annotated[Configuration | None, checked_later] = None,
+        hadoop_config: Annotated[Configuration | None, checked_later] = None,
     ) -> BulkWriterFactory:
         """The factory of writers of a type. Elements are rows or tuples in its order.
 
@@ -72,7 +73,5 @@ class OrcBulkWriters:
             ConfigurationError: no ROW type.
             NotSupportedError: a type that ORC cannot hold.
         """
-        found = row_type_of(row_type, "OrcBulkWriters.for_row_type: row_type")
-        return RowDataBulkWriterFactory(
-            files.ColumnarFiles("orc", files.orc_schema(found), rounded=files.rounded_decimals(found)), found
-        )
+        schema, rounded = files.orc_schema(row_type), files.rounded_decimals(row_type)
+        return RowDataBulkWriterFactory(files.ColumnarFiles("orc", schema, rounded=rounded), row_type)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import RowTypeInfo
 
-from ..._arguments import flag, whole_number
+from ..._arguments import Whole, checked, checked_later
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
 from ...common.configuration import Configuration
 from ..connectors._file_source import BulkFormat, StreamFormat
@@ -21,6 +21,16 @@ __all__ = [
     "ParquetBulkWriters",
     "ParquetColumnarRowInputFormat",
 ]
+
+
+def row_type_of(value: Any, what: str) -> RowTypeInfo:
+    """The value if it is a ROW type."""
+    if not isinstance(value, RowTypeInfo):
+        raise ArgumentTypeError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
+    return value
+
+
+_RowType = Annotated[RowTypeInfo, row_type_of]
 
 
 class AvroParquetReaders:
@@ -41,6 +51,7 @@ class AvroParquetReaders:
         return StreamFormat(files.ParquetRecords())
 
 
+@checked
 class ParquetColumnarRowInputFormat(BulkFormat):
     """Reads Parquet files as rows, for `FileSource.for_bulk_file_format`.
 
@@ -67,23 +78,16 @@ class ParquetColumnarRowInputFormat(BulkFormat):
 
     def __init__(
         self,
-        row_type: RowTypeInfo,
-        hadoop_config: Configuration | None = None,
-        batch_size: int = 2048,
+        row_type: _RowType,
+        hadoop_config: Annotated[Configuration | None, checked_later] = None,
+        batch_size: Annotated[int, Whole(1)] = 2048,
         is_utc_timestamp: bool = False,
         is_case_sensitive: bool = True,
     ) -> None:
-        what = "ParquetColumnarRowInputFormat"
-        flag(is_utc_timestamp, f"{what}: is_utc_timestamp")
-        super().__init__(
-            files.ParquetRecords(
-                row_type_of(row_type, f"{what}: row_type"),
-                whole_number(batch_size, f"{what}: batch_size", 1),
-                flag(is_case_sensitive, f"{what}: is_case_sensitive"),
-            )
-        )
+        super().__init__(files.ParquetRecords(row_type, batch_size, is_case_sensitive))
 
 
+@checked
 class ParquetBulkWriters:
     """Writes rows to Parquet files.
 
@@ -92,7 +96,9 @@ class ParquetBulkWriters:
 
     @staticmethod
     def for_row_type(
-        row_type: RowTypeInfo, hadoop_config: Configuration | None = None, utc_timestamp: bool = False
+        row_type: _RowType,
+        hadoop_config: Annotated[Configuration | None, checked_later] = None,
+        utc_timestamp: bool = False,
     ) -> BulkWriterFactory:
         """The factory of writers of a type. Elements are rows or tuples in its order.
 
@@ -105,13 +111,8 @@ class ParquetBulkWriters:
             ConfigurationError: no ROW type.
             NotSupportedError: a type that columns cannot hold.
         """
-        what = "ParquetBulkWriters.for_row_type"
-        found = row_type_of(row_type, f"{what}: row_type")
-        flag(utc_timestamp, f"{what}: utc_timestamp")
-        return RowDataBulkWriterFactory(
-            files.ColumnarFiles("parquet", files.arrow_schema(found), rounded=files.rounded_decimals(found)),
-            found,
-        )
+        schema, rounded = files.arrow_schema(row_type), files.rounded_decimals(row_type)
+        return RowDataBulkWriterFactory(files.ColumnarFiles("parquet", schema, rounded=rounded), row_type)
 
 
 class AvroParquetWriters:
@@ -131,10 +132,3 @@ class AvroParquetWriters:
         text = schema_text(schema, "AvroParquetWriters.for_generic_record")
         found = files.arrow_schema_of_avro(text)
         return BulkWriterFactory(files.ColumnarFiles("parquet", found, avro=json.loads(text)))
-
-
-def row_type_of(value: Any, what: str) -> RowTypeInfo:
-    """The value if it is a ROW type."""
-    if not isinstance(value, RowTypeInfo):
-        raise ArgumentTypeError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
-    return value
