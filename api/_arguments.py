@@ -67,6 +67,18 @@ def text(value: Any, what: str) -> str:
     return writable(value, what)
 
 
+def several(value: Any, what: str, one: str) -> tuple[str, ...]:
+    """The names in a list of them, each once, or the one that was given alone.
+
+    Args:
+        one: such as "a topic", for the message.
+    """
+    names = [value] if isinstance(value, str) else value
+    if not isinstance(names, (list, tuple)) or not names:
+        raise ArgumentTypeError(f"{what} must be {one} or several, got {value!r}")
+    return tuple(dict.fromkeys(text(name, what) for name in names))
+
+
 def password_text(value: Any, what: str) -> str:
     """The value if it is a str, which may be empty; the message never shows it."""
     if not isinstance(value, str):
@@ -202,7 +214,8 @@ def _check(hint: Any) -> _Check | None:
     if origin is Annotated:
         hint, extra = given
         if isinstance(extra, SuchAs):
-            return lambda value, what: instance(value, hint, what, extra.example)
+            wanted_class = get_origin(hint) or hint
+            return lambda value, what: instance(value, wanted_class, what, extra.example)
         if isinstance(extra, MadeBy):
             return lambda value, what: _made(value, hint, what, extra.how)
         asked: _Check = extra

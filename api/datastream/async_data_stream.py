@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import AsyncSpec, NodeKind
 
 from .. import _arguments
-from .._arguments import OutputType
+from .._arguments import OutputType, SuchAs, Whole, checked, checked_later
 from ..common.time import Duration, Time
 from . import _wrappers
 from .async_functions import AsyncFunction
@@ -18,6 +18,12 @@ from .data_stream import DataStream
 __all__ = ["AsyncDataStream"]
 
 
+_Timeout = Annotated[Time | Duration, checked_later]
+_Capacity = Annotated[int, Whole(1)]
+_Strategy = Annotated[AsyncRetryStrategy[Any], SuchAs("AsyncRetryStrategy.fixed_delay(...)")]
+
+
+@checked
 class AsyncDataStream:
     """Applies an `AsyncFunction` to a stream.
 
@@ -31,8 +37,8 @@ class AsyncDataStream:
     def unordered_wait(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: Time | Duration,
-        capacity: int = 100,
+        timeout: _Timeout,
+        capacity: _Capacity = 100,
         output_type: OutputType = None,
     ) -> DataStream:
         """Ask about each element; results leave as they come, but none passes a watermark.
@@ -52,9 +58,9 @@ class AsyncDataStream:
     def unordered_wait_with_retry(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: Time | Duration,
-        async_retry_strategy: AsyncRetryStrategy[Any],
-        capacity: int = 100,
+        timeout: _Timeout,
+        async_retry_strategy: _Strategy,
+        capacity: _Capacity = 100,
         output_type: OutputType = None,
     ) -> DataStream:
         """As `unordered_wait`, with more attempts for what the strategy wants to be tried again.
@@ -72,8 +78,8 @@ class AsyncDataStream:
     def ordered_wait(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: Time | Duration,
-        capacity: int = 100,
+        timeout: _Timeout,
+        capacity: _Capacity = 100,
         output_type: OutputType = None,
     ) -> DataStream:
         """Ask about each element; results leave in the order of the elements.
@@ -93,9 +99,9 @@ class AsyncDataStream:
     def ordered_wait_with_retry(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: Time | Duration,
-        async_retry_strategy: AsyncRetryStrategy[Any],
-        capacity: int = 100,
+        timeout: _Timeout,
+        async_retry_strategy: _Strategy,
+        capacity: _Capacity = 100,
         output_type: OutputType = None,
     ) -> DataStream:
         """As `ordered_wait`, with more attempts for what the strategy wants to be tried again.
@@ -113,7 +119,7 @@ class AsyncDataStream:
 def _async_stream(
     method: str,
     ordered: bool,
-    data_stream: Any,
+    data_stream: DataStream,
     async_function: Any,
     timeout: Any,
     strategy: Any,
@@ -121,24 +127,18 @@ def _async_stream(
     output_type: Any,
 ) -> DataStream:
     what = f"AsyncDataStream.{method}"
-    stream = _arguments.instance(data_stream, DataStream, f"{what}: data_stream")
     function = _wrappers.as_async_function(async_function, what)
     if not isinstance(timeout, (Time, Duration)):
         raise ArgumentTypeError(f"{what}: timeout must be a Time such as Time.seconds(10), got {timeout!r}")
     timeout_ms = timeout.to_milliseconds()
     retry = _retry(strategy, timeout_ms, what)
-    spec = AsyncSpec(
-        function, timeout_ms, _arguments.whole_number(capacity, f"{what}: capacity", 1), retry, ordered
-    )
+    spec = AsyncSpec(function, timeout_ms, capacity, retry, ordered)
     declared = _arguments.output_type(output_type, f"{what}: output_type")
-    return stream._then(NodeKind.ASYNC, "async wait operator", spec, declared)
+    return data_stream._then(NodeKind.ASYNC, "async wait operator", spec, declared)
 
 
 def _retry(strategy: Any, timeout_ms: int, what: str) -> Any:
     """The strategy, None where nothing can be tried again."""
-    _arguments.instance(
-        strategy, AsyncRetryStrategy, f"{what}: async_retry_strategy", "AsyncRetryStrategy.fixed_delay(...)"
-    )
     if strategy is NO_RETRY_STRATEGY:
         return None
     if timeout_ms <= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from changelog_engine.config.names import writable
+from changelog_engine.config.names import names_of, writable
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
 from changelog_engine.types import TypeInformation, Types
@@ -30,19 +30,7 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
     """
 
     _elsewhere = dict.fromkeys(
-        (
-            "value",
-            "update",
-            "clear",
-            "get",
-            "add",
-            "add_all",
-            "put",
-            "put_all",
-            "remove",
-            "contains",
-            "items",
-        ),
+        names_of("value update clear get add add_all put put_all remove contains items"),
         "a descriptor only says what the state is: in open(), self.state = runtime_context.get_state(descriptor), or the "
         "method for its kind, gives the state itself",
     )

@@ -81,14 +81,11 @@ class Imports:
             self._count(f"{module}.{name}", node)
             return self._or_missing(answers.name_of(owner.found, name, module), name, node)
         if isinstance(owner, ProgramModule):
-            return self._of_program(owner, name)
+            return self.below(owner, name)
         return Foreign(f"{owner.name}.{name}") if isinstance(owner, Foreign) else UNKNOWN
 
     def below(self, owner: ProgramModule, name: str) -> Value:
         """What ``module.name`` is of a module beside the script."""
-        return self._of_program(owner, name)
-
-    def _of_program(self, owner: ProgramModule, name: str) -> Value:
         if name in owner.scope.ever:
             return owner.scope.ever[name]
         below = self._reading.sources.beside(f"{owner.name}.{name}") if owner.folder else None

@@ -137,7 +137,8 @@ def _by_bucket(keys: Collection[Any], kind: str, capacity: int) -> list[Any]:
 
 
 @lru_cache(maxsize=4096)
-def _hash_of_text(value: str) -> int:
+def hash_of_text(value: str) -> int:
+    """Java's ``String.hashCode()``, in 32 bits without a sign."""
     code = 0
     for (unit,) in struct.iter_unpack("<H", value.encode("utf-16-le", "surrogatepass")):
         code = (31 * code + unit) & 0xFFFFFFFF
@@ -157,7 +158,7 @@ def _hash_of_float(value: float) -> int:
 
 
 _HASHES: dict[str, Callable[[Any], int]] = {
-    "STRING": _hash_of_text,
+    "STRING": hash_of_text,
     "CHAR": ord,
     "BOOLEAN": lambda value: 1231 if value else 1237,
     "BYTE": int,

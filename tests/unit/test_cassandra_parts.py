@@ -30,7 +30,7 @@ def builder(type_info: Any = None) -> CassandraSink.CassandraSinkBuilder:
 
 
 def engine_sink(made: CassandraSink) -> engine.CassandraSink:
-    sink = made._sink._transformation.function
+    sink = made._transformation.function
     assert isinstance(sink, engine.CassandraSink)
     return sink
 
@@ -45,7 +45,7 @@ def test_what_was_set() -> None:
     assert sink.options == engine.ConnectionOptions(("a", "b"), 9043, "ann", "p/w", "QUORUM")
     assert "p/w" not in repr(cluster) + repr(sink.options)
     assert pickle.loads(pickle.dumps(sink)).options == sink.options
-    assert (made._sink._transformation.name, made._sink._transformation.uid) == ("words", "w")
+    assert (made._transformation.name, made._transformation.uid) == ("words", "w")
 
 
 def test_a_host_and_elements_of_no_declared_type() -> None:

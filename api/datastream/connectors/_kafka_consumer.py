@@ -10,7 +10,7 @@ from changelog_engine.connectors import packages
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import checked, text
+from ..._arguments import checked, several
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema
 from ..functions import SourceFunction
@@ -124,12 +124,8 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         deserialization_schema: DeserializationSchema,
         properties: Mapping[str, str],
     ) -> None:
-        names = [topics] if isinstance(topics, str) else topics
-        if not isinstance(names, (list, tuple)) or not names:
-            raise ArgumentTypeError(f"FlinkKafkaConsumer: topics must be a topic or several, got {topics!r}")
-        for name in names:
-            text(name, "FlinkKafkaConsumer: topics")
+        names = several(topics, "FlinkKafkaConsumer: topics", "a topic")
         if not isinstance(properties, Mapping):
             raise ArgumentTypeError("FlinkKafkaConsumer: properties must be a dict of texts")
         known = engine.ClientProperties(properties, "FlinkKafkaConsumer")
-        super().__init__(tuple(names), deserialization_schema, known)
+        super().__init__(names, deserialization_schema, known)

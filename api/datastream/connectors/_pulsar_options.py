@@ -74,14 +74,6 @@ class _PulsarBuilder:
         return self
 
 
-def topics_of(topics: str | list[str], what: str) -> tuple[str, ...]:
-    """Topics by name, each once."""
-    names = [topics] if isinstance(topics, str) else topics
-    if not isinstance(names, (list, tuple)) or not names:
-        raise ArgumentTypeError(f"{what}: topics must be a topic or several, got {topics!r}")
-    return tuple(dict.fromkeys(_arguments.text(name, f"{what}: topics") for name in names))
-
-
 def put_option(options: dict[str, Any], key: Any, value: Any, what: str) -> None:
     """Note an option; each once, or with the same value, as in Flink."""
     name = key.key if isinstance(key, ConfigOption) else _arguments.text(key, f"{what}: key")

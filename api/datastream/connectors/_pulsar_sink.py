@@ -12,12 +12,12 @@ from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors.pulsar import OutgoingMessage
 from changelog_engine.errors import ArgumentTypeError, NotSupportedError
 
-from ..._arguments import Whole, checked, required, whole_number
+from ..._arguments import Whole, checked, required, several, whole_number
 from ..._kept_settings import kept
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from ...common.time import Duration
-from ._pulsar_options import LONGEST_MS, _PulsarBuilder, topics_of
+from ._pulsar_options import LONGEST_MS, _PulsarBuilder
 from .base import DeliveryGuarantee, Sink
 
 
@@ -162,7 +162,7 @@ class PulsarSinkBuilder(_PulsarBuilder):
         Args:
             topics: a topic, or several; they must exist.
         """
-        self._topics = topics_of(topics, "PulsarSinkBuilder.set_topics")
+        self._topics = several(topics, "PulsarSinkBuilder.set_topics: topics", "a topic")
         return self
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:

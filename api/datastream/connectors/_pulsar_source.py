@@ -14,12 +14,12 @@ from changelog_engine.connectors.pulsar import CursorKind, PulsarMessage, StartP
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import SuchAs, checked, required
+from ..._arguments import SuchAs, checked, required, several
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink
 from ...common.serialization import DeserializationSchema
 from ._pulsar_cursors import StartCursor, StopCursor
-from ._pulsar_options import LONGEST_MS, _PulsarBuilder, put_option, topics_of
+from ._pulsar_options import LONGEST_MS, _PulsarBuilder, put_option
 from .base import Source
 
 _DISCOVERY_INTERVAL_MS = 5 * 60_000
@@ -181,7 +181,7 @@ class PulsarSourceBuilder(_PulsarBuilder):
             topics: a topic, or several.
         """
         what = "PulsarSourceBuilder.set_topics"
-        return self._read(what, engine.Topics(names=topics_of(topics, what)))
+        return self._read(what, engine.Topics(names=several(topics, f"{what}: topics", "a topic")))
 
     def set_topic_pattern(self, topic_pattern: str) -> Self:
         """All topics of a namespace whose whole name matches a pattern of Python's. New ones are found as they come.

@@ -72,32 +72,30 @@ class MapperOptions:
 
     def ttl(self, ttl: Annotated[int, Whole(0, _LARGEST)]) -> Self:
         """How long rows live, in seconds."""
-        self._given["ttl"] = ttl
-        return self
+        return self._set("ttl", ttl)
 
     def timestamp(self, timestamp: Annotated[int, Whole(0)]) -> Self:
         """The time of writing, in microseconds."""
-        self._given["timestamp"] = timestamp
-        return self
+        return self._set("timestamp", timestamp)
 
     def consistency_level(self, cl: ConsistencyLevel) -> Self:
         """The consistency level."""
-        self._given["consistency_level"] = cl
-        return self
+        return self._set("consistency_level", cl)
 
     def tracing(self, enabled: bool) -> Self:
         """Whether requests are traced."""
-        self._given["tracing"] = enabled
-        return self
+        return self._set("tracing", enabled)
 
     def save_null_fields(self, enabled: bool) -> Self:
         """Whether nulls are written."""
-        self._given["save_null_fields"] = enabled
-        return self
+        return self._set("save_null_fields", enabled)
 
     def if_not_exists(self, enabled: bool) -> Self:
         """Whether rows that are there stay as they are."""
-        self._given["if_not_exists"] = enabled
+        return self._set("if_not_exists", enabled)
+
+    def _set(self, name: str, value: Any) -> Self:
+        self._given[name] = value
         return self
 
 
@@ -180,7 +178,7 @@ _FailureHandler = Annotated[CassandraFailureHandler, SuchAs("CassandraFailureHan
 
 @checked
 @needs(packages.CASSANDRA)
-class CassandraSink:
+class CassandraSink(DataStreamSink):
     """A sink of rows and tuples that runs a CQL statement for each: at least once.
 
     An epoch ends only when the cluster has acknowledged its rows. After a failure those since the last checkpoint are
@@ -198,37 +196,7 @@ class CassandraSink:
     """
 
     def __init__(self, sink: DataStreamSink) -> None:
-        self._sink = sink
-
-    def name(self, name: str) -> Self:
-        """Set the sink's name."""
-        self._sink.name(name)
-        return self
-
-    def uid(self, uid: str) -> Self:
-        """Set the sink's id."""
-        self._sink.uid(uid)
-        return self
-
-    def set_uid_hash(self, uid_hash: str) -> Self:
-        """Set the sink's id by Flink's hash; see `DataStreamSink.set_uid_hash`."""
-        self._sink.set_uid_hash(uid_hash)
-        return self
-
-    def set_parallelism(self, parallelism: int) -> Self:
-        """Set the sink's parallelism."""
-        self._sink.set_parallelism(parallelism)
-        return self
-
-    def disable_chaining(self) -> Self:
-        """Ask for a task of its own. Kept, without effect: chains follow exchanges."""
-        self._sink.disable_chaining()
-        return self
-
-    def slot_sharing_group(self, slot_sharing_group: str) -> Self:
-        """Ask to share slots with the operators of a group. Kept, without effect: Spark places tasks."""
-        self._sink.slot_sharing_group(slot_sharing_group)
-        return self
+        super().__init__(sink._transformation)
 
     @staticmethod
     def add_sink(input: DataStream) -> CassandraSink.CassandraSinkBuilder:

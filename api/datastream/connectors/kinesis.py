@@ -13,7 +13,7 @@ from changelog_engine.connectors.kinesis import KinesisRecord
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import Whole, checked, required, text
+from ..._arguments import Whole, checked, required, several
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink
@@ -110,15 +110,9 @@ class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
         deserializer: DeserializationSchema | KinesisDeserializationSchema,
         config_props: Mapping[str, str],
     ) -> None:
-        names = [streams] if isinstance(streams, str) else streams
-        if not isinstance(names, (list, tuple)) or not names:
-            raise ArgumentTypeError(
-                f"FlinkKinesisConsumer: streams must be a stream or several, got {streams!r}"
-            )
-        for name in names:
-            text(name, "FlinkKinesisConsumer: streams")
+        names = several(streams, "FlinkKinesisConsumer: streams", "a stream")
         properties = _properties(config_props, "FlinkKinesisConsumer", True)
-        super().__init__(engine.KinesisSource(tuple(dict.fromkeys(names)), deserializer, properties))
+        super().__init__(engine.KinesisSource(names, deserializer, properties))
 
     @kept
     def set_shard_assigner(self, shard_assigner: KinesisShardAssigner) -> Self:

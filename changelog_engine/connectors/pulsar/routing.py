@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
+from changelog_engine.types.java_text import hash_of_text
 from changelog_engine.types.typeinfo import shown
 
 _MASK = 0xFFFFFFFF
@@ -80,11 +81,7 @@ def murmur3_hash(key: str) -> int:
 
 def java_hash(key: str) -> int:
     """Java's ``String.hashCode()``, without its sign."""
-    data = key.encode("utf-16-be")
-    found = 0
-    for at in range(0, len(data), 2):
-        found = (31 * found + int.from_bytes(data[at : at + 2], "big")) & _MASK
-    return found & 0x7FFFFFFF
+    return hash_of_text(key) & 0x7FFFFFFF
 
 
 def _mixed(block: int) -> int:

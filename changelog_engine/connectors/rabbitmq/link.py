@@ -98,8 +98,12 @@ class Link:
             one.set_exception(failed)
         self._woken()
 
+    def refuse(self, doing: str, why: Any) -> None:
+        """As `fail`, with what the broker did not do, and why: see `failure`."""
+        self.fail(failure(self._options, doing, why))
+
     def _ended(self, doing: str, error: Any) -> None:
-        self.fail(failure(self._options, doing, error))
+        self.refuse(doing, error)
         loop = self._connection.ioloop
         loop.add_callback_threadsafe(loop.stop)  # after what pika still does, such as closing the socket
 

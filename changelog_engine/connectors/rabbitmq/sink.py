@@ -117,13 +117,10 @@ class QueueWriter(SinkWriter):
         """In the link's thread: the broker has, or refuses, a message or all up to it."""
         method = frame.method
         if method.NAME != "Basic.Ack":
-            self._link.fail(
-                failure(
-                    self._options,
-                    f"writing to queue {self._queue!r}",
-                    "the broker refused a message (a queue with a limit and x-overflow reject-publish is full, or the "
-                    "broker could not store it)",
-                )
+            self._link.refuse(
+                f"writing to queue {self._queue!r}",
+                "the broker refused a message (a queue with a limit and x-overflow reject-publish is full, or the "
+                "broker could not store it)",
             )
             return
         tag = method.delivery_tag
@@ -135,13 +132,10 @@ class QueueWriter(SinkWriter):
             self._changed.notify_all()
 
     def _returned(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-        self._link.fail(
-            failure(
-                self._options,
-                f"writing to queue {self._queue!r}",
-                f"the broker cannot deliver: {method.reply_code} {method.reply_text}. There is no such queue: it was "
-                "deleted while the job ran",
-            )
+        self._link.refuse(
+            f"writing to queue {self._queue!r}",
+            f"the broker cannot deliver: {method.reply_code} {method.reply_text}. There is no such queue: it was "
+            "deleted while the job ran",
         )
 
     def _wake(self) -> None:

@@ -30,7 +30,7 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.config.options import CHECKPOINT_INTERVAL
 from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
-from changelog_engine.connectors.rabbitmq.link import Link, connected, declare, failure
+from changelog_engine.connectors.rabbitmq.link import Link, connected, declare
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
 from changelog_engine.errors import ConnectorError
 from changelog_engine.graph.hooks import hook_of
@@ -169,24 +169,18 @@ class Delivery:
         channel.basic_qos(prefetch_count=self._window, callback=set_up)
 
     def _cancelled(self, frame: Any) -> None:
-        self._link.fail(
-            failure(
-                self._options,
-                f"reading queue {self._queue!r}",
-                "the broker ended it: the queue was deleted, or moved to another node",
-            )
+        self._link.refuse(
+            f"reading queue {self._queue!r}",
+            "the broker ended it: the queue was deleted, or moved to another node",
         )
 
     def _deliver(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         """In the link's thread."""
         if not self._count and "x-stream-offset" in (properties.headers or ()):
-            self._link.fail(
-                failure(
-                    self._options,
-                    f"reading queue {self._queue!r}",
-                    "it is a stream (x-queue-type), which keeps what was acknowledged: bind a queue to the exchange "
-                    "that fills it, and read that",
-                )
+            self._link.refuse(
+                f"reading queue {self._queue!r}",
+                "it is a stream (x-queue-type), which keeps what was acknowledged: bind a queue to the exchange "
+                "that fills it, and read that",
             )
             return
         message = Message(method.delivery_tag, method.redelivered, properties.correlation_id, body)
