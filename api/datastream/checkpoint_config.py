@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated, Self
 
-from changelog_engine.config import options
+from changelog_engine.config import Option, options
 from changelog_engine.config.names import names_of
 from changelog_engine.errors import ArgumentTypeError
 
@@ -68,6 +68,10 @@ class CheckpointConfig(NamesOfPyFlink):
         self._settings = settings
         self._fail_on_errors = True
 
+    def _set(self, option: Option, text: str) -> Self:
+        self._settings.set(option, text)
+        return self
+
     def is_checkpointing_enabled(self) -> bool:
         """Whether there are checkpoints: whether an interval is set."""
         return self.get_checkpoint_interval() > 0
@@ -79,8 +83,7 @@ class CheckpointConfig(NamesOfPyFlink):
     @kept
     def set_checkpointing_mode(self, checkpointing_mode: CheckpointingMode) -> Self:
         """Set the guarantee asked for. State is exactly once in either mode."""
-        self._settings.set(options.CHECKPOINT_MODE, checkpointing_mode.name)
-        return self
+        return self._set(options.CHECKPOINT_MODE, checkpointing_mode.name)
 
     def get_checkpoint_interval(self) -> int:
         """Time between checkpoints in ms; -1 when checkpointing is off."""
@@ -92,8 +95,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             checkpoint_interval: ms, at least 10.
         """
-        self._settings.set(options.CHECKPOINT_INTERVAL, f"{checkpoint_interval} ms")
-        return self
+        return self._set(options.CHECKPOINT_INTERVAL, f"{checkpoint_interval} ms")
 
     def get_checkpoint_timeout(self) -> int:
         """How long a checkpoint may take, in ms; default 600000."""
@@ -105,8 +107,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             checkpoint_timeout: ms, at least 10.
         """
-        self._settings.set(options.CHECKPOINT_TIMEOUT, f"{checkpoint_timeout} ms")
-        return self
+        return self._set(options.CHECKPOINT_TIMEOUT, f"{checkpoint_timeout} ms")
 
     def get_min_pause_between_checkpoints(self) -> int:
         """Least time between the end of a checkpoint and the next, in ms; default 0."""
@@ -120,8 +121,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             min_pause_between_checkpoints: ms, at least 0.
         """
-        self._settings.set(options.CHECKPOINT_MIN_PAUSE, f"{min_pause_between_checkpoints} ms")
-        return self
+        return self._set(options.CHECKPOINT_MIN_PAUSE, f"{min_pause_between_checkpoints} ms")
 
     def get_max_concurrent_checkpoints(self) -> int:
         """The number set; default 1."""
@@ -134,8 +134,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             max_concurrent_checkpoints: at least 1.
         """
-        self._settings.set(options.CHECKPOINT_MAX_CONCURRENT, f"{max_concurrent_checkpoints}")
-        return self
+        return self._set(options.CHECKPOINT_MAX_CONCURRENT, f"{max_concurrent_checkpoints}")
 
     def is_fail_on_checkpointing_errors(self) -> bool:
         """As set; default True."""
@@ -151,11 +150,10 @@ class CheckpointConfig(NamesOfPyFlink):
         """
         self._fail_on_errors = fail_on_checkpointing_errors
         current = self._settings.get_from_code(options.CHECKPOINT_TOLERABLE_FAILURES)
-        if current in (None, 0, _UNLIMITED):
-            self._settings.set(
-                options.CHECKPOINT_TOLERABLE_FAILURES, str(0 if self._fail_on_errors else _UNLIMITED)
-            )
-        return self
+        if current not in (None, 0, _UNLIMITED):
+            return self
+        tolerated = 0 if self._fail_on_errors else _UNLIMITED
+        return self._set(options.CHECKPOINT_TOLERABLE_FAILURES, str(tolerated))
 
     def get_tolerable_checkpoint_failure_number(self) -> int:
         """Failed checkpoints in a row that do not fail the job; default 0."""
@@ -169,8 +167,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             tolerable_checkpoint_failure_number: at least 0; 0 fails the job at the first.
         """
-        self._settings.set(options.CHECKPOINT_TOLERABLE_FAILURES, f"{tolerable_checkpoint_failure_number}")
-        return self
+        return self._set(options.CHECKPOINT_TOLERABLE_FAILURES, f"{tolerable_checkpoint_failure_number}")
 
     def enable_externalized_checkpoints(self, cleanup_mode: ExternalizedCheckpointCleanup) -> Self:
         """As `set_externalized_checkpoint_cleanup`, the older name."""
@@ -178,8 +175,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def set_externalized_checkpoint_cleanup(self, cleanup_mode: ExternalizedCheckpointCleanup) -> Self:
         """Set what happens to the job's checkpoints when it is cancelled."""
-        self._settings.set(options.CHECKPOINT_RETENTION, cleanup_mode.name)
-        return self
+        return self._set(options.CHECKPOINT_RETENTION, cleanup_mode.name)
 
     def is_externalized_checkpoints_enabled(self) -> bool:
         """Whether a clean-up other than NO_EXTERNALIZED_CHECKPOINTS is set."""
@@ -195,8 +191,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def set_externalized_checkpoint_retention(self, retention_mode: ExternalizedCheckpointRetention) -> Self:
         """As `set_externalized_checkpoint_cleanup`, under the name that it has from 1.20 on."""
-        self._settings.set(options.CHECKPOINT_RETENTION, retention_mode.name)
-        return self
+        return self._set(options.CHECKPOINT_RETENTION, retention_mode.name)
 
     def get_externalized_checkpoint_retention(self) -> ExternalizedCheckpointRetention:
         """What happens to the job's checkpoints when it is cancelled; default NO_EXTERNALIZED_CHECKPOINTS."""
@@ -213,8 +208,7 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             enabled: True by default.
         """
-        self._settings.set(options.UNALIGNED, "true" if enabled else "false")
-        return self
+        return self._set(options.UNALIGNED, "true" if enabled else "false")
 
     @kept
     def disable_unaligned_checkpoints(self) -> Self:
@@ -231,8 +225,7 @@ class CheckpointConfig(NamesOfPyFlink):
 
         See `enable_unaligned_checkpoints`.
         """
-        self._settings.set(options.UNALIGNED_FORCED, "true" if force_unaligned_checkpoints else "false")
-        return self
+        return self._set(options.UNALIGNED_FORCED, "true" if force_unaligned_checkpoints else "false")
 
     def get_alignment_timeout(self) -> Duration:
         """As `get_aligned_checkpoint_timeout`, the older name."""
@@ -259,8 +252,7 @@ class CheckpointConfig(NamesOfPyFlink):
     def _set_alignment_timeout(self, method: str, alignment_timeout: Duration) -> Self:
         what = f"CheckpointConfig.{method}: the timeout in ms"
         timeout_ms = whole_number(alignment_timeout.to_milliseconds(), what, 0)
-        self._settings.set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")
-        return self
+        return self._set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")
 
     def set_checkpoint_storage(self, storage: Annotated[CheckpointStorage | str, checked_later]) -> Self:
         """Set where checkpoints lie. The option ``state.changelog.dstl.dfs.base-path`` goes before it.

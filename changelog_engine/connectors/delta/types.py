@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -52,22 +53,17 @@ def table_schema(row_type: RowTypeInfo) -> pa.Schema:
         NotSupportedError: a field that Delta has no type for.
     """
     return pa.schema(
-        [pa.field(field.name, _stored(field.type, field.name)) for field in arrow_schema(row_type, wide=True)]
+        [
+            pa.field(field.name, plain_type(field.type, partial(_stored, name=field.name)))
+            for field in arrow_schema(row_type, wide=True)
+        ]
     )
 
 
 def _stored(given: pa.DataType, name: str) -> pa.DataType:
     if pa.types.is_time(given):
         raise NotSupportedError(f"Delta has no times of day: map field {name!r} to a string or a number")
-    if pa.types.is_timestamp(given):
-        return pa.timestamp("us", given.tz)
-    if pa.types.is_list(given):
-        return pa.list_(_stored(given.value_type, name))
-    if pa.types.is_map(given):
-        return pa.map_(_stored(given.key_type, name), _stored(given.item_type, name))
-    if pa.types.is_struct(given):
-        return pa.struct([pa.field(field.name, _stored(field.type, name)) for field in given])
-    return given
+    return pa.timestamp("us", given.tz) if pa.types.is_timestamp(given) else given
 
 
 def row_type_of(schema: pa.Schema) -> RowTypeInfo:
