@@ -37,6 +37,9 @@ _FROM = {
         **ROW_SCHEMAS,
         "common._bulk_writers": "BulkWriterFactory RowDataBulkWriterFactory",
     },
+    "datastream.async_data_stream": {
+        "common.typeinfo": "TypeInformation",
+    },
     "datastream.connectors": {
         "datastream.connectors.base": "DeliveryGuarantee Sink Source",
         "datastream.connectors.delta": "DeltaSink DeltaSource",
