@@ -19,10 +19,9 @@ from pyspark.sql.types import StructType
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import ConfigurationError
-from changelog_engine.graph.descriptions import DescribedOperator
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.history.names import TIMERS, quoted
-from changelog_engine.history.state_columns import StateColumns, ViewColumn
-from changelog_engine.history.timers_sql import TimerColumns
+from changelog_engine.history.state_columns import ViewColumn
 from changelog_engine.ledger.described import described_operator, described_state
 
 _FEW_ROWS = 20_000  # that one task folds by itself
@@ -50,12 +49,14 @@ def checked_options(
     return given
 
 
-def typed_columns(checkpoint: Checkpoint, operator: str, state: str) -> StateColumns | TimerColumns:
-    """The columns of a state, or of an operator's timers."""
+def described_view(
+    checkpoint: Checkpoint, operator: str, state: str
+) -> tuple[DescribedOperator, DescribedState | None]:
+    """What a checkpoint says of an operator and its state; None for the operator's timers."""
     described = described_operator(checkpoint, operator)
     if state == TIMERS and all(each.name != TIMERS for each in described.states):
-        return TimerColumns.of(described)
-    return StateColumns.of(*described_state(checkpoint, operator, state))
+        return described, None
+    return described_state(checkpoint, operator, state)
 
 
 def key_group_ranges(operator: DescribedOperator, rows: int) -> list[tuple[int, int]]:

@@ -5,9 +5,9 @@ Invariant: ``state_sql`` over the rows of a lineage is the state at its last che
 
 from __future__ import annotations
 
-from changelog_engine.history.names import literal
-from changelog_engine.history.rows_sql import KEY, PLACE, newest_sql, own_rows
-from changelog_engine.history.state_columns import FIELDS, StateColumns
+from changelog_engine.history.dialect import FIELDS
+from changelog_engine.history.rows_sql import KEY, PLACE, TIMER_KEY, newest_sql
+from changelog_engine.history.state_columns import TIMER, StateColumns
 
 _ENTRIES = f"sort_array(collect_list(struct(checkpoint_id, sequence, {', '.join(FIELDS)}, fingerprint)))"
 
@@ -16,6 +16,10 @@ _NEWEST_FIRST = "ORDER BY checkpoint_id DESC, sequence DESC"
 _CELLS = (
     f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {KEY} {_NEWEST_FIRST}) AS place FROM source) "
     "WHERE place = 1 AND operation = 'put' AND {live}"
+)
+_TIMERS = (
+    f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {TIMER_KEY} {_NEWEST_FIRST}) AS place FROM source) "
+    "WHERE place = 1 AND operation = 'register_timer'"
 )
 _MAPS = (
     f"SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY {KEY}, map_key {_NEWEST_FIRST}) AS place "
@@ -40,7 +44,7 @@ def state_sql(
     fingerprint: bool = False,
     many: bool = False,
 ) -> str:
-    """A query of the state that rows leave: one row a key (and window, and map key).
+    """A query of the state that rows leave: one row a key (and window, and map key), or a timer.
 
     Args:
         time_ms: when that was; entries whose time to live had ended then are left out.
@@ -48,9 +52,10 @@ def state_sql(
         fingerprint: with a column that differs where values do.
         many: there are so many rows that those which something newer replaced should go first, see ``newest_sql``.
     """
-    rows = own_rows(rows, columns.operator, f"state = {literal(columns.name)}", where)
+    rows = columns.own(rows, where)
     if many and columns.kind != "list":
-        rows = newest_sql(rows, "key, namespace, map_key, operation = 'clear'")
+        entry = TIMER_KEY if columns.kind == TIMER else "key, namespace, map_key, operation = 'clear'"
+        rows = newest_sql(rows, entry)
     source = columns.source(rows)
     live = (
         "true"
@@ -60,16 +65,14 @@ def state_sql(
     is_list = columns.kind == "list"
     entry = "entries." if is_list else ""
     print_of = "transform(entries, e -> e.fingerprint)" if is_list else "fingerprint"
-    found = {"list": _LISTS, "map": _MAPS}.get(columns.kind, _CELLS).format(live=live)
-    shown = [
-        *columns.identity(),
+    found = {"list": _LISTS, "map": _MAPS, TIMER: _TIMERS}.get(columns.kind, _CELLS).format(live=live)
+    values = [
         f"{columns.typed(entry)} AS value",
         f"{columns.text(entry)} AS value_json",
         *columns.more(entry),
-        "checkpoint_id",
-        "event_time",
-        "key_group",
     ]
+    values = columns.timer() if columns.kind == TIMER else values
+    shown = [*columns.identity(), *values, "checkpoint_id", "event_time", "key_group"]
     if fingerprint:
         shown.append(f"{print_of} AS fingerprint")
     return f"WITH source AS ({source}), found AS ({found}) SELECT {', '.join(shown)} FROM found"

@@ -14,7 +14,12 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.display import Displayed, Document, Grid
 from changelog_engine.errors import ConfigurationError, RestoreError, TypeMismatchError
-from changelog_engine.graph.descriptions import DescribedOperator, key_type_of, keyed_operators
+from changelog_engine.graph.descriptions import (
+    DescribedOperator,
+    DescribedState,
+    key_type_of,
+    keyed_operators,
+)
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history import log_views
 from changelog_engine.history.catalog import CHANGELOG_TABLE, SNAPSHOTS_TABLE, Catalog, Frames
@@ -24,7 +29,6 @@ from changelog_engine.history.names import literal
 from changelog_engine.history.rows_sql import Times, rows_sql
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Selection, Tables, When
-from changelog_engine.history.timers_sql import TimerColumns, timer_changes_sql, timers_sql
 from changelog_engine.history.views import is_many, state_views
 from changelog_engine.ledger.described import described_operator, described_state
 
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _ANY_KEY: Any = object()
+_Described = tuple[DescribedOperator, DescribedState | None]  # None: its timers
 
 
 class History(Displayed):
@@ -120,7 +125,9 @@ class History(Displayed):
         """
         checkpoint = self._at(at)
         with Frames(self._spark) as frames:
-            return frames.query(self._state_query(frames, checkpoint, operator, state, key, False))
+            return frames.query(
+                self._state_query(frames, checkpoint, described_state(checkpoint, operator, state), key)
+            )
 
     def changes(self, operator: str, state: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
         """All changes of a state on the lineage of a checkpoint.
@@ -138,13 +145,10 @@ class History(Displayed):
             RestoreError, CorruptChangelogError: see ``state``.
         """
         checkpoint = self._at(at)
-        found, described = described_state(checkpoint, operator, state)
         with Frames(self._spark) as frames:
-            groups, where = _key_filter(found, key)
-            selection = self._tables.history(checkpoint, operator, groups)
-            rows = self._frame_rows(frames, selection)
-            columns = StateColumns.of(found, described)
-            return frames.query(history_sql(columns, rows, self._times(checkpoint), where))
+            return frames.query(
+                self._changes_query(frames, checkpoint, described_state(checkpoint, operator, state), key)
+            )
 
     def timers_of(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
         """The timers of an operator as of a checkpoint or time.
@@ -162,14 +166,9 @@ class History(Displayed):
             CorruptChangelogError: see ``state``.
         """
         checkpoint = self._at(at)
-        found = described_operator(checkpoint, operator)
         with Frames(self._spark) as frames:
-            groups, where = _key_filter(found, key)
-            selection = self._tables.state(checkpoint, operator, groups)
-            many = key is _ANY_KEY and is_many(selection, checkpoint)
-            return frames.query(
-                timers_sql(TimerColumns.of(found), self._frame_rows(frames, selection), where, many)
-            )
+            timers = described_operator(checkpoint, operator), None
+            return frames.query(self._state_query(frames, checkpoint, timers, key))
 
     def timer_changes(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
         """What happened to the timers of an operator, on the lineage of a checkpoint.
@@ -186,13 +185,9 @@ class History(Displayed):
             RestoreError, CorruptChangelogError: see ``timers_of``.
         """
         checkpoint = self._at(at)
-        found = described_operator(checkpoint, operator)
         with Frames(self._spark) as frames:
-            groups, where = _key_filter(found, key)
-            rows = self._frame_rows(frames, self._tables.history(checkpoint, operator, groups))
-            return frames.query(
-                timer_changes_sql(TimerColumns.of(found), rows, self._times(checkpoint), where)
-            )
+            timers = described_operator(checkpoint, operator), None
+            return frames.query(self._changes_query(frames, checkpoint, timers, key))
 
     def difference(self, operator: str, state: str, before: When, after: When = None) -> DataFrame:
         """What two points of a state do not share, also on different branches.
@@ -212,7 +207,8 @@ class History(Displayed):
             CorruptChangelogError: see ``state``.
         """
         first, second = self._at(before), self._at(after)
-        shapes = [StateColumns.of(*described_state(point, operator, state)) for point in (first, second)]
+        described = [described_state(point, operator, state) for point in (first, second)]
+        shapes = [StateColumns.of(*each) for each in described]
         names = [
             [shape.kind, *(t.name for t in (shape.key, shape.map_key, shape.window, shape.value) if t)]
             for shape in shapes
@@ -224,7 +220,8 @@ class History(Displayed):
             )
         with Frames(self._spark) as frames:
             queries = [
-                self._state_query(frames, point, operator, state, _ANY_KEY, True) for point in (first, second)
+                self._state_query(frames, point, each, _ANY_KEY, fingerprint=True)
+                for point, each in zip((first, second), described, strict=True)
             ]
             return frames.query(difference_sql(shapes[1], *queries))
 
@@ -252,10 +249,8 @@ class History(Displayed):
                 rows = self._frame_rows(frames, selection)
                 queries += [
                     f"({history_sql(StateColumns.of(operator, state), rows, times, where, texts_only=True)})"
-                    for state in operator.states
+                    for state in (*operator.states, None)
                 ]
-                timers = timer_changes_sql(TimerColumns.of(operator), rows, times, where, texts_only=True)
-                queries.append(f"({timers})")
             order = "valid_from_checkpoint, event_time NULLS LAST, operator, sequence"
             return frames.query(f"SELECT * FROM ({' UNION ALL '.join(queries)}) ORDER BY {order}")
 
@@ -294,15 +289,23 @@ class History(Displayed):
         return found
 
     def _state_query(
-        self, frames: Frames, checkpoint: Checkpoint, operator: str, state: str, key: Any, fingerprint: bool
+        self,
+        frames: Frames,
+        checkpoint: Checkpoint,
+        described: _Described,
+        key: Any,
+        fingerprint: bool = False,
     ) -> str:
-        found, described = described_state(checkpoint, operator, state)
-        groups, where = _key_filter(found, key)
-        selection = self._tables.state(checkpoint, operator, groups)
+        groups, where = _key_filter(described[0], key)
+        selection = self._tables.state(checkpoint, described[0].uid, groups)
         rows = self._frame_rows(frames, selection)
         many = key is _ANY_KEY and is_many(selection, checkpoint)
-        columns = StateColumns.of(found, described)
-        return state_sql(columns, rows, checkpoint.time_ms, where, fingerprint, many)
+        return state_sql(StateColumns.of(*described), rows, checkpoint.time_ms, where, fingerprint, many)
+
+    def _changes_query(self, frames: Frames, checkpoint: Checkpoint, described: _Described, key: Any) -> str:
+        groups, where = _key_filter(described[0], key)
+        rows = self._frame_rows(frames, self._tables.history(checkpoint, described[0].uid, groups))
+        return history_sql(StateColumns.of(*described), rows, self._times(checkpoint), where)
 
     def _frame_rows(self, frames: Frames, selection: Selection) -> str:
         folder = self._tables.folder

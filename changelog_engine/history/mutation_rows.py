@@ -37,17 +37,16 @@ from changelog_engine.history.state_columns import (
     LONG,
     TEXT,
     TIME,
+    TIMER,
     StateColumns,
     ViewColumn,
     identity_columns,
 )
-from changelog_engine.history.timers_sql import TimerColumns
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_file, read_parts, read_suffix
 from changelog_engine.ledger.suffix import Suffix
 from changelog_engine.state import mutation_log
-from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.storage.opening import open_storage
 
 COLUMNS = (
@@ -89,12 +88,9 @@ class WantedMutations:
     before: bool = False
 
     @property
-    def typed(self) -> StateColumns | TimerColumns | None:
+    def typed(self) -> StateColumns | None:
         """The state's columns, where they are typed."""
-        if self.described is None:
-            return None
-        operator, state = self.described
-        return TimerColumns.of(operator) if state is None else StateColumns.of(operator, state)
+        return None if self.described is None else StateColumns.of(*self.described)
 
     def columns(self) -> list[ViewColumn]:
         """Of the table of mutations."""
@@ -102,10 +98,10 @@ class WantedMutations:
         if found is None:
             return list(COLUMNS)
         first, operation, last = COLUMNS[:7], COLUMNS[10], COLUMNS[-1]
-        if isinstance(found, TimerColumns):
-            return [*first, *found.timer_columns(), operation, last]
-        identity = identity_columns(found.key, found.window, found.map_key)
-        shown = [*first, *identity, operation, *found.value_columns(of_row=True)]
+        shown = [*first, *identity_columns(found.key, found.window, found.map_key)]
+        if found.kind == TIMER:
+            return [*shown, *found.value_columns(), operation, last]
+        shown += [operation, *found.value_columns(of_row=True)]
         if self.before:
             whole = next(column for column in found.value_columns() if column.name == "value")
             shown += [whole._replace(name=_BEFORE[0]), ViewColumn(_BEFORE[1], *TEXT)]
@@ -115,15 +111,11 @@ class WantedMutations:
         """Those of a file's rows that are asked for."""
         if self.operator is not None:
             rows = rows.filter(pc.equal(rows["operator"], self.operator))
-        names = self._states()
+        found = self.typed
+        names = found.states if found is not None else None if self.state is None else (self.state,)
         if names is not None:
             rows = rows.filter(pc.is_in(rows["state"].cast(pa.string()), pa.array(names, pa.string())))
         return rows
-
-    def _states(self) -> list[str] | None:
-        if self.described is not None and self.described[1] is None:
-            return list(TIMER_DOMAINS)
-        return None if self.state is None else [self.state]
 
 
 @dataclass(frozen=True)
@@ -196,7 +188,7 @@ class MutationRange:
             )
         ledger = Ledger(log)
         columns = self.wanted.typed
-        assert isinstance(columns, StateColumns)
+        assert columns is not None
         groups, uids = range(*self.groups), frozenset([columns.operator])
         point = RestorePoint(ledger.storage.root, self.line[-1].last, self.line, None)
         found = [self.wanted.own(table) for table in read_suffix(point, self.after, groups, uids)]
@@ -259,7 +251,7 @@ def _batches(
     rows: pa.Table,
     schema: pa.Schema,
     times: Mapping[int, int],
-    typed: StateColumns | TimerColumns | None,
+    typed: StateColumns | None,
     values: _ValuesBefore | None = None,
 ) -> Iterator[pa.RecordBatch]:
     size = _ROWS if typed is None else _TYPED_ROWS
@@ -284,11 +276,11 @@ def _untyped(rows: pa.Table, times: Mapping[int, int]) -> dict[str, Any]:
 def _typed(
     rows: pa.Table,
     times: Mapping[int, int],
-    columns: StateColumns | TimerColumns,
+    columns: StateColumns,
     values: _ValuesBefore | None,
 ) -> dict[str, Any]:
     given = rows.drop_columns(["event_time"]).to_pylist()
-    if isinstance(columns, TimerColumns):
+    if columns.kind == TIMER:
         found = timer_values(given, columns)
     else:
         own = [value_of_row(row, columns) for row in given]

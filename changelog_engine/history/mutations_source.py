@@ -28,8 +28,8 @@ from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.data_sources import (
     ColumnsSource,
     checked_options,
+    described_view,
     key_group_ranges,
-    typed_columns,
 )
 from changelog_engine.history.mutation_rows import (
     MutationFile,
@@ -38,8 +38,7 @@ from changelog_engine.history.mutation_rows import (
     mutation_files,
 )
 from changelog_engine.history.pushed_filters import leaves, missing_checkpoints, tried_checkpoints
-from changelog_engine.history.timers_sql import TimerColumns
-from changelog_engine.ledger.described import check_names, described_operator, described_state
+from changelog_engine.ledger.described import check_names, described_operator
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
 from changelog_engine.ledger.points import checkpoint_at
 
@@ -242,10 +241,7 @@ def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> WantedMutatio
                 f"{MUTATIONS}: {options['path']} has no checkpoint yet, so the types of state {state!r} of operator "
                 f"{operator!r} are not known: wait for one, or leave out operator or state"
             )
-        if isinstance(typed_columns(newest, operator, state), TimerColumns):
-            described = described_operator(newest, operator), None
-        else:
-            described = described_state(newest, operator, state)
+        described = described_view(newest, operator, state)
     elif newest is not None:
         if operator is not None:
             described_operator(newest, operator)

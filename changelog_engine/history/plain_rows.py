@@ -16,44 +16,32 @@ import pyarrow.compute as pc
 
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.sql_types import NEWEST_MS, OLDEST_MS, SqlType, parsed, time_of_ms
-from changelog_engine.history.state_columns import StateColumns
-from changelog_engine.history.timers_sql import TimerColumns
+from changelog_engine.history.state_columns import TIMER, StateColumns
 from changelog_engine.state.backend import TIMER_DOMAINS
 
 Values = dict[str, list[Any]]  # column -> its values
 
 
-def state_values(live: pa.Table, columns: StateColumns, time_ms: int) -> Values:
-    """The rows of a state's view.
+def view_values(live: Sequence[pa.Table], columns: StateColumns, time_ms: int) -> Values:
+    """The rows of the view of a state, or of an operator's timers.
 
     Args:
-        live: the state's live rows, as ``compaction.fold_state`` gives them.
+        live: its live rows, as ``compaction.fold_state`` gives them.
         time_ms: when that was; entries whose time to live had ended then are left out.
     """
-    entries = _entries(dated(live), columns, time_ms)
-    found = identity_values(columns, entries)
+    rows = [row for table in live for row in dated(table).to_pylist()]
+    if columns.kind == TIMER:
+        entries = [{**row, "event_time": naive(row["event_time"])} for row in rows]
+        found = timer_values(entries, columns)
+    else:
+        entries = _entries(rows, columns, time_ms)
+        found = identity_values(columns, entries)
     names = [column.name for column in columns.shown() if column.name not in found]
     return found | {name: [entry[name] for entry in entries] for name in names}
 
 
-def timers_values(live: Sequence[pa.Table], columns: TimerColumns) -> Values:
-    """The rows of an operator's view of timers.
-
-    Args:
-        live: the live rows of its timers, as ``compaction.fold_state`` gives them.
-    """
-    rows = [row for table in live for row in dated(table).to_pylist()]
-    found = timer_values(rows, columns)
-    found["event_time"] = [naive(row["event_time"]) for row in rows]
-    return found | {name: [row[name] for row in rows] for name in ("checkpoint_id", "key_group")}
-
-
-def timer_values(rows: list[dict[str, Any]], columns: TimerColumns) -> Values:
-    """What says which timers rows of the log are about.
-
-    Args:
-        columns: the operator's timers.
-    """
+def timer_values(rows: list[dict[str, Any]], columns: StateColumns) -> Values:
+    """What says which timers rows of the log are about."""
     found = identity_values(columns, rows)
     found["domain"] = [TIMER_DOMAINS[row["state"]] for row in rows]
     found["time_ms"] = [int(row["value"]) for row in rows]
@@ -61,7 +49,7 @@ def timer_values(rows: list[dict[str, Any]], columns: TimerColumns) -> Values:
     return found
 
 
-def identity_values(columns: StateColumns | TimerColumns, rows: list[dict[str, Any]]) -> Values:
+def identity_values(columns: StateColumns, rows: list[dict[str, Any]]) -> Values:
     """The columns that tell entries apart, typed and as text, out of rows with the log's columns."""
     found: Values = {}
     for name, source, kind in (
@@ -149,11 +137,11 @@ def value_columns(values: Sequence[RowValue]) -> Values:
     }
 
 
-def _entries(live: pa.Table, columns: StateColumns, time_ms: int) -> list[dict[str, Any]]:
+def _entries(rows: list[dict[str, Any]], columns: StateColumns, time_ms: int) -> list[dict[str, Any]]:
     """The entries of a state: one a row, or of a list state one a key; without those that had expired."""
     since = None if columns.ttl_ms is None else time_ms - columns.ttl_ms
     entries: dict[Any, list[_TypedRow]] = {}
-    for number, row in enumerate(live.to_pylist()):
+    for number, row in enumerate(rows):
         own = value_of_row(row, columns)
         if since is not None and own.accessed_ms is not None and own.accessed_ms <= since:
             continue

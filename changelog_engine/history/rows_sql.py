@@ -18,6 +18,7 @@ COLUMNS = (
 COLUMN_NAMES = [column.partition(" ")[0] for column in COLUMNS.split(", ")]
 PLACE = "struct(checkpoint_id, sequence)"
 KEY = "key_group, key, namespace"  # the group follows from the key, and conditions on it reach the files
+TIMER_KEY = f"{KEY}, state, value"
 # Within a key, the order of (checkpoint_id, sequence) is that of (attempt, sequence), which fits into one number; rows of a
 # snapshot come before it.
 _SEQUENCE_BITS = 45
@@ -70,16 +71,6 @@ def rows_sql(base: str | None, log: str, snapshot: int | None, lineage: tuple[Se
     if base is None:
         return rows
     return f"SELECT *, true AS is_base FROM ({base}) WHERE sequence IS NOT NULL UNION ALL {rows}"
-
-
-def own_rows(rows: str, operator: str, states: str, where: str = "true") -> str:
-    """A query of the rows of an operator.
-
-    Args:
-        operator: its uid.
-        where: a further condition.
-    """
-    return f"SELECT * FROM ({rows}) WHERE operator = {literal(operator)} AND {states} AND ({where})"
 
 
 def newest_sql(rows: str, entry: str) -> str:

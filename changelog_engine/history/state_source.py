@@ -24,16 +24,15 @@ from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history.data_sources import (
     ColumnsSource,
     checked_options,
+    described_view,
     key_group_ranges,
-    typed_columns,
 )
-from changelog_engine.history.plain_rows import Values, state_values, timers_values
+from changelog_engine.history.plain_rows import view_values
 from changelog_engine.history.pushed_filters import key_texts
+from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Tables
-from changelog_engine.history.timers_sql import TimerColumns
 from changelog_engine.ledger.described import described_operator
 from changelog_engine.ledger.reading import read_parts
-from changelog_engine.state.backend import TIMER_DOMAINS
 
 STATE = "changelog_state"
 _ROWS_OF_BATCH = 50_000
@@ -61,7 +60,7 @@ class StateDataSource(ColumnsSource):
         checkpoint = tables.checkpoint(given.get("at"))
         self._checkpoint = checkpoint.id
         self._table = tables.table
-        self.columns = typed_columns(checkpoint, self._operator, self._state).shown()
+        self.columns = StateColumns.of(*described_view(checkpoint, self._operator, self._state)).shown()
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """What reads the state."""
@@ -118,36 +117,27 @@ class StateReader(DataSourceReader):
             return
         tables = self._tables()
         checkpoint = tables.lineage.checkpoint(self._number)
-        columns = typed_columns(checkpoint, self._operator, self._state)
-        groups = range(partition.first, partition.last)
-        if isinstance(columns, TimerColumns):
-            found = [self._live(tables, checkpoint, groups, state) for state in TIMER_DOMAINS]
-            yield self._batch(timers_values([each for each in found if each is not None], columns))
-            return
-        live = self._live(tables, checkpoint, groups, self._state)
-        if live is None:
-            return
-        for start in range(0, live.num_rows, _ROWS_OF_BATCH):
+        columns = StateColumns.of(*described_view(checkpoint, self._operator, self._state))
+        for live in self._live(tables, checkpoint, range(partition.first, partition.last), columns.states):
             # A list's elements lie in one batch or not: those are made of all rows at once.
-            rows = live if columns.kind == "list" else live.slice(start, _ROWS_OF_BATCH)
-            yield self._batch(state_values(rows, columns, checkpoint.time_ms))
-            if columns.kind == "list":
-                return
+            step = live.num_rows if columns.kind == "list" else _ROWS_OF_BATCH
+            for start in range(0, live.num_rows, step or 1):
+                values = view_values([live.slice(start, step)], columns, checkpoint.time_ms)
+                arrays = [pa.array(values[field.name], field.type) for field in self._schema]
+                yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
-    def _batch(self, values: Values) -> pa.RecordBatch:
-        arrays = [pa.array(values[field.name], field.type) for field in self._schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _live(self, tables: Tables, checkpoint: Checkpoint, groups: range, state: str) -> pa.Table | None:
+    def _live(
+        self, tables: Tables, checkpoint: Checkpoint, groups: range, states: Sequence[str]
+    ) -> Iterator[pa.Table]:
         point = tables.ledger.restore_point(checkpoint)
-        pieces = read_parts(point, groups, frozenset([self._operator]), tables.ledger)
-        own = group_by_state(pieces).get((self._operator, state))
-        if own is None:
-            return None
-        if self._keys is not None:
-            wanted = pa.array(sorted(self._keys), pa.string())
-            own = [piece.filter(pc.is_in(piece["key"].cast(pa.string()), value_set=wanted)) for piece in own]
-        return fold_state(own)
+        pieces = group_by_state(read_parts(point, groups, frozenset([self._operator]), tables.ledger))
+        for state in states:
+            own = pieces.get((self._operator, state), [])
+            if self._keys is not None:
+                wanted = pa.array(sorted(self._keys), pa.string())
+                own = [each.filter(pc.is_in(each["key"].cast(pa.string()), value_set=wanted)) for each in own]
+            if own:
+                yield fold_state(own)
 
 
 class PushingStateReader(StateReader):

@@ -13,7 +13,6 @@ from changelog_engine.history.names import HISTORY_SUFFIX, view_names
 from changelog_engine.history.rows_sql import MOST_ATTEMPTS, MOST_ENTRIES, Times
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Selection, Tables
-from changelog_engine.history.timers_sql import TimerColumns, timer_changes_sql, timers_sql
 
 _MANY_ROWS = 500_000
 
@@ -83,17 +82,13 @@ def state_views(
     queries: dict[str, str] = {}
     for (uid, name), view in view_names(described, keyed).items():
         selection = tables.state(checkpoint, uid)
-        rows, many = rows_of(selection), is_many(selection, checkpoint)
-        mutations = rows_of(tables.history(checkpoint, uid))
+        columns = StateColumns.of(*((keyed[uid], None) if name is None else described[uid, name]))
         changes = view + HISTORY_SUFFIX
+        many = is_many(selection, checkpoint)
+        queries[view] = state_sql(columns, rows_of(selection), checkpoint.time_ms, many=many)
+        queries[changes] = history_sql(columns, rows_of(tables.history(checkpoint, uid)), times)
         if name is None:
-            found = TimerColumns.of(keyed[uid])
-            queries[view] = timers_sql(found, rows, many=many)
-            queries[changes] = timer_changes_sql(found, mutations, times)
             timers.append(TimerViews(uid, view, changes))
         else:
-            columns = StateColumns.of(*described[uid, name])
-            queries[view] = state_sql(columns, rows, checkpoint.time_ms, many=many)
-            queries[changes] = history_sql(columns, mutations, times)
             states.append(StateViews.of(columns, view))
     return states, timers, queries

@@ -20,17 +20,14 @@ import pyarrow as pa
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
-from changelog_engine.graph.descriptions import DescribedOperator, keyed_operators, states_of
+from changelog_engine.graph.descriptions import keyed_operators, states_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.graph.nodes import StateId
 from changelog_engine.history.names import HISTORY_SUFFIX, view_names
-from changelog_engine.history.plain_rows import dated, state_values, timers_values
+from changelog_engine.history.plain_rows import view_values
 from changelog_engine.history.sql_types import time_of_ms
 from changelog_engine.history.state_columns import StateColumns
-from changelog_engine.history.timers_sql import TimerColumns
 from changelog_engine.history.views import StateViews, TimerViews
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
@@ -38,7 +35,6 @@ from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.nearest import named
-from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.local_folder import temporary_folder
 
 _TIME = pa.timestamp("us")
@@ -136,15 +132,12 @@ class Views:
         self._summary: list[StateViews | TimerViews] = []
         for (uid, name), view in view_names(states, keyed).items():
             changes = view + HISTORY_SUFFIX
-            if name is None:
-                self._makers[view] = partial(self._timers, keyed[uid])
-                self._changes[changes] = partial(_timers_history, view=changes, operator=keyed[uid])
-                self._summary.append(TimerViews(uid, view, changes))
-            else:
-                columns = StateColumns.of(*states[uid, name])
-                self._makers[view] = partial(self._state, columns)
-                self._changes[changes] = partial(_history, view=changes, columns=columns)
-                self._summary.append(StateViews.of(columns, view))
+            columns = StateColumns.of(*((keyed[uid], None) if name is None else states[uid, name]))
+            self._makers[view] = partial(self._state, columns)
+            self._changes[changes] = partial(Changes.history, view=changes, columns=columns)
+            self._summary.append(
+                TimerViews(uid, view, changes) if name is None else StateViews.of(columns, view)
+            )
         self.of_changes = tuple(self._changes)
         self.names = (*self._makers, *self.of_changes)
 
@@ -163,22 +156,11 @@ class Views:
         """The rows of a view that does not show the log's rows."""
         return self._makers[name]()
 
-    def _live(self, uid: str) -> dict[StateId, pa.Table]:
-        point = self._ledger.restore_point(self._checkpoint)
-        pending = group_by_state(read_parts(point, ALL_KEY_GROUPS, frozenset([uid]), self._ledger))
-        return {name: dated(fold_state(pieces)) for name, pieces in pending.items()}
-
     def _state(self, columns: StateColumns) -> pa.Table:
-        live = self._live(columns.operator).get((columns.operator, columns.name))
-        if live is None:
-            live = SCHEMA.empty_table()
-        values = state_values(live, columns, self._checkpoint.time_ms)
-        return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
-
-    def _timers(self, operator: DescribedOperator) -> pa.Table:
-        live, columns = self._live(operator.uid), TimerColumns.of(operator)
-        found = [live[operator.uid, state] for state in TIMER_DOMAINS if (operator.uid, state) in live]
-        values = timers_values(found, columns)
+        uid, point = columns.operator, self._ledger.restore_point(self._checkpoint)
+        there = group_by_state(read_parts(point, ALL_KEY_GROUPS, frozenset([uid]), self._ledger))
+        live = [fold_state(there[uid, state]) for state in columns.states if (uid, state) in there]
+        values = view_values(live, columns, self._checkpoint.time_ms)
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
     def _states(self) -> pa.Table:
@@ -195,14 +177,6 @@ class Views:
         line = self._checkpoint.lineage
         shown.append(("on_lineage", pa.bool_(), [on_lineage(line, row.attempt, row.id) for row in found]))
         return _table(shown)
-
-
-def _history(changes: Changes, view: str, columns: StateColumns) -> None:
-    changes.history(view, columns)
-
-
-def _timers_history(changes: Changes, view: str, operator: DescribedOperator) -> None:
-    changes.timers_history(view, operator)
 
 
 _Column = tuple[str, pa.DataType, list[Any]]

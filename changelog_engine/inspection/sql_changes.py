@@ -11,7 +11,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -19,34 +19,19 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_part
-from changelog_engine.graph.descriptions import DescribedOperator, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.history.changes_sql import ViewDialect, changes_of
+from changelog_engine.history.changes_sql import changes_sql
+from changelog_engine.history.dialect import Dialect
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import dated, loaded
-from changelog_engine.history.sql_types import (
-    NEWEST_MS,
-    OLDEST_MS,
-    SqlType,
-    key_sql_type,
-    window_sql_type,
-)
+from changelog_engine.history.sql_types import NEWEST_MS, OLDEST_MS, SqlType
 from changelog_engine.history.state_columns import StateColumns
-from changelog_engine.history.timers_sql import DOMAIN
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import on_segments, read_file
-from changelog_engine.state.backend import TIMER_DOMAINS
 
-_IDENTITY = (("key", "key"), ("window", "namespace"), ("map_key", "map_key"))
 _PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key
 _ENTRY = "{'value': value, 'pickled_type': pickled_type, 'pickled_bytes': pickled_bytes, 'accessed_ms': accessed_ms}"
 _PLACE = f"(checkpoint_id::HUGEINT * {1 << _PLACE_BITS}::HUGEINT + sequence)"
-_DUCKDB = ViewDialect(
-    _ENTRY,
-    "place",
-    f"CAST({{}} // {1 << _PLACE_BITS}::HUGEINT AS BIGINT)",
-    f"list({_ENTRY}) FILTER (WHERE operation <> 'clear')",
-)
 _TIMED = r"(?s)^\[(-?[0-9]+),(.*)\]$"  # the time of the last access, the user's value
 _SHOWN = [
     "checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "namespace", "map_key", "operation",
@@ -83,8 +68,8 @@ class Changes:
         self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {table}")
 
     def history(self, view: str, columns: StateColumns) -> None:
-        """The changes of a state on the checkpoint's lineage."""
-        table = self._loaded(self._rows(columns.operator, [columns.name]))
+        """The changes of a state, or of an operator's timers, on the checkpoint's lineage."""
+        table = self._loaded(self._rows(columns.operator, columns.states))
         value, accessed = "value", "CAST(NULL AS BIGINT)"
         if columns.ttl_ms is not None:
             value = f"CASE WHEN regexp_matches(value, '{_TIMED}') THEN regexp_extract(value, '{_TIMED}', 2) ELSE value END"
@@ -92,59 +77,15 @@ class Changes:
         source = (
             f"SELECT * REPLACE ({value} AS value), {accessed} AS accessed_ms, {_PLACE} AS place FROM {table}"
         )
-        found = changes_of(columns.kind, _DUCKDB)
-        is_list = columns.kind == "list"
-        to_value = self._function(columns.value, of_list=is_list)
-        shown = self._identity(zip(_IDENTITY, (columns.key, columns.window, columns.map_key), strict=True))
-        for name in ("before", "after"):
-            entry = f"entry_{name}"
-            if is_list:
-                texts = (
-                    f"list_transform({entry}, lambda e: CASE WHEN e.pickled_type IS NULL THEN e.value END)"
-                )
-                json = f"'[' || array_to_string(list_transform({entry}, lambda e: e.value), ',') || ']'"
-                shown += [f"{to_value}({texts}) AS value_{name}", f"{json} AS value_{name}_json"]
-            else:
-                typed = f"CASE WHEN {entry}.pickled_type IS NULL THEN {to_value}({entry}.value) END"
-                shown += [f"{typed} AS value_{name}", f"{entry}.value AS value_{name}_json"]
-        shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")
-        if columns.ttl_ms is not None:
-            of_one = _time("e.accessed_ms") if is_list else _time("entry_after.accessed_ms")
-            shown.append(
-                f"list_transform(entry_after, lambda e: {of_one}) AS accessed"
-                if is_list
-                else f"{of_one} AS accessed"
-            )
-        shown += (
-            _pickled_of_list()
-            if is_list
-            else [f"entry_after.{n} AS {n}" for n in ("pickled_type", "pickled_bytes")]
+        index = self._ledger.lineage.checkpoints.index()
+        times = self._loaded([pa.table({"id": index.ids, "ms": index.times})])
+        timed = (
+            f"SELECT found.*, valid_from.ms AS from_ms, valid_to.ms AS to_ms FROM found "
+            f"LEFT JOIN {times} AS valid_from ON valid_from.id = found.checkpoint_id "
+            f"LEFT JOIN {times} AS valid_to ON valid_to.id = found.valid_to_checkpoint"
         )
-        self._connection.execute(
-            f"CREATE VIEW {view} AS WITH source AS ({source}), found AS ({found}) "
-            f"SELECT {', '.join([*shown, *self._valid()])} FROM found {self._joined()}"
-        )
-
-    def timers_history(self, view: str, operator: DescribedOperator) -> None:
-        """What happened to an operator's timers on the checkpoint's lineage."""
-        table = self._loaded(self._rows(operator.uid, list(TIMER_DOMAINS)))
-        windows = [state.namespace for state in operator.states if state.namespace]
-        kinds = (
-            key_sql_type(key_type_of(operator)),
-            window_sql_type(windows[0]) if windows else None,
-        )
-        shown = self._identity(zip(_IDENTITY, kinds, strict=False))
-        ms = "TRY_CAST(value AS BIGINT)"
-        shown += [f"{DOMAIN} AS domain", f"{_time(ms)} AS time", f"{ms} AS time_ms"]
-        shown.append("CASE WHEN is_base THEN 'snapshot' ELSE operation END AS operation")
-        found = (
-            "SELECT *, lead(checkpoint_id) OVER (PARTITION BY key, namespace, state, value ORDER BY place) "
-            f"AS valid_to_checkpoint FROM (SELECT *, {_PLACE} AS place FROM {table})"
-        )
-        self._connection.execute(
-            f"CREATE VIEW {view} AS WITH found AS ({found}) "
-            f"SELECT {', '.join([*shown, *self._valid()])} FROM found {self._joined()}"
-        )
+        query = changes_sql(columns, source, timed, _DuckDB(self._function))
+        self._connection.execute(f"CREATE VIEW {view} AS {query}")
 
     def _rows(self, operator: str, states: Sequence[str]) -> Iterator[pa.Table]:
         """The rows of an operator's states up to the checkpoint; after truncation those of a snapshot come first."""
@@ -181,15 +122,7 @@ class Changes:
         self._connection.execute(f"{where} SELECT * FROM __file")
         self._connection.unregister("__file")
 
-    def _identity(self, kinds: Iterable[tuple[tuple[str, str], SqlType | None]]) -> list[str]:
-        return [
-            shown
-            for (name, source), kind in kinds
-            if kind is not None
-            for shown in (f"{self._function(kind)}({source}) AS {name}", f"{source} AS {name}_json")
-        ]
-
-    def _function(self, kind: SqlType, of_list: bool = False) -> str:
+    def _function(self, kind: SqlType, of_list: bool) -> str:
         """Make a function of JSON text to a value of a type; its name."""
         arrow = pa.list_(kind.arrow) if of_list else kind.arrow
         empty = pa.table({"v": pa.array([], arrow)})
@@ -211,25 +144,6 @@ class Changes:
         # A value that has no place in the type is null: by default DuckDB refuses a function that gives any.
         self._connection.create_function(name, typed, [given], wanted, type="arrow", null_handling="special")
         return name
-
-    def _valid(self) -> list[str]:
-        return [
-            "found.checkpoint_id AS valid_from_checkpoint", "valid_to_checkpoint", "valid_from.time AS valid_from",
-            "valid_to.time AS valid_to", "event_time", "attempt", "sequence", "key_group",
-        ]  # fmt: skip
-
-    def _joined(self) -> str:
-        """When checkpoints were."""
-        index = self._ledger.lineage.checkpoints.index()
-        times = pa.table(
-            {"id": index.ids, "time": pa.array(index.times).cast(pa.timestamp("ms")).cast(pa.timestamp("us"))}
-        )
-        name = self._name("times")
-        self._put(f"CREATE TABLE {name} AS", times)
-        return (
-            f"LEFT JOIN {name} AS valid_from ON valid_from.id = found.checkpoint_id "
-            f"LEFT JOIN {name} AS valid_to ON valid_to.id = found.valid_to_checkpoint"
-        )
 
     def _name(self, what: str) -> str:
         self._made += 1
@@ -259,14 +173,42 @@ def _described(rows: pa.Table) -> pa.Table:
     return rows
 
 
-def _time(milliseconds: str) -> str:
-    return f"CASE WHEN {milliseconds} BETWEEN {OLDEST_MS} AND {NEWEST_MS} THEN make_timestamp({milliseconds} * 1000) END"
+class _DuckDB(Dialect):
+    """DuckDB's SQL.
 
+    Args:
+        function: makes a function of JSON texts, or of lists of such, to values of a type; its name.
+    """
 
-def _pickled_of_list() -> list[str]:
-    names = "list_filter(list_transform(entry_after, lambda e: e.pickled_type), lambda n: n IS NOT NULL)"
-    sizes = "list_sum(list_transform(entry_after, lambda e: e.pickled_bytes))"
-    return [
-        f"nullif(array_to_string(list_distinct({names}), ', '), '') AS pickled_type",
-        f"CAST({sizes} AS INTEGER) AS pickled_bytes",
-    ]
+    entry = _ENTRY
+    place = "place"
+    collected = f"list({_ENTRY}) FILTER (WHERE operation <> 'clear')"
+
+    def __init__(self, function: Callable[[SqlType, bool], str]) -> None:
+        self._function = function
+
+    def checkpoint_of(self, place: str) -> str:
+        return f"CAST({place} // {1 << _PLACE_BITS}::HUGEINT AS BIGINT)"
+
+    def time(self, milliseconds: str) -> str:
+        there = f"{milliseconds} BETWEEN {OLDEST_MS} AND {NEWEST_MS}"
+        return f"CASE WHEN {there} THEN make_timestamp({milliseconds} * 1000) END"
+
+    def value(self, kind: SqlType, json_text: str) -> str:
+        return f"{self._function(kind, False)}({json_text})"
+
+    def values(self, kind: SqlType, entries: str) -> str:
+        texts = self.each(entries, "CASE WHEN e.pickled_type IS NULL THEN e.value END")
+        return f"{self._function(kind, True)}({texts})"
+
+    def each(self, entries: str, found: str) -> str:
+        return f"list_transform({entries}, lambda e: {found})"
+
+    def joined(self, texts: str, between: str) -> str:
+        return f"array_to_string({texts}, '{between}')"
+
+    def types(self, entries: str) -> str:
+        return f"list_distinct(list_filter({self.each(entries, 'e.pickled_type')}, lambda n: n IS NOT NULL))"
+
+    def size(self, entries: str) -> str:
+        return f"CAST(list_sum({self.each(entries, 'e.pickled_bytes')}) AS INTEGER)"
