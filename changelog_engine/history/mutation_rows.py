@@ -24,6 +24,7 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.arrow_columns import as_array, of_type
 from changelog_engine.errors import ForeignPathError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
+from changelog_engine.history.held_entries import HeldEntries, held_entries
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import (
     RowValue,
@@ -210,7 +211,7 @@ class _ValuesBefore:
 
     def __init__(self, columns: StateColumns) -> None:
         self._columns = columns
-        self._held: dict[tuple[str, str | None], Any] = {}  # of a map by map keys, of a list its entries
+        self._held: dict[str, HeldEntries] = {}  # by key; their values are pairs of a value and its text
 
     def begin(self, live: pa.Table) -> None:
         """Start with the live rows of a state."""
@@ -220,31 +221,16 @@ class _ValuesBefore:
 
     def before(self, row: dict[str, Any], own: RowValue) -> tuple[Any, str | None]:
         """The value that a mutation's entry had before it, and its text."""
-        place, operation = (row["key"], row["namespace"]), row["operation"]
+        kind, operation = self._columns.kind, row["operation"]
+        held = self._held.setdefault(row["key"], held_entries(kind))
         entry = own.value, own.value_json
-        if self._columns.kind == "map":
-            entries = self._held.setdefault(place, {})
-            if operation == mutation_log.CLEAR:
-                entries.clear()
-                return None, None
-            found: tuple[Any, str | None] = entries.pop(row["map_key"], (None, None))
-            if operation == mutation_log.PUT:
-                entries[row["map_key"]] = entry
-            return found
-        if self._columns.kind == "list":
-            items = self._held.get(place)
-            if operation == mutation_log.CLEAR:
-                self._held.pop(place, None)
-            else:
-                kept = items if operation == mutation_log.APPEND and items is not None else []
-                self._held[place] = [*kept, entry]
-            if items is None:
-                return None, None
-            return [value for value, _ in items], f"[{','.join([str(text) for _, text in items])}]"
-        found = self._held.pop(place, (None, None))
-        if operation == mutation_log.PUT:
-            self._held[place] = entry
-        return found
+        found, _ = held.apply(operation, row["namespace"], row["map_key"], entry)
+        if found is None or (kind == "map" and operation == mutation_log.CLEAR):
+            return None, None
+        if kind == "list":
+            return [value for value, _ in found], f"[{','.join([str(text) for _, text in found])}]"
+        value, text = found
+        return value, text
 
 
 def _batches(

@@ -31,7 +31,7 @@ from changelog_engine.graph.descriptions import (
     states_of,
 )
 from changelog_engine.graph.key_groups import key_group
-from changelog_engine.inspection.held_entries import held_entries
+from changelog_engine.history.held_entries import held_entries
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.ranges import PointRange, range_of
 from changelog_engine.inspection.states import entries_at
@@ -58,6 +58,7 @@ from changelog_engine.types import TypeInformation, type_from_spec
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
 from changelog_engine.windowing.reserved import CONTENTS
+from materializer.entries import StateEntries
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2
@@ -460,15 +461,18 @@ class _Reader:
         expiry = None if ttl_ms is None else _Expiry(ttl_ms, self._times)
         map_key_type = map_key_type_of(described)
         map_keys = keys_of([row.map_key for row in rows], map_key_type, self._allow_pickle)
-        held = held_entries(described.kind, map_key_type)
+        named = {row.map_key: map_key for row, map_key in zip(rows, map_keys, strict=True)}
+        held = held_entries(described.kind)
         windows = self._has_windows()
         for row, value, since, map_key in zip(rows, values, accessed, map_keys, strict=True):
-            around = held.apply(row.operation, row.namespace, row.map_key, map_key, value)
+            before, after = held.apply(row.operation, row.namespace, row.map_key, value)
+            if before is not None and described.kind == "map" and row.operation == mutation_log.CLEAR:
+                before = _whole(before, named, map_key_type)
             timer = (row.checkpoint, row.event_ms) in fired or (windows and _of_a_window_s_timer(row))
             cause = "element or timer" if timer else "element"
             if expiry is not None:
                 cause = expiry.cause(row, since, cause)
-            yield self._change(row, row.state, described.kind, key, map_key, around, cause)
+            yield self._change(row, row.state, described.kind, key, map_key, (before, after), cause)
 
     def _change(
         self, row: _Row, state: str, kind: str, key: Any, map_key: Any, around: tuple[Any, Any], cause: str
@@ -584,3 +588,17 @@ def _of_a_window_s_timer(row: _Row) -> bool:
 def _milliseconds(times: pa.ChunkedArray) -> list[int | None]:
     microseconds = times.cast(pa.int64()).to_pylist()
     return [None if each is None else each // 1000 for each in microseconds]
+
+
+def _whole(
+    entries: dict[str, Any], named: dict[str | None, Any], key_type: TypeInformation | None
+) -> StateEntries:
+    """A map as it is shown: keys that are equal to Python, such as 1 and True, stay two.
+
+    Args:
+        entries: by the texts of their keys.
+        named: texts to keys.
+    """
+    codec = key_codec_for(key_type)
+    made = [(named[text], value) for text, value in entries.items()]
+    return StateEntries.made(codec, dict(zip(codec.from_texts(list(entries)), made, strict=True)))

@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, overload
 
-import pyarrow as pa
-
-from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.state import mutation_log
-from changelog_engine.types import TypeInformation
-from materializer.entries import StateEntries
 
 
 class Elements(Sequence[Any]):
@@ -41,23 +36,18 @@ class Elements(Sequence[Any]):
 
 
 class HeldEntries:
-    """What a state of one key holds, by namespace, while its mutations are gone through.
+    """What a state of one key holds, by namespace, while its mutations are gone through."""
 
-    Args:
-        map_key_type: declared type of a map's keys.
-    """
-
-    def __init__(self, map_key_type: TypeInformation | None) -> None:
-        self._map_key_type = map_key_type
+    def __init__(self) -> None:
         self._held: dict[str | None, Any] = {}
 
     def apply(
-        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
+        self, operation: str, namespace: str | None, map_key: str | None, value: Any
     ) -> tuple[Any, Any]:
         """What there was before a mutation, and what there is after it.
 
         Args:
-            text: of a map's key, as the log has it.
+            map_key: of a map's key, the text that the log has.
         """
         before = self._held.get(namespace)
         after = self._held[namespace] = value if operation == mutation_log.PUT else None
@@ -66,7 +56,7 @@ class HeldEntries:
 
 class _HeldList(HeldEntries):
     def apply(
-        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
+        self, operation: str, namespace: str | None, map_key: str | None, value: Any
     ) -> tuple[Any, Any]:
         before = self._held.get(namespace)
         if operation == mutation_log.APPEND:
@@ -80,36 +70,22 @@ class _HeldList(HeldEntries):
 
 
 class _HeldMap(HeldEntries):
-    """A mutation is of one entry; a clear is of all of them."""
+    """A mutation is of one entry; a clear is of all of them, of which there is a dict by the texts of their keys."""
 
     def apply(
-        self, operation: str, namespace: str | None, text: str | None, map_key: Any, value: Any
+        self, operation: str, namespace: str | None, map_key: str | None, value: Any
     ) -> tuple[Any, Any]:
-        entries = self._held.setdefault(namespace, {})
         if operation == mutation_log.CLEAR:
-            before = _whole(entries, self._map_key_type)
-            entries.clear()
-            return before, None
-        before = entries.get(text, (None, None))[1]
+            return self._held.pop(namespace, None) or None, None
+        entries = self._held.setdefault(namespace, {})
+        before = entries.get(map_key)
         if operation == mutation_log.PUT:
-            entries[text] = (map_key, value)
+            entries[map_key] = value
             return before, value
-        entries.pop(text, None)
+        entries.pop(map_key, None)
         return before, None
 
 
-_OF_KIND: dict[str, type[HeldEntries]] = {"list": _HeldList, "map": _HeldMap}
-
-
-def held_entries(kind: str, map_key_type: TypeInformation | None) -> HeldEntries:
+def held_entries(kind: str) -> HeldEntries:
     """What a state of a kind holds before its first mutation: nothing."""
-    return _OF_KIND.get(kind, HeldEntries)(map_key_type)
-
-
-def _whole(entries: dict[str, tuple[Any, Any]], key_type: TypeInformation | None) -> StateEntries | None:
-    """A map of texts to map key and value as it is shown: keys that are equal to Python, such as 1 and True, stay two."""
-    if not entries:
-        return None
-    codec = key_codec_for(key_type)
-    identities = codec.from_texts(pa.array(list(entries), pa.string()))
-    return StateEntries.made(codec, dict(zip(identities, entries.values(), strict=True)))
+    return {"list": _HeldList, "map": _HeldMap}.get(kind, HeldEntries)()
