@@ -17,8 +17,6 @@ import pyarrow as pa
 
 from changelog_engine.changelog.figures import CorrectionNote
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part, Segment
-from changelog_engine.changelog.part_writer import PartWriter
-from changelog_engine.changelog.rows import Columns
 from changelog_engine.changelog.small_state import LogPosition, SmallState, StageState
 from changelog_engine.changelog.split_ends import with_ends
 from changelog_engine.clock import wall_s
@@ -37,6 +35,7 @@ from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
+from changelog_engine.savepoints.writer import SnapshotWriter
 from changelog_engine.state import mutation_log
 from changelog_engine.types import type_from_spec
 from changelog_engine.types.typeinfo import shown
@@ -188,26 +187,16 @@ def _written(
         rows = [_rows(one) for one in changes if one.operator.uid == operator.uid]
         for subtask in range(operator.parallelism if rows else 0):
             groups = key_group_range(subtask, operator.max_parallelism, operator.parallelism)
-            writer = PartWriter(
-                folder.changelog.root,
-                checkpoint_id=parent.id + 1,
-                attempt=attempt.id,
-                stage=stage,
-                subtask=subtask,
-                number=1,
-                first_sequence=0,
-                key_groups=groups,
-                storage=folder.changelog,
-            )
+            writer = SnapshotWriter(folder.changelog, parent.id + 1, attempt.id, stage, subtask, groups)
             for state, table in rows:
                 of = table["key_group"].to_numpy()
-                mine = table.filter(pa.array((of >= groups.start) & (of < groups.stop)))
-                columns: Columns = {name: mine[name] for name in mine.column_names}
-                writer.write(mine.num_rows, {**columns, "operator": operator.uid, "state": state})
-            if writer.rows:
-                parts.append(writer.finish())
+                writer.write(
+                    table.filter(pa.array((of >= groups.start) & (of < groups.stop))), operator.uid, state
+                )
+            if made := writer.finish():
+                parts += made
                 stage_state = small.get(operator.uid, StageState())
-                log = LogPosition(writer.rows, 1)
+                log = LogPosition(sum(part.rows for part in made), len(made))
                 written = replace(stage_state.subtasks.get(subtask, SmallState()), log=log)
                 small[operator.uid] = replace(
                     stage_state, subtasks={**stage_state.subtasks, subtask: written}

@@ -130,13 +130,7 @@ class History(Displayed):
             )
 
     def changes(self, operator: str, state: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
-        """All changes of a state on the lineage of a checkpoint.
-
-        Args:
-            operator: see ``state``.
-            state: see ``state``.
-            at: see ``state``.
-            key: see ``state``.
+        """All changes of a state on the lineage of a checkpoint. Arguments are those of ``state``.
 
         Returns:
             The columns of the state's history view, one row a mutation.
@@ -151,12 +145,7 @@ class History(Displayed):
             )
 
     def timers_of(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
-        """The timers of an operator as of a checkpoint or time.
-
-        Args:
-            operator: see ``state``.
-            at: see ``state``.
-            key: see ``state``.
+        """The timers of an operator as of a checkpoint or time. Arguments are those of ``state``.
 
         Returns:
             The columns of the operator's view of timers.
@@ -171,12 +160,7 @@ class History(Displayed):
             return frames.query(self._state_query(frames, checkpoint, timers, key))
 
     def timer_changes(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
-        """What happened to the timers of an operator, on the lineage of a checkpoint.
-
-        Args:
-            operator: see ``state``.
-            at: see ``state``.
-            key: see ``state``.
+        """What happened to the timers of an operator, on the lineage of a checkpoint. Arguments are those of ``state``.
 
         Returns:
             The columns of the operator's history view of timers, one row a mutation.
@@ -193,8 +177,6 @@ class History(Displayed):
         """What two points of a state do not share, also on different branches.
 
         Args:
-            operator: see ``state``.
-            state: see ``state``.
             before: the one point, as ``at`` of ``state``.
             after: the other; default: the checkpoint that the views show.
 
@@ -230,7 +212,6 @@ class History(Displayed):
 
         Args:
             key: the key, as the program's key selector gave it.
-            at: see ``state``.
 
         Returns:
             One row a mutation in the order of checkpoints: operator, state, kind (``timer`` for timers), the JSON texts of
@@ -255,12 +236,7 @@ class History(Displayed):
             return frames.query(f"SELECT * FROM ({' UNION ALL '.join(queries)}) ORDER BY {order}")
 
     def files_of_key(self, key: Any, at: When = None) -> list[str]:
-        """The parts that ``key`` opens: those that may hold its key group, by the table's list of files.
-
-        Args:
-            key: see ``key``.
-            at: see ``state``.
-        """
+        """The parts that ``key`` opens: those that may hold its key group, by the table's list of files."""
         checkpoint = self._at(at)
         found: dict[str, None] = {}
         for operator, groups, _ in self._holders(checkpoint, key):

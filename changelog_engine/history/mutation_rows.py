@@ -120,20 +120,18 @@ class WantedMutations:
 
 
 @dataclass(frozen=True)
-class MutationFile:
-    """One file of mutations of a lineage. It can be shipped.
+class MutationPiece:
+    """Some mutations of a lineage. It can be shipped.
 
     Args:
+        table: the changelog: of a file its folder, of a range its id.
         after: rows of checkpoints up to this one are not meant; None: all are.
-        first: the sequence number of its first row, where that is known.
         times: when the checkpoints were, epoch milliseconds.
     """
 
     table: str
-    file: PartFile
     line: tuple[Segment, ...]
     after: int | None
-    first: int | None
     times: Mapping[int, int]
     wanted: WantedMutations
 
@@ -144,8 +142,23 @@ class MutationFile:
             schema: the types that are wanted, by the same names.
 
         Raises:
-            CorruptChangelogError: the file is missing or isn't what it was; names it.
+            CorruptChangelogError: a file is missing or isn't what it was; names it.
         """
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class MutationFile(MutationPiece):
+    """One file.
+
+    Args:
+        first: the sequence number of its first row, where that is known.
+    """
+
+    file: PartFile
+    first: int | None
+
+    def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         firsts = {} if self.first is None else {self.file.id: self.first}
         suffix = Suffix((self.file,), {}, firsts, self.after)
         rows = self.wanted.own(read_file(open_storage(self.table), self.file, suffix, self.line))
@@ -153,32 +166,21 @@ class MutationFile:
 
 
 @dataclass(frozen=True)
-class MutationRange:
-    """The mutations of a range of key groups of one state, each with the value before it. It can be shipped.
+class MutationRange(MutationPiece):
+    """A range of key groups of one state, each mutation with the value before it.
 
     Args:
         groups: first key group, and the one after the last.
-        after: the checkpoint after which; None for the beginning.
-        wanted: which rows; typed, with the values before.
     """
 
     path: str
-    table: str
     groups: tuple[int, int]
-    line: tuple[Segment, ...]
-    after: int | None
-    times: Mapping[int, int]
-    wanted: WantedMutations
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Its rows, with the columns of ``WantedMutations.columns``.
-
-        Args:
-            schema: the types that are wanted, by the same names.
+        """As ``MutationPiece.batches``.
 
         Raises:
             RestoreError, NotLoggedError: the state at ``after`` or the mutations are not there any more; names what is gone.
-            CorruptChangelogError: a file is missing or isn't what it was; names it.
             ForeignPathError: the folder was made anew.
         """
         log = open_changelog(self.path)
@@ -303,7 +305,7 @@ def mutation_files(
         if file.name is not None:
             number = file.name.checkpoint
             own = {number: times[number]}
-        found.append(MutationFile(table, file, line, suffix.after, suffix.firsts.get(file.id), own, wanted))
+        found.append(MutationFile(table, line, suffix.after, own, wanted, file, suffix.firsts.get(file.id)))
     return found
 
 

@@ -32,7 +32,7 @@ from changelog_engine.history.data_sources import (
     key_group_ranges,
 )
 from changelog_engine.history.mutation_rows import (
-    MutationFile,
+    MutationPiece,
     MutationRange,
     WantedMutations,
     mutation_files,
@@ -48,60 +48,8 @@ MUTATIONS = "changelog_mutations"
 class MutationPartition(InputPartition):
     """A file of mutations, or a range of their keys; None for none."""
 
-    def __init__(self, file: MutationFile | MutationRange | None) -> None:
+    def __init__(self, file: MutationPiece | None) -> None:
         self.file = file
-
-
-class MutationsDataSource(ColumnsSource):
-    """``changelog_mutations``: the mutations of a job's lineage, as a table and as a stream."""
-
-    format = MUTATIONS
-    reader_class: type[MutationsReader]
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        may = (
-            "operator",
-            "state",
-            "startingCheckpoint",
-            "endingCheckpoint",
-            "onRewind",
-            "maxCheckpointsPerTrigger",
-            "valueBefore",
-        )
-        given = checked_options(MUTATIONS, options, ("path",), may)
-        self._options = given
-        most = given.get("maxcheckpointspertrigger")
-        if most is not None and not (most.isdecimal() and int(most) > 0):
-            raise ConfigurationError(
-                f"{MUTATIONS}: maxCheckpointsPerTrigger = {most!r} is not a whole number from 1 on"
-            )
-        self._most = None if most is None else int(most)
-        self._wanted = _wanted(_follower(given).ledger.lineage.newest_point(), given)
-        self.columns = self._wanted.columns()
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads those that are there."""
-        self.check_schema(schema)
-        for name in ("maxCheckpointsPerTrigger", "onRewind"):
-            if name.lower() in self._options:
-                raise ConfigurationError(
-                    f"{MUTATIONS}: {name} is an option of streams, which readStream makes"
-                )
-        options, follower = self._options, _follower(self._options)
-        first, last = options.get("startingcheckpoint", FIRST), options.get("endingcheckpoint")
-        start = follower.start(first)
-        end = follower.after(start, last=None if last is None else _ending(follower, first, last))
-        return self.reader_class(options, (start, end), self._wanted, schema)
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
-        """What follows the job."""
-        self.check_schema(schema)
-        if "endingcheckpoint" in self._options:
-            raise ConfigurationError(
-                f"{MUTATIONS}: endingCheckpoint is an option of tables; a stream has no end"
-            )
-        return MutationsStreamReader(self._options, self._most, self._wanted, schema)
 
 
 class _Batches:
@@ -152,15 +100,6 @@ class PushingMutationsReader(MutationsReader):
             times = {number: time_ms for number, time_ms in times.items() if leaves(each, number, time_ms)}
         self._checkpoints = frozenset(times)
         return filters
-
-
-class PushingMutationsSource(MutationsDataSource):
-    """As MutationsDataSource, where the session pushes filters."""
-
-    reader_class = PushingMutationsReader
-
-
-MutationsDataSource.reader_class = MutationsReader
 
 
 class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -220,6 +159,64 @@ class MutationsStreamReader(_Batches, DataSourceStreamReader, SupportsTriggerAva
         return [MutationPartition(each) for each in pieces]
 
 
+class MutationsDataSource(ColumnsSource):
+    """``changelog_mutations``: the mutations of a job's lineage, as a table and as a stream."""
+
+    format = MUTATIONS
+    reader_class = MutationsReader
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        may = (
+            "operator",
+            "state",
+            "startingCheckpoint",
+            "endingCheckpoint",
+            "onRewind",
+            "maxCheckpointsPerTrigger",
+            "valueBefore",
+        )
+        given = checked_options(MUTATIONS, options, ("path",), may)
+        self._options = given
+        most = given.get("maxcheckpointspertrigger")
+        if most is not None and not (most.isdecimal() and int(most) > 0):
+            raise ConfigurationError(
+                f"{MUTATIONS}: maxCheckpointsPerTrigger = {most!r} is not a whole number from 1 on"
+            )
+        self._most = None if most is None else int(most)
+        self._wanted = _wanted(_follower(given).ledger.lineage.newest_point(), given)
+        self.columns = self._wanted.columns()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads those that are there."""
+        self.check_schema(schema)
+        for name in ("maxCheckpointsPerTrigger", "onRewind"):
+            if name.lower() in self._options:
+                raise ConfigurationError(
+                    f"{MUTATIONS}: {name} is an option of streams, which readStream makes"
+                )
+        options, follower = self._options, _follower(self._options)
+        first, last = options.get("startingcheckpoint", FIRST), options.get("endingcheckpoint")
+        start = follower.start(first)
+        end = follower.after(start, last=None if last is None else _ending(follower, first, last))
+        return self.reader_class(options, (start, end), self._wanted, schema)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
+        """What follows the job."""
+        self.check_schema(schema)
+        if "endingcheckpoint" in self._options:
+            raise ConfigurationError(
+                f"{MUTATIONS}: endingCheckpoint is an option of tables; a stream has no end"
+            )
+        return MutationsStreamReader(self._options, self._most, self._wanted, schema)
+
+
+class PushingMutationsSource(MutationsDataSource):
+    """As MutationsDataSource, where the session pushes filters."""
+
+    reader_class = PushingMutationsReader
+
+
 def _follower(options: dict[str, str]) -> LogFollower:
     return LogFollower(options["path"], options.get("onrewind", FAIL))
 
@@ -275,7 +272,7 @@ def _pieces(
     end: Reached,
     wanted: WantedMutations,
     checkpoints: frozenset[int] | None = None,
-) -> Sequence[MutationFile | MutationRange]:
+) -> Sequence[MutationPiece]:
     """What lies between two points, cut into tasks.
 
     Args:
@@ -301,6 +298,6 @@ def _pieces(
     assert wanted.described is not None
     operator, _ = wanted.described
     return [
-        MutationRange(path, end.table, groups, end.lineage, suffix.after, times, wanted)
+        MutationRange(end.table, end.lineage, suffix.after, times, wanted, path, groups)
         for groups in key_group_ranges(operator, sum(file.rows or 0 for file in files))
     ]

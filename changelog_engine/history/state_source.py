@@ -46,30 +46,6 @@ class StatePartition(InputPartition):
         self.last = last
 
 
-class StateDataSource(ColumnsSource):
-    """``changelog_state``: a state, or the timers of an operator, at a checkpoint."""
-
-    format = STATE
-    reader_class: type[StateReader]
-
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        given = checked_options(STATE, options, ("path", "operator", "state"), ("at",))
-        self._path, self._operator, self._state = given["path"], given["operator"], given["state"]
-        tables = Tables(self._path)
-        checkpoint = tables.checkpoint(given.get("at"))
-        self._checkpoint = checkpoint.id
-        self._table = tables.table
-        self.columns = StateColumns.of(*described_view(checkpoint, self._operator, self._state)).shown()
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        """What reads the state."""
-        self.check_schema(schema)
-        return self.reader_class(
-            self._path, self._table, self._checkpoint, self._operator, self._state, schema
-        )
-
-
 class StateReader(DataSourceReader):
     """Folds a state, range by range of key groups."""
 
@@ -154,10 +130,31 @@ class PushingStateReader(StateReader):
         return filters
 
 
+class StateDataSource(ColumnsSource):
+    """``changelog_state``: a state, or the timers of an operator, at a checkpoint."""
+
+    format = STATE
+    reader_class = StateReader
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        given = checked_options(STATE, options, ("path", "operator", "state"), ("at",))
+        self._path, self._operator, self._state = given["path"], given["operator"], given["state"]
+        tables = Tables(self._path)
+        checkpoint = tables.checkpoint(given.get("at"))
+        self._checkpoint = checkpoint.id
+        self._table = tables.table
+        self.columns = StateColumns.of(*described_view(checkpoint, self._operator, self._state)).shown()
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads the state."""
+        self.check_schema(schema)
+        return self.reader_class(
+            self._path, self._table, self._checkpoint, self._operator, self._state, schema
+        )
+
+
 class PushingStateSource(StateDataSource):
     """As StateDataSource, where the session pushes filters."""
 
     reader_class = PushingStateReader
-
-
-StateDataSource.reader_class = StateReader

@@ -157,12 +157,7 @@ class Tables:
     ) -> Selection:
         """The files of all mutations up to a checkpoint that are there; after truncation, the snapshot before them.
 
-        Args:
-            operator: uid; None for all.
-            key_groups: of the keys that are asked for.
-
-        Raises:
-            CorruptChangelogError: the log has a hole, and no snapshot bridges it; or a file is damaged. Names it.
+        Arguments and errors are those of ``state``.
         """
         found = self._selected(checkpoint, operator, key_groups, self.ledger.oldest(checkpoint))
         check_bytes(self.ledger.snapshots.storage, found.base)

@@ -124,10 +124,10 @@ def _state(point: RestorePoint, checkpoint: Checkpoint, target: JobFolder) -> It
 
 
 class SnapshotWriter:
-    """Writes rows of state as parts of the snapshots table that belong to one checkpoint.
+    """Writes rows of state as parts that belong to one checkpoint: of a snapshot, or of corrections.
 
     Args:
-        storage: the folder of the snapshots table.
+        storage: the folder of the table.
         stage, subtask: go into their names; together unique.
     """
 
