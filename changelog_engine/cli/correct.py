@@ -23,6 +23,7 @@ from changelog_engine.corrections.repair import Repaired, repair
 from changelog_engine.display import Grid, Literal
 from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.inspection.points import open_point
+from changelog_engine.inspection.values import below_keys
 from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.readable import counted
 from changelog_engine.state.ttl import user_type
@@ -158,20 +159,20 @@ def _given_by_options(
 
 def _grid(corrections: Sequence[Correction]) -> Grid:
     """The corrections as rows, with the columns that they need."""
-    mapped = any(each.kind == "map" for each in corrections)
+    below, belows = below_keys(corrections)
     several = len({(each.operator, each.state) for each in corrections}) > 1
     rows = [
         (
             *([each.operator, each.state] if several else []),
             Literal(each.key),
-            *([None if each.map_key is None else Literal(each.map_key)] if mapped else []),
+            *cells,
             Literal(each.before),
             "deleted" if each.deleted else Literal(each.after),
         )
-        for each in corrections
+        for each, cells in zip(corrections, belows, strict=True)
     ]
     named = ["operator", "state"] if several else []
-    return Grid([*named, "key", *(["map key"] if mapped else []), "before", "after"], rows)
+    return Grid([*named, "key", *below, "before", "after"], rows)
 
 
 def _table(

@@ -24,6 +24,7 @@ from changelog_engine.graph.descriptions import (
     states_of,
 )
 from changelog_engine.graph.nodes import StateKind
+from changelog_engine.inspection.values import EntryName
 from changelog_engine.savepoints.given_tables import batches
 from changelog_engine.savepoints.state_rows import MAP_KEY, StateShape, refused_twice, typed_rows
 from changelog_engine.state.ttl import user_type
@@ -49,42 +50,24 @@ Fix = Callable[["FixedEntry"], Any] | Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
-class FixedEntry:
+class FixedEntry(EntryName):
     """One entry of state, as a fix sees it.
 
     Args:
-        operator: uid.
-        kind: ``value``, ``list``, ``map``, ``reducing`` or ``aggregating``.
-        key: typed.
-        namespace: the window as text; None where the state has none.
-        map_key: of a map's entry; None for other states.
         value: the value, a whole list, the value of a map's entry, or an accumulator: the fix's own copy.
     """
 
-    operator: str
-    state: str
-    kind: str
-    key: Any
-    namespace: str | None
-    map_key: Any
     value: Any
 
 
 @dataclass(frozen=True)
-class Correction:
+class Correction(EntryName):
     """One entry that a fix changes.
 
     Args:
-        operator, state, kind, key, namespace, map_key: whose, as ``FixedEntry`` has them.
         before, after: typed; None for nothing.
     """
 
-    operator: str
-    state: str
-    kind: str
-    key: Any
-    namespace: str | None
-    map_key: Any
     before: Any
     after: Any
     deleted: bool

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import (
     DataSourceReader,
     Filter,
@@ -17,6 +16,7 @@ from pyspark.sql.types import StructType
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ForeignPathError
 from changelog_engine.graph.descriptions import key_type_of
@@ -105,14 +105,11 @@ class StateReader(DataSourceReader):
     def _live(
         self, tables: Tables, checkpoint: Checkpoint, groups: range, states: Sequence[str]
     ) -> Iterator[pa.Table]:
-        point = tables.ledger.restore_point(checkpoint)
-        pieces = group_by_state(read_parts(point, groups, frozenset([self._operator]), tables.ledger))
+        point, uids = tables.ledger.restore_point(checkpoint), frozenset([self._operator])
+        wanted = None if self._keys is None else OfKeys(groups.start, sorted(self._keys))
+        pieces = group_by_state(read_parts(point, groups, uids, tables.ledger, wanted=wanted))
         for state in states:
-            own = pieces.get((self._operator, state), [])
-            if self._keys is not None:
-                wanted = pa.array(sorted(self._keys), pa.string())
-                own = [each.filter(pc.is_in(each["key"].cast(pa.string()), value_set=wanted)) for each in own]
-            if own:
+            if own := pieces.get((self._operator, state)):
                 yield fold_state(own)
 
 

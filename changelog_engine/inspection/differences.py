@@ -39,7 +39,7 @@ from changelog_engine.graph.nodes import StateId
 from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
-from changelog_engine.inspection.values import Withheld, below_keys, keys_of, value_cell, values_of
+from changelog_engine.inspection.values import EntryName, Withheld, below_keys, keys_of, value_cell, values_of
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.nearest import named
@@ -58,21 +58,13 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class EntryDifference:
-    """One entry that differs.
+class EntryDifference(EntryName):
+    """One entry that differs; timers have the state ``(event time timers)`` or ``(processing time timers)``.
 
     Args:
-        operator, state: whose; timers have the state ``(event time timers)`` or ``(processing time timers)``.
-        key, map_key: typed; the latter None where the state is not a map.
-        namespace: text of the window; None where the state has none.
         before, after: typed; None for nothing. Of a list the whole list, of a timer its time in epoch milliseconds.
     """
 
-    operator: str
-    state: str
-    key: Any
-    namespace: str | None
-    map_key: Any
     change: str
     before: Any
     after: Any
@@ -114,12 +106,12 @@ class Differences(Displayed):
 
     def grids(self) -> list[Grid]:
         """A row for each entry that is given; a row for each state."""
-        entries = [(each.kind, entry) for each in self.states for entry in each.entries]
-        below, belows = below_keys([entry for _, entry in entries])
+        entries = [entry for each in self.states for entry in each.entries]
+        below, belows = below_keys(entries)
         columns = ("change", "operator", "state", "key", *below, "before", "after")
         rows = []
-        for (kind, entry), cells in zip(entries, belows, strict=True):
-            values = [value_cell(kind, each) for each in (entry.before, entry.after)]
+        for entry, cells in zip(entries, belows, strict=True):
+            values = [value_cell(entry.kind, each) for each in (entry.before, entry.after)]
             rows.append((entry.change, entry.operator, entry.state, Literal(entry.key), *cells, *values))
         counts = [
             (each.added, each.removed, each.changed, each.operator, each.state, each.kind)
@@ -498,7 +490,7 @@ def _values(
     for (change, code), i, key, map_key in zip(shown, at, keys, map_keys, strict=True):
         before, after = ((side if is_list else side[0]) if side else None for side in sides[int(code)])
         namespace = table["namespace"][i].as_py()
-        found.append(EntryDifference(*name, key, namespace, map_key, change, before, after))
+        found.append(EntryDifference(*name, described.kind, key, namespace, map_key, change, before, after))
     return found
 
 

@@ -5,18 +5,15 @@ Only files that can hold the key's key group are opened, and in these only the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby, starmap
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from changelog_engine.changelog.figures import CorrectionNote
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.changelog.part_reader import read_rows
-from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.changelog.segments import segment_of
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
@@ -36,6 +33,7 @@ from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.ranges import PointRange, range_of
 from changelog_engine.inspection.states import entries_at
 from changelog_engine.inspection.values import (
+    EntryName,
     Withheld,
     below_keys,
     key_identities,
@@ -47,13 +45,11 @@ from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At
-from changelog_engine.ledger.reading import lineage_rows
+from changelog_engine.ledger.reading import read_history
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.readable import counted, iso
 from changelog_engine.state import mutation_log
 from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
-from changelog_engine.storage.protocol import Storage
-from changelog_engine.storage.side_by_side import side_by_side
 from changelog_engine.types import TypeInformation, type_from_spec
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.windowing.namespaces import TimeWindows
@@ -68,14 +64,10 @@ TIME_TO_LIVE = "time to live"
 
 
 @dataclass(frozen=True)
-class KeyChange:
-    """One mutation of a key.
+class KeyChange(EntryName):
+    """One mutation of a key; timers have the state ``(event time timers)`` or ``(processing time timers)``.
 
     Args:
-        operator, state, kind: whose; timers have the state ``(event time timers)`` or ``(processing time timers)``.
-        key: typed.
-        namespace: text of the window; None where the state has none.
-        map_key: typed; None where the state is not a map, and when a whole map is cleared.
         operation: as in the log, or ``snapshot``: what was there when the log that is kept begins.
         before, after: typed; None for nothing. Of a list the whole list, of a cleared map the whole map as
             ``materializer.entries.StateEntries``, of a timer its time in epoch milliseconds.
@@ -90,12 +82,6 @@ class KeyChange:
         who, why: made the correction, and why; None for other changes.
     """
 
-    operator: str
-    state: str
-    kind: str
-    key: Any
-    namespace: str | None
-    map_key: Any
     operation: str
     before: Any
     after: Any
@@ -380,39 +366,30 @@ class _Reader:
         self._specs: dict[tuple[str, int], DescribedState] = {}
         self._begins: int | None = None
 
-    def rows(self, base: Base, identity: KeyIdentity) -> tuple[pa.Table, set[str]]:
+    def rows(self, base: Base, identity: KeyIdentity) -> tuple[pa.Table | None, set[str]]:
         """Its rows, in log order, those of a snapshot first; and the files that were opened."""
         uid, self._begins = self._described.uid, base.checkpoint
         group = key_group(identity, self._described.max_parallelism)
         groups, operators = range(group, group + 1), frozenset([uid])
         text = key_codec_for(key_type_of(self._described)).text(identity)
-        first = self._ledger.snapshot_files(base, groups, operators)
-        log = self._ledger.log_files(base.suffix, groups, operators)
+        threads = max(_THREADS, self._ledger.storage.reads_at_once)
+        held, logged = read_history(
+            self._ledger, self._checkpoint, base, groups, operators, threads, wanted=OfKeys(group, [text])
+        )
         tables = [
-            table.append_column("is_base", pa.array([True] * table.num_rows, pa.bool_()))
-            for table in _read(self._ledger.snapshots.storage, first, group, text, {})
+            table.append_column("is_base", pa.array([is_base] * table.num_rows, pa.bool_()))
+            for is_base, some in ((True, held), (False, logged))
+            for table in some
         ]
-        read = list(zip(log, _read(self._ledger.storage, log, group, text, base.suffix.firsts), strict=True))
-        mutations = [
-            table if file.name else lineage_rows(table, self._checkpoint.lineage, base.suffix.after)
-            for file, table in read
-        ]
-        if mutations:
-            joined = pa.concat_tables(mutations)
-            if any(file.name is None for file in log):
-                joined = joined.sort_by([("checkpoint_id", "ascending"), ("sequence", "ascending")])
-            tables.append(joined.append_column("is_base", pa.array([False] * joined.num_rows, pa.bool_())))
-        files = {file.path for file in (*first, *log)}
-        if not tables:
-            return pa.table({"operator": pa.array([], pa.string())}), files
-        table = pa.concat_tables(tables, promote_options="permissive")
-        return table.filter(pc.equal(table["operator"], uid)), files
+        first = self._ledger.snapshot_files(base, groups, operators)
+        files = {file.path for file in (*first, *self._ledger.log_files(base.suffix, groups, operators))}
+        return pa.concat_tables(tables, promote_options="permissive") if tables else None, files
 
     def changes(
-        self, table: pa.Table, key_type: TypeInformation | None, state: str | None
+        self, table: pa.Table | None, key_type: TypeInformation | None, state: str | None
     ) -> Iterator[KeyChange]:
         """What the rows change, state by state."""
-        if not table.num_rows:
+        if table is None or not table.num_rows:
             return
         of_state: dict[str, list[_Row]] = {}
         for row in _rows_of(table):
@@ -563,15 +540,6 @@ class _Reader:
         return self._specs[described.name, end]
 
 
-def _read(storage: Storage, files: Sequence[PartFile], group: int, text: str, firsts: Any) -> list[pa.Table]:
-    """The key's rows of each file, in their order."""
-
-    def read(file: PartFile) -> pa.Table:
-        return read_rows(storage, file, OfKeys(group, [text]), firsts.get(file.id))
-
-    return side_by_side(storage, read, files, _THREADS)
-
-
 def _of_a_window_s_timer(row: _Row) -> bool:
     """Whether a timer of a window may have made a mutation of an operator with windows of time.
 
@@ -597,7 +565,7 @@ def _whole(
 
     Args:
         entries: by the texts of their keys.
-        named: texts to keys.
+        named: the keys that these and other texts stand for.
     """
     codec = key_codec_for(key_type)
     made = [(named[text], value) for text, value in entries.items()]

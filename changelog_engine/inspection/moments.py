@@ -22,8 +22,7 @@ from changelog_engine.changelog.coded import Coded, coded
 from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.condensing import DICTIONARIES
 from changelog_engine.changelog.fold import group_by_state, timers_of
-from changelog_engine.changelog.model import Checkpoint, RestorePoint
-from changelog_engine.changelog.part_reader import read_part
+from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
@@ -33,7 +32,7 @@ from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.values import Withheld, keys_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
-from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.ledger.reading import read_history
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.types import TypeInformation
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows
@@ -218,7 +217,6 @@ def _rows(
     """The checkpoint of a snapshot (0 for none), a state's rows in it, and those of the log from there to the tip."""
     base = ledger.oldest(tip) if since is None else _nearest(ledger, tip, since)
     operators = frozenset([operator])
-    point = RestorePoint(ledger.storage.root, tip.id, tip.lineage, base.checkpoint)
     files = ledger.snapshot_files(base, ALL_KEY_GROUPS, operators)
     log = ledger.log_files(base.suffix, ALL_KEY_GROUPS, operators)
     count = sum(file.rows or 0 for file in (*files, *log))
@@ -227,11 +225,9 @@ def _rows(
             f"operator {operator!r} has {count:,} mutations in the log, and up to {MOST_ROWS:,} are kept in memory: ask for "
             "single keys, or use changelog-engine state"
         )
-    storage = ledger.snapshots.storage
-    held = [read_part(storage, part, DICTIONARIES).select(_COLUMNS) for part in files]
-    logged = read_suffix(point, base.checkpoint, ALL_KEY_GROUPS, operators, DICTIONARIES, _COLUMNS, _THREADS)
-    name = operator, state
-    return base.checkpoint or 0, group_by_state(held).get(name, []), group_by_state(logged).get(name, [])
+    read = read_history(ledger, tip, base, ALL_KEY_GROUPS, operators, _THREADS, DICTIONARIES, _COLUMNS)
+    held, logged = (group_by_state(some).get((operator, state), []) for some in read)
+    return base.checkpoint or 0, held, logged
 
 
 def _nearest(ledger: Ledger, tip: Checkpoint, since: Checkpoint) -> Base:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, time
 from decimal import Decimal
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -115,19 +115,27 @@ def values_of(
     return found
 
 
-class BelowKey(Protocol):
-    """What may be of a part of a key's state: of a window, or of an entry of a map."""
+@dataclass(frozen=True)
+class EntryName:
+    """Which entry of state something is about.
 
-    @property
-    def namespace(self) -> str | None:
-        """Text of the window."""
+    Args:
+        operator: uid.
+        kind: ``value``, ``list``, ``map``, ``reducing``, ``aggregating``; ``timer`` of timers.
+        key: typed.
+        namespace: the window as text; None where the state has none.
+        map_key: typed, of a map's entry; None for other states, and for a whole map.
+    """
 
-    @property
-    def map_key(self) -> Any:
-        """Typed."""
+    operator: str
+    state: str
+    kind: str
+    key: Any
+    namespace: str | None
+    map_key: Any
 
 
-def below_keys(found: Sequence[BelowKey]) -> tuple[list[str], list[list[Any]]]:
+def below_keys(found: Sequence[EntryName]) -> tuple[list[str], list[list[Any]]]:
     """Columns and each row's cells for what lies below a key: namespaces and map keys, where any of them has one."""
     spaced = any(each.namespace is not None for each in found)
     mapped = any(each.map_key is not None for each in found)

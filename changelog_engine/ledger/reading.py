@@ -120,20 +120,40 @@ def read_suffix(
     operators: frozenset[str] | None = None,
     dictionaries: Sequence[str] = (),
     columns: Sequence[str] | None = None,
-    threads: int = 1,
+    wanted: RowFilter | None = None,
 ) -> Iterator[pa.Table]:
     """The log's rows of a lineage after a checkpoint, as ``read_parts`` gives them, without any snapshot.
 
     Args:
         point: the checkpoint up to which.
         after: the checkpoint after which; None for the whole lineage.
-        threads: how many read files at once, for one who keeps all rows: with several, files are read ahead without bound.
 
     Raises:
         CorruptChangelogError: a file is missing or isn't what it was.
     """
-    reader = _Reader(point, key_groups, operators, dictionaries, columns, threads=threads)
+    reader = _Reader(point, key_groups, operators, dictionaries, columns, wanted=wanted)
     return reader.suffix(reader.ledger.following(point.lineage, after))
+
+
+def read_history(
+    ledger: Ledger,
+    checkpoint: Checkpoint,
+    base: Base,
+    key_groups: range,
+    operators: frozenset[str],
+    threads: int,
+    dictionaries: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    wanted: RowFilter | None = None,
+) -> tuple[Iterator[pa.Table], Iterator[pa.Table]]:
+    """The rows of a base's snapshot, and those of the log from there to a checkpoint; see ``read_parts``.
+
+    Args:
+        threads: how many read files at once, for one who keeps all rows: with several, files are read ahead without bound.
+    """
+    point = RestorePoint(ledger.storage.root, checkpoint.id, checkpoint.lineage, base.checkpoint)
+    reader = _Reader(point, key_groups, operators, dictionaries, columns, ledger, None, threads, wanted)
+    return reader.rows_of(base), reader.suffix(base.suffix)
 
 
 def read_file(
@@ -228,10 +248,16 @@ class _Reader:
 
     def rows_of(self, base: Base) -> Iterator[pa.Table]:
         """A snapshot's rows of this subtask, file by file."""
-        for part in self.ledger.snapshot_files(base, self.key_groups, self.operators):
-            storage = self.ledger.snapshots.storage
-            table = read_part(storage, part) if self.wanted is None else read_rows(storage, part, self.wanted)
-            yield self._told(part, self._filtered(table))
+        storage = self.ledger.snapshots.storage
+
+        def read(part: PartFile) -> pa.Table:
+            if self.wanted is not None:
+                table = read_rows(storage, part, self.wanted)
+            else:
+                table = read_part(storage, part, self.dictionaries)
+            return self._told(part, self._filtered(table)).select(self.columns)
+
+        yield from self._each(read, self.ledger.snapshot_files(base, self.key_groups, self.operators))
 
     def all_rows(self, base: Base, at_a_time: int | None) -> Iterator[pa.Table]:
         """A snapshot's rows and those of the log after it."""
@@ -272,6 +298,9 @@ class _Reader:
             table = self._read(part, suffix.firsts.get(part.id), self.columns)
             return self._told(part, self._filtered(table)).select(self.columns)
 
+        yield from self._each(read, files)
+
+    def _each(self, read: Callable[[PartFile], pa.Table], files: Sequence[PartFile]) -> Iterator[pa.Table]:
         if self.threads == 1:
             yield from (read(part) for part in files)
         else:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.changelog.segments import ids_after
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, RestoreError
@@ -135,10 +136,13 @@ class KeyRows:
             after,
             range(wanted.group, wanted.group + 1),
             frozenset((wanted.operator,)),
+            wanted=OfKeys(wanted.group, [wanted.text]),
         )
         for table in tables:
-            found = _of_key(table, wanted)
-            yield found if state is None else found.filter(pc.equal(found["state"].cast(pa.string()), state))
+            if state is None:
+                yield table
+            else:
+                yield table.filter(pc.equal(table["state"].cast(pa.string()), state))
 
 
 def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[WantedKey]:
