@@ -22,7 +22,7 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.ledger.snapshots import warn_unusable
 from materializer.fold_task import FoldResult, fold_range
-from materializer.lock import MaterializerLock
+from materializer.lock import materializer_lock
 from materializer.runner import HERE, TaskRunner
 from materializer.snapshot_plan import PIECE_BYTES, SnapshotPlan, plan_snapshot
 
@@ -74,7 +74,7 @@ def materialize(
     """
     began = monotonic_s()
     log = folder.open_snapshots()
-    with MaterializerLock(folder):
+    with materializer_lock(folder):
         folded = _fold(folder, checkpoint_id, run, piece_bytes)
         if folded is None:
             return None

@@ -51,7 +51,7 @@ from changelog_engine.storage.delta_log import (
     overtaken,
 )
 from changelog_engine.storage.protocol import Storage
-from materializer.lock import MaterializerLock
+from materializer.lock import materializer_lock
 from materializer.merge import Change, merge_small
 from materializer.merge_rows import row_changes
 from materializer.retention import Needed, Retention, needed
@@ -90,7 +90,7 @@ def truncate(
         StorageError: storage failed; the next truncation finishes.
     """
     snapshots = folder.open_snapshots()
-    with MaterializerLock(folder):
+    with materializer_lock(folder):
         log = folder.open_changelog()
         stays, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock)
         snapshot_removed = _truncate_snapshots(snapshots, stays)
@@ -114,7 +114,7 @@ def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], f
         MaterializerBusyError, StorageError: as ``truncate``.
     """
     snapshots = folder.open_snapshots()
-    with MaterializerLock(folder):
+    with materializer_lock(folder):
         if not any(
             expires(table, retention.grace_ms, clock) for table in (folder.changelog, folder.snapshots)
         ):

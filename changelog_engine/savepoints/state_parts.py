@@ -168,16 +168,7 @@ def _encode_in_task(
 ) -> Iterator[pa.RecordBatch]:
     """What does not fit is told in a row: a task that raised would be tried again."""
     names = [*(field.name for field in SCHEMA_OF_ROWS), _FAULT, _FAULT_KIND]
-    types = [
-        pa.int32(),
-        pa.string(),
-        pa.string(),
-        pa.string(),
-        pa.binary(),
-        pa.int64(),
-        pa.string(),
-        pa.string(),
-    ]
+    types = [pa.int32(), *[pa.string()] * 3, pa.binary(), pa.int64(), *[pa.string()] * 2]
     for batch in batches:
         given = dict(zip(batch.schema.names, batch.columns, strict=True))
         try:

@@ -50,7 +50,7 @@ from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.verify import verify
 from materializer import processes as processes_module
 from materializer.fold import state_at
-from materializer.lock import MaterializerLock
+from materializer.lock import materializer_lock
 from materializer.materialize import materialize
 from materializer.processes import FoldProcesses
 from materializer.runner import HERE
@@ -151,7 +151,7 @@ def test_case_17_who_holds_the_lock_for_long_is_named(
     schedule = Schedule(folder, 10, None, 0, mock.Mock(), lambda: [HERE])
     caplog.set_level(logging.INFO, "changelog_engine")
     folder.open_snapshots()
-    with MaterializerLock(folder):
+    with materializer_lock(folder):
         schedule.once()
         schedule.once()
     busy = [record for record in caplog.records if "materializes the job" in record.message]

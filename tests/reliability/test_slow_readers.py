@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,6 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.verification.verify import verify
 from materializer import fold_task
-from materializer.lock import MaterializerLock
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
@@ -89,8 +89,7 @@ def test_case_20_a_slow_materialization_finishes(tmp_path: Path) -> None:
         return rows
 
     with (
-        mock.patch.object(MaterializerLock, "__enter__"),
-        mock.patch.object(MaterializerLock, "__exit__", return_value=None),
+        mock.patch("materializer.materialize.materializer_lock", return_value=contextlib.nullcontext()),
         mock.patch.object(fold_task, "read_suffix", holds_its_list),
     ):
         slow = materialize(folder)

@@ -380,7 +380,7 @@ def test_two_truncations_at_once_put_nothing_into_two_files(tmp_path: Path, clea
         return inner(log, change)
 
     with (
-        mock.patch.object(truncation, "MaterializerLock", return_value=contextlib.nullcontext()),
+        mock.patch.object(truncation, "materializer_lock", return_value=contextlib.nullcontext()),
         mock.patch.object(truncation, "_commit", commit),
         merging_few(),
     ):
