@@ -38,9 +38,9 @@ from changelog_engine.changelog.rows import ATTEMPT
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.job_folder import JobFolder
-from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.protection import protected_checkpoints, protected_snapshots
-from changelog_engine.ledger.snapshots import Snapshots, snapshot_of, warn_unusable
+from changelog_engine.ledger.snapshots import Snapshots, snapshot_of
 from changelog_engine.ledger.suffix import counted_rows
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import (
@@ -232,24 +232,13 @@ def damaged_snapshots(ledger: Ledger) -> frozenset[int]:
     Raises:
         RestoreError, CorruptChangelogError: nothing takes it; as ``refuse_incomplete``.
     """
-    point = ledger.lineage.newest_point()
-    damaged: frozenset[int] = frozenset()
-    first: CorruptChangelogError | None = None
-    while point is not None:
-        try:
-            base = ledger.base(point, damaged)
-        except CorruptChangelogError as error:
-            raise first or error from None
-        if base.snapshot is None:
-            break
-        try:
-            _look_at(ledger.snapshots.storage, base.snapshot.files)
-            break
-        except CorruptChangelogError as error:
-            first = first or error
-            warn_unusable(base.snapshot.checkpoint, error)
-            damaged |= {base.snapshot.checkpoint}
-    return damaged
+    point, snapshots = ledger.lineage.newest_point(), ledger.snapshots
+
+    def look(base: Base) -> None:
+        if base.snapshot is not None:
+            _look_at(snapshots.storage, base.snapshot.files)
+
+    return frozenset() if point is None else ledger.whole_base(point, look)[1]
 
 
 def _look_at(storage: Storage, parts: Sequence[PartFile]) -> None:

@@ -5,7 +5,7 @@ Invariant: every row of the log is one row of ``history_sql``.
 
 from __future__ import annotations
 
-from changelog_engine.history.dialect import SPARK, Dialect
+from changelog_engine.history.dialect import SPARK, SqlDialect
 from changelog_engine.history.names import literal
 from changelog_engine.history.rows_sql import KEY, TIMER_KEY, Times
 from changelog_engine.history.state_columns import TIMER, StateColumns
@@ -31,7 +31,7 @@ def history_sql(
 
 
 def changes_sql(
-    columns: StateColumns, source: str, timed: str, dialect: Dialect = SPARK, texts_only: bool = False
+    columns: StateColumns, source: str, timed: str, dialect: SqlDialect = SPARK, texts_only: bool = False
 ) -> str:
     """As ``history_sql``, in any dialect.
 
@@ -60,7 +60,7 @@ def changes_sql(
     return f"WITH source AS ({source}), found AS ({found}), timed AS ({timed}) SELECT {', '.join(shown)} FROM timed"
 
 
-def _changed(columns: StateColumns, dialect: Dialect, texts_only: bool) -> list[str]:
+def _changed(columns: StateColumns, dialect: SqlDialect, texts_only: bool) -> list[str]:
     """SQL of the values before and after; of a timer of what it was set to."""
     if columns.kind != TIMER:
         shown = []
@@ -78,7 +78,7 @@ def _changed(columns: StateColumns, dialect: Dialect, texts_only: bool) -> list[
     ]
 
 
-def _about(columns: StateColumns, dialect: Dialect, texts_only: bool) -> list[str]:
+def _about(columns: StateColumns, dialect: SqlDialect, texts_only: bool) -> list[str]:
     """SQL of what is said about the value after."""
     if columns.kind == TIMER:
         nulls = ["CAST(NULL AS STRING) AS pickled_type", "CAST(NULL AS INT) AS pickled_bytes"]
@@ -86,12 +86,12 @@ def _about(columns: StateColumns, dialect: Dialect, texts_only: bool) -> list[st
     return columns.more("entry_after.", dialect, timed=not texts_only)
 
 
-def _timer_history(dialect: Dialect) -> str:
+def _timer_history(dialect: SqlDialect) -> str:
     over = f"OVER (PARTITION BY {TIMER_KEY} {_IN_ORDER})"
     return f"SELECT *, lead(checkpoint_id) {over} AS valid_to_checkpoint FROM source"
 
 
-def _value_history(dialect: Dialect) -> str:
+def _value_history(dialect: SqlDialect) -> str:
     entry = f"CASE WHEN operation = 'put' THEN {dialect.entry} END"
     over = f"OVER (PARTITION BY {KEY} {_IN_ORDER})"
     return (
@@ -100,7 +100,7 @@ def _value_history(dialect: Dialect) -> str:
     )
 
 
-def _map_history(dialect: Dialect) -> str:
+def _map_history(dialect: SqlDialect) -> str:
     """A clear ends all of the key's entries; it is one row, without a map key."""
     entry = f"CASE WHEN operation = 'put' THEN {dialect.entry} END"
     own = f"OVER (PARTITION BY {KEY}, map_key {_IN_ORDER})"
@@ -117,7 +117,7 @@ def _map_history(dialect: Dialect) -> str:
     )
 
 
-def _list_history(dialect: Dialect) -> str:
+def _list_history(dialect: SqlDialect) -> str:
     """Each replace and clear begins the list anew; between them it grows."""
     over = f"OVER (PARTITION BY {KEY} {_IN_ORDER})"
     growing = (

@@ -11,7 +11,7 @@ from changelog_engine.history.sql_types import SqlType, time_of, value_of
 FIELDS = ("value", "pickled_type", "pickled_bytes", "accessed_ms")
 
 
-class Dialect:
+class SqlDialect:
     """Spark's SQL.
 
     Attributes:
@@ -57,4 +57,4 @@ class Dialect:
         return f"aggregate({entries}, CAST(NULL AS INT), (s, e) -> coalesce(s + e.pickled_bytes, s, e.pickled_bytes))"
 
 
-SPARK = Dialect()
+SPARK = SqlDialect()

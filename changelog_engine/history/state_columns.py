@@ -16,7 +16,7 @@ from changelog_engine.graph.descriptions import (
     key_type_of,
     map_key_type_of,
 )
-from changelog_engine.history.dialect import SPARK, Dialect
+from changelog_engine.history.dialect import SPARK, SqlDialect
 from changelog_engine.history.names import TIMERS, literal
 from changelog_engine.history.pickles import pickled_type, untimed_sql
 from changelog_engine.history.sql_types import (
@@ -120,7 +120,7 @@ class StateColumns:
         """SQL type of the column ``value``."""
         return f"ARRAY<{self.value.name}>" if self.kind == "list" else self.value.name
 
-    def identity(self, dialect: Dialect = SPARK, texts_only: bool = False) -> list[str]:
+    def identity(self, dialect: SqlDialect = SPARK, texts_only: bool = False) -> list[str]:
         """SQL of the columns that tell entries apart."""
         columns = []
         for name, source, found in (
@@ -165,19 +165,19 @@ class StateColumns:
         """Names of the JSON columns that tell entries apart."""
         return [column.name for column in identity_columns(self.key, self.window, self.map_key)[1::2]]
 
-    def typed(self, entry: str, dialect: Dialect = SPARK) -> str:
+    def typed(self, entry: str, dialect: SqlDialect = SPARK) -> str:
         """SQL of the value, of an entry with ``value`` and ``pickled_type`` that is a row, a struct or a list of structs."""
         if self.kind == "list":
             return dialect.values(self.value, entry.rstrip("."))
         return f"CASE WHEN {entry}pickled_type IS NULL THEN {dialect.value(self.value, f'{entry}value')} END"
 
-    def text(self, entry: str, dialect: Dialect = SPARK) -> str:
+    def text(self, entry: str, dialect: SqlDialect = SPARK) -> str:
         """SQL of the value's JSON text, of the same entries."""
         if self.kind != "list":
             return f"{entry}value"
         return f"'[' || {dialect.joined(dialect.each(entry.rstrip('.'), 'e.value'), ',')} || ']'"
 
-    def more(self, entry: str, dialect: Dialect = SPARK, timed: bool = True) -> list[str]:
+    def more(self, entry: str, dialect: SqlDialect = SPARK, timed: bool = True) -> list[str]:
         """SQL of the columns about the value, of the same entries.
 
         Args:
@@ -193,7 +193,7 @@ class StateColumns:
         columns = [f"{types} AS pickled_type", f"{size} AS pickled_bytes"]
         return [f"{accessed} AS accessed", *columns] if timed and self.ttl_ms is not None else columns
 
-    def timer(self, dialect: Dialect = SPARK) -> list[str]:
+    def timer(self, dialect: SqlDialect = SPARK) -> list[str]:
         """SQL of what a row's timer is set to."""
         return [f"{_DOMAIN} AS domain", f"{dialect.time(_TIME_MS)} AS time", f"{_TIME_MS} AS time_ms"]
 

@@ -19,12 +19,10 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.segments import on_lineage
-from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.points import checkpoint_at
-from changelog_engine.ledger.snapshots import warn_unusable
 from changelog_engine.storage.protocol import Storage
 
 When = int | str | datetime | None
@@ -134,23 +132,16 @@ class Tables:
         Raises:
             CorruptChangelogError: the log has a hole, and no snapshot bridges it; or a file is damaged. Names it.
         """
-        damaged: dict[int, CorruptChangelogError] = {}
-        while True:
-            try:
-                base = self.ledger.base(checkpoint, frozenset(damaged))
-            except (CorruptChangelogError, RestoreError) as error:
-                raise next(iter(damaged.values()), error) from None
-            found = self._selected(checkpoint, operator, key_groups, base)
-            try:
-                check_bytes(self.ledger.snapshots.storage, found.base)
-            except CorruptChangelogError as error:
-                if base.checkpoint is None:
-                    raise
-                warn_unusable(base.checkpoint, error)
-                damaged[base.checkpoint] = error
-                continue
-            check_bytes(self.ledger.storage, found.log)
-            return found
+
+        def look(base: Base) -> None:
+            check_bytes(
+                self.ledger.snapshots.storage, self._selected(checkpoint, operator, key_groups, base).base
+            )
+
+        base, _ = self.ledger.whole_base(checkpoint, look)
+        found = self._selected(checkpoint, operator, key_groups, base)
+        check_bytes(self.ledger.storage, found.log)
+        return found
 
     def history(
         self, checkpoint: Checkpoint, operator: str | None, key_groups: range = ALL_KEY_GROUPS

@@ -21,7 +21,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.history.changes_sql import changes_sql
-from changelog_engine.history.dialect import Dialect
+from changelog_engine.history.dialect import SqlDialect
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import dated, loaded
 from changelog_engine.history.sql_types import NEWEST_MS, OLDEST_MS, SqlType
@@ -173,7 +173,7 @@ def _described(rows: pa.Table) -> pa.Table:
     return rows
 
 
-class _DuckDB(Dialect):
+class _DuckDB(SqlDialect):
     """DuckDB's SQL.
 
     Args:

@@ -9,7 +9,7 @@ parts. A list of files is a hint: what it lists is compared with what the rows p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
@@ -150,6 +150,33 @@ class Ledger:
         except CorruptChangelogError:
             self._refuse_retired(checkpoint)
             raise
+
+    def whole_base(self, checkpoint: Checkpoint, look: Callable[[Base], None]) -> tuple[Base, frozenset[int]]:
+        """As ``base``, with files that were looked at: a damaged snapshot is warned of, and an older one takes its place.
+
+        Args:
+            look: at the files of a snapshot; raises CorruptChangelogError where one is damaged.
+
+        Returns:
+            What a restore begins with, and the checkpoints whose snapshots are damaged.
+
+        Raises:
+            CorruptChangelogError: nothing takes the place of a damaged one; names what was damaged first.
+        """
+        damaged: dict[int, CorruptChangelogError] = {}
+        while True:
+            try:
+                base = self.base(checkpoint, frozenset(damaged))
+            except (CorruptChangelogError, RestoreError) as error:
+                raise next(iter(damaged.values()), error) from None
+            try:
+                look(base)
+                return base, frozenset(damaged)
+            except CorruptChangelogError as error:
+                if base.checkpoint is None:
+                    raise
+                warn_unusable(base.checkpoint, error)
+                damaged[base.checkpoint] = error
 
     def oldest(self, checkpoint: Checkpoint) -> Base:
         """From where on all mutations up to a checkpoint are there: the beginning, or the oldest snapshot after a hole.
