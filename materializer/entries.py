@@ -69,12 +69,7 @@ class StateEntries(Mapping[Any, Any]):
     def __getitem__(self, key: Any) -> Any:
         try:
             return self._entries[self._identity(key)][1]
-        except (
-            KeyError,
-            TypeError,
-            ValueError,
-            ChangelogEngineError,
-        ):
+        except (KeyError, TypeError, ValueError, ChangelogEngineError):
             # A key of another type is not a key here.
             raise KeyError(key) from None
 

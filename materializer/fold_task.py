@@ -130,13 +130,7 @@ def _only(table: pa.Table, operator: str, kind: str, groups: range) -> pa.Table:
     )
 
 
-def _write(
-    task: FoldTask,
-    groups: range,
-    states: RowsByState,
-    storage: Storage,
-    number: int,
-) -> Part | None:
+def _write(task: FoldTask, groups: range, states: RowsByState, storage: Storage, number: int) -> Part | None:
     """Write the live rows as one part; None when nothing is left."""
     assert task.point.checkpoint is not None
     writer = PartWriter(

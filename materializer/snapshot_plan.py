@@ -143,10 +143,7 @@ def _operators(
     for row in (checkpoint, *(ledger.lineage.checkpoint(identity) for identity in ends)):
         operators.update(operator.uid for operator in keyed_operators(row.operators))
     unnamed = [file for piece, file in base if piece.operator is None]
-    for storage, files in (
-        (ledger.snapshots.storage, unnamed),
-        (ledger.storage, found.suffix.files),
-    ):
+    for storage, files in ((ledger.snapshots.storage, unnamed), (ledger.storage, found.suffix.files)):
         for path in dict.fromkeys(file.path for file in files):  # a pack has several parts
             operators.update(operators_of(footer_of_file(storage, path)))
     return operators

@@ -74,11 +74,7 @@ class Truncation(NamedTuple):
     deleted: int = 0
 
 
-def truncate(
-    folder: JobFolder,
-    retention: Retention,
-    clock: Callable[[], float] = wall_s,
-) -> Truncation:
+def truncate(folder: JobFolder, retention: Retention, clock: Callable[[], float] = wall_s) -> Truncation:
     """Truncate a job's log and snapshots.
 
     Args:
@@ -125,11 +121,7 @@ def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], f
 
 
 def _truncate_log(
-    folder: JobFolder,
-    log: DeltaLog,
-    snapshots: DeltaLog,
-    retention: Retention,
-    clock: Callable[[], float],
+    folder: JobFolder, log: DeltaLog, snapshots: DeltaLog, retention: Retention, clock: Callable[[], float]
 ) -> tuple[Needed, int, int]:
     """Steps 1 and 2."""
     removed = added = 0

@@ -10,12 +10,7 @@ import click
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.completion import complete_operator, complete_state
 from changelog_engine.cli.fork import commands_to_run
-from changelog_engine.cli.given_corrections import (
-    GivenCorrections,
-    corrections_in,
-    key_of,
-    values_of_text,
-)
+from changelog_engine.cli.given_corrections import GivenCorrections, corrections_in, key_of, values_of_text
 from changelog_engine.cli.options import PATH, at_option, pickle_option
 from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.corrections.fixes import Correction

@@ -180,9 +180,7 @@ def explain(
     help="Also what was changed or given by calls that had read a mutation in which the record had a part.",
 )
 @point_option(
-    "--at",
-    what="The last checkpoint that is looked at",
-    left_out="By default the one with the record.",
+    "--at", what="The last checkpoint that is looked at", left_out="By default the one with the record."
 )
 @_shared
 def impact(question: _Question, source: str, position: str, split: str | None, through_state: bool) -> None:

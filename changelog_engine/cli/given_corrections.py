@@ -34,13 +34,7 @@ from changelog_engine.graph.nodes import StateId
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.state.ttl import user_type
-from changelog_engine.types import (
-    ElementsTypeInfo,
-    MapTypeInfo,
-    RowTypeInfo,
-    TupleTypeInfo,
-    TypeInformation,
-)
+from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 
 _OF_ENTRY = ("key", "value", "map_key", "delete")
 _SAID = ("operator", "state", "who", "why")

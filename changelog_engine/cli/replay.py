@@ -28,12 +28,7 @@ from changelog_engine.display import printable
     what="Checkpoint A, whose state it begins with; 0 for the start of the job, else",
     required=True,
 )
-@point_option(
-    "--to",
-    "end",
-    what="Checkpoint B, up to which it goes",
-    left_out="The newest when left out.",
-)
+@point_option("--to", "end", what="Checkpoint B, up to which it goes", left_out="The newest when left out.")
 @click.option(
     "--job", metavar="NAME", help="Which job, in a script that executes several. The first when left out."
 )

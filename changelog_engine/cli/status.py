@@ -202,7 +202,7 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
         (
             "attempts",
             f"{counted(len(found.attempts), 'attempt')}, {found.restarts:,} of them from a checkpoint{branches}",
-        ),
+        )
     ]
     facts += [("rescaled", each.removeprefix("rescaled ")) for each in found.rescales[-_RESCALES:]]
     if (next_run := found.next_run) is not None and not found.driver.running:
@@ -222,10 +222,7 @@ def _facts(found: JobStatus) -> list[tuple[str, str]]:
         ),
         ("log", f"{counted(found.log_files, 'file')}, {size_text(found.log_bytes)}"),
         ("snapshots", _snapshots(found)),
-        (
-            "a restore reads",
-            _read(upkeep),
-        ),
+        ("a restore reads", _read(upkeep)),
         ("kept", _kept(upkeep.retention)),
     ]
     figures = found.metrics

@@ -174,11 +174,7 @@ def _check(fix: Fix, who: str, why: str, operator: str | None, state: str | None
 
 
 def _written(
-    folder: JobFolder,
-    attempt: Attempt,
-    parent: Checkpoint,
-    changes: list[StateChanges],
-    note: CorrectionNote,
+    folder: JobFolder, attempt: Attempt, parent: Checkpoint, changes: list[StateChanges], note: CorrectionNote
 ) -> Amendment:
     """The corrections as parts, each subtask's in its own, and their checkpoint."""
     parts: list[Part] = []

@@ -262,10 +262,7 @@ def _untyped(rows: pa.Table, times: Mapping[int, int]) -> dict[str, Any]:
 
 
 def _typed(
-    rows: pa.Table,
-    times: Mapping[int, int],
-    columns: StateColumns,
-    values: _ValuesBefore | None,
+    rows: pa.Table, times: Mapping[int, int], columns: StateColumns, values: _ValuesBefore | None
 ) -> dict[str, Any]:
     given = rows.drop_columns(["event_time"]).to_pylist()
     if columns.kind == TIMER:

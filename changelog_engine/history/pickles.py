@@ -21,12 +21,7 @@ _CLASS = rf"(?s)\x8c.{_MODULE}\x94\x8c.{_NAME}\x94\x93"
 _BYTES = "ISO-8859-1"  # one character a byte
 # First opcode of a value that is one opcode long, with one byte of length -> type.
 _SHORT = {r"C": "bytes", r"\x8c": "str", r"\x8a": "int"}
-_WHOLE = {
-    r"(?:K.|M..|J.{4})\.$": "int",
-    r"G.{8}\.$": "float",
-    r"[\x88\x89]\.$": "bool",
-    r"\)\.$": "tuple",
-}
+_WHOLE = {r"(?:K.|M..|J.{4})\.$": "int", r"G.{8}\.$": "float", r"[\x88\x89]\.$": "bool", r"\)\.$": "tuple"}
 _LONG = {r"[B\x8e]": "bytes", r"[X\x8d]": "str", r"\x96": "bytearray"}
 _LAST = {
     r"[\x85-\x87t]\x94\.$": "tuple",

@@ -19,12 +19,7 @@ from changelog_engine.graph.descriptions import (
 from changelog_engine.history.dialect import SPARK, SqlDialect
 from changelog_engine.history.names import TIMERS, literal
 from changelog_engine.history.pickles import pickled_type, untimed_sql
-from changelog_engine.history.sql_types import (
-    SqlType,
-    key_sql_type,
-    sql_type,
-    window_sql_type,
-)
+from changelog_engine.history.sql_types import SqlType, key_sql_type, sql_type, window_sql_type
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import Types
@@ -145,11 +140,7 @@ class StateColumns:
             of_row: of one row of the log, which of a list state has one element.
         """
         if self.kind == TIMER:
-            return [
-                ViewColumn("domain", *TEXT),
-                ViewColumn("time", *TIME),
-                ViewColumn("time_ms", *LONG),
-            ]
+            return [ViewColumn("domain", *TEXT), ViewColumn("time", *TIME), ViewColumn("time_ms", *LONG)]
         is_list = self.kind == "list" and not of_row
         value = pa.list_(self.value.arrow) if is_list else self.value.arrow
         found = [

@@ -312,9 +312,7 @@ def _comparable(piece: pa.Table) -> pa.Table:
 
 
 def _folded(
-    pieces: RowsByState,
-    touched: Mask | None = None,
-    base: dict[StateId, pa.Table] | None = None,
+    pieces: RowsByState, touched: Mask | None = None, base: dict[StateId, pa.Table] | None = None
 ) -> dict[StateId, pa.Table]:
     base = base or {}
     found = dict(base)

@@ -13,12 +13,7 @@ from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError,
 from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.timeline import ENDED, NOT_RUN, end_of, is_unused
-from changelog_engine.ledger.attempt_notes import (
-    AttemptFailure,
-    AttemptNote,
-    OperatorEdge,
-    read_notes,
-)
+from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, OperatorEdge, read_notes
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
 from changelog_engine.ledger.job_path import beside, open_job, refuse_file
 from changelog_engine.ledger.ledger import Ledger

@@ -31,13 +31,7 @@ from changelog_engine.provenance.result import Explanation
 from changelog_engine.provenance.stages import traced
 from changelog_engine.provenance.touched import Touched
 from changelog_engine.provenance.trace import Tracker
-from changelog_engine.provenance.wanted_keys import (
-    ComparedRows,
-    KeyRows,
-    WantedKey,
-    shown_key,
-    wanted_keys,
-)
+from changelog_engine.provenance.wanted_keys import ComparedRows, KeyRows, WantedKey, shown_key, wanted_keys
 from changelog_engine.replay.compare import StateTypes, differences, types_of
 from changelog_engine.replay.job import notes_of
 from changelog_engine.replay.recorded import RecordedRange
@@ -173,12 +167,7 @@ class Replays:
     """
 
     def __init__(
-        self,
-        graph: JobGraph,
-        settings: JobSettings,
-        at: At = None,
-        start: At = None,
-        path: str | None = None,
+        self, graph: JobGraph, settings: JobSettings, at: At = None, start: At = None, path: str | None = None
     ) -> None:
         self._graph = graph
         self._settings = settings

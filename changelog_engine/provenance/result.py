@@ -373,9 +373,4 @@ def _plain(value: Any) -> Any:
     return value
 
 
-_KINDS = {
-    SourceRecord: "record",
-    KeyedElement: "operator",
-    FiredTimer: "timer",
-    UnknownCause: "unknown",
-}
+_KINDS = {SourceRecord: "record", KeyedElement: "operator", FiredTimer: "timer", UnknownCause: "unknown"}

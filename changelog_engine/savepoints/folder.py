@@ -304,8 +304,7 @@ def _with_parts(folder: JobFolder, checkpoint: Checkpoint) -> Savepoint:
     parts, others = list(snapshot.files), snapshots.files.keys() - snapshot.paths
     if others or len(parts) != checkpoint.parts:
         raise CorruptChangelogError(
-            f"lists {len(parts) + len(others)} parts of state, {checkpoint.parts} were written",
-            storage.root,
+            f"lists {len(parts) + len(others)} parts of state, {checkpoint.parts} were written", storage.root
         )
     for part in parts:
         size = storage.size(part.path)

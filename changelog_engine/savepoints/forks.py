@@ -30,10 +30,7 @@ from changelog_engine.changelog.row_files import Rows, read_merged_rows
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.clock import wall_s
-from changelog_engine.errors import (
-    ConfigurationError,
-    CorruptChangelogError,
-)
+from changelog_engine.errors import ConfigurationError, CorruptChangelogError
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import JobFolder, job_slug, table_properties
 from changelog_engine.ledger.ledger import plan_restore
@@ -136,9 +133,7 @@ class _Forking:
         self.sizes: dict[bool, list[int]] = {True: [], False: []}  # shared, copied
 
     def run(
-        self,
-        clock: Callable[[], float],
-        amend: Callable[[JobFolder, Attempt], Amendment] | None,
+        self, clock: Callable[[], float], amend: Callable[[JobFolder, Attempt], Amendment] | None
     ) -> Fork:
         if DeltaLog.exists(self.parent.snapshots):
             self._snapshots()

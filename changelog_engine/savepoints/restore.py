@@ -51,10 +51,7 @@ class Imported(NamedTuple):
 
 
 def import_savepoint(
-    folder: JobFolder,
-    log: DeltaLog,
-    savepoint: Savepoint,
-    checkpoint: Checkpoint,
+    folder: JobFolder, log: DeltaLog, savepoint: Savepoint, checkpoint: Checkpoint
 ) -> Imported:
     """Copy a savepoint into a job's tables.
 
@@ -103,10 +100,7 @@ def import_savepoint(
             ", ".join(sorted(pickled)),
         )
     row = replace(
-        row,
-        rows=sum(part.rows for part in parts),
-        bytes=sum(part.size for part in parts),
-        parts=len(parts),
+        row, rows=sum(part.rows for part in parts), bytes=sum(part.size for part in parts), parts=len(parts)
     )
     committer.commit_snapshot(row, parts)
     return Imported(row, attempt.id)

@@ -132,13 +132,7 @@ class SnapshotWriter:
     """
 
     def __init__(
-        self,
-        storage: Storage,
-        checkpoint: int,
-        attempt: int,
-        stage: int,
-        subtask: int,
-        key_groups: range,
+        self, storage: Storage, checkpoint: int, attempt: int, stage: int, subtask: int, key_groups: range
     ) -> None:
         self._storage = storage
         self._whose = (checkpoint, attempt)

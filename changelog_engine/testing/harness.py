@@ -16,12 +16,7 @@ from changelog_engine.changelog.small_state import KeptBroadcast, SmallState
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.descriptions import DescribedOperator
-from changelog_engine.graph.nodes import (
-    JobGraph,
-    JobSettings,
-    NodeKind,
-    StateKind,
-)
+from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, StateKind
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.operators.base import UNCHECKED, OutputType, side_output_text

@@ -46,11 +46,7 @@ def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:
             "Run the program's code of now over what the job read from here on, and compare with the log.",
             _line("replay", "--from", checkpoint, "--job", job, "-D", f"{BASE_PATH.key}={base}", "SCRIPT"),
         ),
-        Command(
-            "State",
-            "This checkpoint's state on the console.",
-            _line("state", root, "--at", checkpoint),
-        ),
+        Command("State", "This checkpoint's state on the console.", _line("state", root, "--at", checkpoint)),
     ]
 
 

@@ -70,10 +70,7 @@ def draw_graph(operators: Sequence[OperatorNow], edges: Sequence[OperatorEdge]) 
         return None
     rows = _rows(uids, before, column)
     place = {
-        uid: (
-            _EDGE + column[uid] * (_BOX_WIDTH + _GAP_X),
-            _EDGE + rows[uid] * (_BOX_HEIGHT + _GAP_Y),
-        )
+        uid: (_EDGE + column[uid] * (_BOX_WIDTH + _GAP_X), _EDGE + rows[uid] * (_BOX_HEIGHT + _GAP_Y))
         for uid in uids
     }
     stage_of = {uid: uid for uid in uids} | {edge.target: edge.stage for edge in edges}

@@ -446,9 +446,7 @@ class _Verifier:
             assert found is not None
             before = self.snapshots[CheckpointMark(base.snapshot, found.attempt)][1]
         told = self._try(
-            self.folder.snapshots,
-            path,
-            lambda: differences(self.folder, row, base.snapshot, before, files),
+            self.folder.snapshots, path, lambda: differences(self.folder, row, base.snapshot, before, files)
         )
         if told is not None:
             self.found.compared += 1
