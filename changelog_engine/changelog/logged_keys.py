@@ -17,14 +17,6 @@ from changelog_engine.graph.key_groups import key_groups, key_groups_of_ints
 from changelog_engine.types.row_loops import LOOPS
 
 
-class _Numbers(dict[Any, int]):
-    """Numbers of identities, by first appearance."""
-
-    def __missing__(self, identity: Any) -> int:
-        number = self[identity] = len(self)
-        return number
-
-
 def key_columns(
     lists: list[list[Any]], codec: KeyCodec, max_parallelism: int
 ) -> list[tuple[pa.Array, pa.Array]]:
@@ -63,15 +55,12 @@ def key_columns(
 
 def _numbered(lists: list[list[Any]]) -> tuple[Any, list[Any]]:
     """The identities of all lists as numbers by first appearance, and the different ones."""
-    known = _Numbers()
-    if LOOPS is not None:
-        plain: dict[Any, int] = {}
-        words = LOOPS.equal_values(lists, plain)
-        if words is not None:
-            return np.frombuffer(words, np.int32), list(plain)
-    total = sum(map(len, lists))
-    numbers = map(known.__getitem__, chain.from_iterable(lists))  # drives our own code
-    return np.fromiter(numbers, np.int32, total), list(known)
+    known: dict[Any, int] = {}
+    words = None if LOOPS is None else LOOPS.equal_values(lists, known)
+    if words is not None:
+        return np.frombuffer(words, np.int32), list(known)
+    numbers = [known.setdefault(identity, len(known)) for identity in chain.from_iterable(lists)]
+    return np.array(numbers, np.int32), list(known)
 
 
 def _ints(lists: list[list[Any]]) -> list[pa.Array] | None:

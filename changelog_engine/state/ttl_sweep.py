@@ -19,7 +19,6 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
@@ -44,7 +43,6 @@ class Sweep:
         clock: wall clock in ms.
 
     Attributes:
-        check_some: `check` for accesses; it goes by the elements of lists and maps, and gives nothing.
         due_ms: wall clock in ms; before it no entry expires, and nobody needs to check.
     """
 
@@ -65,9 +63,7 @@ class Sweep:
             StateKind.LIST: (self._since_of_list, self._remove_elements),
             StateKind.MAP: (self._since_of_map, self._remove_map_keys),
         }.get(spec.kind, (_FIRST, self._remove_cell))
-        self.check_some: Callable[[int], object] = (
-            self.check if self._since is _FIRST else self._check_elements
-        )
+        self._by_elements = self._since is not _FIRST  # whether a key counts by what it has
         self.due_ms = _ALWAYS
         self._earliest = _ALWAYS  # access that this round has seen
         self._ahead = 0  # keys' worth of elements that were checked and that later calls do without
@@ -82,26 +78,24 @@ class Sweep:
         Returns:
             How many were checked; 0 only for an empty table, and when no entry can have expired.
         """
+        return self._check(keys, by_elements=False)
+
+    def check_some(self, keys: int) -> None:
+        """As ``check``, for accesses: it goes by the elements of lists and maps."""
+        if self._ahead >= keys:
+            self._ahead -= keys
+        else:
+            checked = self._check(keys - self._ahead, self._by_elements)
+            self._ahead = max(0, self._ahead + checked - keys)
+
+    def _check(self, keys: int, by_elements: bool) -> int:
         now = self._clock()
         if now < self.due_ms:
             return 0
         until = now - self.ttl.ttl_ms
-        checked = self._check(keys, until)
+        checked = self._check_until(keys, until, by_elements)
         if not checked and not self._round_over(now):
-            checked = self._check(keys, until)
-        return checked
-
-    def _check(self, keys: int, until: int) -> int:
-        checked, since_of, earliest = 0, self._since, self._earliest
-        for key, entry in islice(self._rest, keys):
-            checked += 1
-            if entry is not None:
-                since = since_of(entry)
-                if since < earliest:
-                    earliest = since
-                if since <= until:
-                    self._at(key, until)
-        self._earliest = earliest
+            checked = self._check_until(keys, until, by_elements)
         return checked
 
     def _round_over(self, now: int) -> bool:
@@ -113,27 +107,14 @@ class Sweep:
         self._rest = self._entries()
         return False
 
-    def _check_elements(self, keys: int) -> None:
-        ahead = self._ahead
-        if ahead >= keys:
-            self._ahead = ahead - keys
-            return
-        now = self._clock()
-        if now < self.due_ms:
-            return
-        until = now - self.ttl.ttl_ms
-        checked = self._check_until(keys - ahead, until)
-        if not checked and not self._round_over(now):
-            checked = self._check_until(keys - ahead, until)
-        self._ahead = max(0, ahead + checked - keys)
-
-    def _check_until(self, keys: int, until: int) -> int:
-        """Check keys until they have so many keys' worth of elements; returns how many that were."""
+    def _check_until(self, keys: int, until: int, by_elements: bool) -> int:
+        """Check keys, or so many keys' worth of elements; returns how many that were."""
         checked, since_of, earliest = 0, self._since, self._earliest
         for key, entry in self._rest:
             checked += 1
             if entry is not None:
-                checked += len(entry) // ELEMENTS_A_KEY
+                if by_elements:
+                    checked += len(entry) // ELEMENTS_A_KEY
                 since = since_of(entry)
                 if since < earliest:
                     earliest = since
