@@ -66,31 +66,15 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
     )
     broadcast = {uid for stage in checkpoint.operator_state for uid in checkpoint.shared_state(stage)}
     for operator in checkpoint.operators:
-        uid = operator.uid
-        if not operator.keyed and uid not in broadcast:
-            continue
-        stage = stages.get(uid)
-        if stage is None:
-            raise RestoreError(
-                f"checkpoint {checkpoint.id} holds state of operator {operator.name!r} (uid {uid!r}), "
-                f"which this job doesn't have. {_renamed(plan, checkpoint, operator)}{remedy}"
-            )
-        if not operator.keyed:
-            continue
-        if stage.max_parallelism != operator.max_parallelism:
-            raise RestoreError(
-                f"operator {operator.name!r} (uid {uid!r}) has max parallelism {stage.max_parallelism}, but checkpoint "
-                f"{checkpoint.id} was made with {operator.max_parallelism}; key groups can't be moved between them. "
-                f"Call set_max_parallelism({operator.max_parallelism}), or start empty with changelog.restore=none"
-            )
-        key_type = None if stage.key_type is None else stage.key_type.spec()
-        if not same_type(operator.key_type, key_type):
-            raise RestoreError(
-                f"operator {operator.name!r} (uid {uid!r}) has keys of type {type_name(key_type)}, but in "
-                f"checkpoint {checkpoint.id} they are {type_name(operator.key_type)}; keys can't be converted. "
-                "Give key_by() the type that it had, or start empty with changelog.restore=none. From a savepoint, another "
-                "uid() and execution.state-recovery.ignore-unclaimed-state=true leave this operator's state behind"
-            )
+        if operator.keyed or operator.uid in broadcast:
+            stage = stages.get(operator.uid)
+            if stage is None:
+                raise RestoreError(
+                    f"checkpoint {checkpoint.id} holds state of operator {operator.name!r} (uid {operator.uid!r}), "
+                    f"which this job doesn't have. {_renamed(plan, checkpoint, operator)}{remedy}"
+                )
+            if operator.keyed:
+                _check_keys(operator, stage, checkpoint)
     _check_states(plan, checkpoint)
     missing = set(checkpoint.sources) - set(plan.uids.values())
     if missing:
@@ -102,6 +86,24 @@ def check_restorable(plan: JobPlan, checkpoint: Checkpoint) -> None:
         if node.kind is NodeKind.SOURCE and isinstance(node.function, SourceOfParts):
             for split in checkpoint.sources.get(plan.uids[node.id], ()):
                 node.function.part_of(split)
+
+
+def _check_keys(operator: DescribedOperator, stage: Stage, checkpoint: Checkpoint) -> None:
+    """Refuse another max parallelism, and other keys."""
+    if stage.max_parallelism != operator.max_parallelism:
+        raise RestoreError(
+            f"operator {operator.name!r} (uid {operator.uid!r}) has max parallelism {stage.max_parallelism}, but checkpoint "
+            f"{checkpoint.id} was made with {operator.max_parallelism}; key groups can't be moved between them. "
+            f"Call set_max_parallelism({operator.max_parallelism}), or start empty with changelog.restore=none"
+        )
+    key_type = None if stage.key_type is None else stage.key_type.spec()
+    if not same_type(operator.key_type, key_type):
+        raise RestoreError(
+            f"operator {operator.name!r} (uid {operator.uid!r}) has keys of type {type_name(key_type)}, but in "
+            f"checkpoint {checkpoint.id} they are {type_name(operator.key_type)}; keys can't be converted. "
+            "Give key_by() the type that it had, or start empty with changelog.restore=none. From a savepoint, another "
+            "uid() and execution.state-recovery.ignore-unclaimed-state=true leave this operator's state behind"
+        )
 
 
 def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: DescribedOperator) -> str:

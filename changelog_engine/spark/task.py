@@ -183,15 +183,8 @@ def _facts(error: errors.ChangelogEngineError) -> dict[str, Any]:
     return {name: fact for name, fact in vars(error).items() if isinstance(fact, (str, int, type(None)))}
 
 
-def failure_of_spark(
-    text: str, folders: str = "its folders (spark.local.dir)"
-) -> errors.ChangelogEngineError:
-    """What Spark itself says of a failed job, without Java's stack traces: a process or executor was lost, mostly.
-
-    Args:
-        text: as Java gave it.
-        folders: where Spark keeps what tasks send each other, for people.
-    """
+def _unready_python(text: str) -> errors.ChangelogEngineError | None:
+    """What is to be said where no worker can begin; None where it is something else."""
     if "No module named 'changelog_engine'" in text:
         return errors.EnvironmentNotReadyError(
             "the Python of Spark's executors has no changelog_engine: install it there, in the driver's version"
@@ -206,6 +199,20 @@ def failure_of_spark(
     missing = _MISSING_MODULE.search(text)
     if missing is not None:
         return errors.NotLoadableError(f"a Python worker could not begin: {missing[0]}. {errors.HOW_TO_SHIP}")
+    return None
+
+
+def failure_of_spark(
+    text: str, folders: str = "its folders (spark.local.dir)"
+) -> errors.ChangelogEngineError:
+    """What Spark itself says of a failed job, without Java's stack traces: a process or executor was lost, mostly.
+
+    Args:
+        text: as Java gave it.
+        folders: where Spark keeps what tasks send each other, for people.
+    """
+    if (unready := _unready_python(text)) is not None:
+        return unready
     lines = [
         line for line in _PREFIX.sub("", text).splitlines() if line.strip() and not _JAVA_FRAMES.match(line)
     ]
