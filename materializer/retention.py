@@ -113,6 +113,11 @@ def needed(
     log: set[Segment] = set()
     for point in singles:
         log |= _after(_base(kept, chains.of(point)), chains.of(point))
+    begun = {mark for mark in kept if mark.checkpoint in protected_snapshots}
+    for point in protected & singles:  # a copy goes by the snapshot that was there when it began, or by none
+        base, chain = _oldest(begun, chains.of(point)), chains.of(point)
+        if base is not None or chain[0].first in lineage.checkpoints:
+            log |= _after(base, chain)
     for attempt, (first, last) in history.items():
         log |= _after(_base(kept, chains.of(first)), chains.of(last))
         log.add(Segment(attempt, first, last))
@@ -193,6 +198,10 @@ def _spread(
 
 def _base(snapshots: set[CheckpointMark], line: tuple[Segment, ...]) -> CheckpointMark | None:
     return max((mark for mark in snapshots if on_lineage(line, mark.attempt, mark.checkpoint)), default=None)
+
+
+def _oldest(snapshots: set[CheckpointMark], line: tuple[Segment, ...]) -> CheckpointMark | None:
+    return min((mark for mark in snapshots if on_lineage(line, mark.attempt, mark.checkpoint)), default=None)
 
 
 def _after(base: CheckpointMark | None, line: tuple[Segment, ...]) -> set[Segment]:

@@ -135,10 +135,10 @@ class _Forking:
     def run(
         self, clock: Callable[[], float], amend: Callable[[JobFolder, Attempt], Amendment] | None
     ) -> Fork:
-        if DeltaLog.exists(self.parent.snapshots):
-            self._snapshots()
         log = self.parent.open_changelog()
         lineage = Lineage(log)
+        if DeltaLog.exists(self.parent.snapshots):
+            self._snapshots()  # after the log, so that none is older than it
         newest_attempt = lineage.newest_attempt_id
         storage = self.target.changelog
         storage.make_dirs()

@@ -234,7 +234,7 @@ def test_the_command_truncates_as_the_job_would(tmp_path: Path) -> None:
     assert sorted(Lineage(folder.open_changelog()).checkpoints) == [2, 3, 4, 5]
     remember(folder, Retention(history_ms=4 * DAY_MS, retained=2, grace_ms=0))
     assert recall(folder) == Retention(history_ms=4 * DAY_MS, retained=2, grace_ms=0)
-    with protecting(folder, 3, None, "a test"):
+    with protecting(folder, 3, 3, "a test"):
         command(tmp_path / "job", "--retention", "0")
         assert sorted(Lineage(folder.open_changelog()).checkpoints) == [3, 4, 5]
     result = command(tmp_path / "job")

@@ -1,0 +1,111 @@
+"""Copies and readers in the middle of which a snapshot is made or the log truncated, before any of their calls to the disk.
+
+What they give is exact, or a clear error; the job itself goes on from its newest checkpoint. Cases 18, 20 and 23.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.live import logged_state
+from support.materialized import AT_ONCE, LATER, merging_few, stopped
+from support.model import pictured
+from support.side_by_side import interrupted
+
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
+from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.savepoints.folder import open_savepoint
+from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.verification.verify import verify
+from materializer.materialize import materialize
+from materializer.truncation import truncate
+
+EPOCHS = 6
+STEP = int(os.environ.get("SIDE_BY_SIDE_STEP", "35"))  # 1 tries every call, on older checkpoints, too
+POINTS = (EPOCHS, 4, 3) if STEP == 1 else (EPOCHS,)
+
+
+def truncation(folder: JobFolder) -> None:
+    with merging_few():
+        truncate(folder, AT_ONCE)
+
+
+def snapshot_and_truncation(folder: JobFolder) -> None:
+    materialize(folder, piece_bytes=64)
+    with merging_few():
+        truncate(folder, LATER)
+
+
+INNER = {f.__name__: f for f in (truncation, snapshot_and_truncation)}
+
+
+def read(base: str, at: int) -> Any:
+    """By a fold of the log, as a restore makes it."""
+    return pictured(logged_state(base, checkpoint=at))
+
+
+def forked(base: str, at: int) -> Any:
+    row = Lineage(find_job_folder(base, "job").open_changelog()).checkpoint(at)
+    fork_job(find_job_folder(base, "job"), row, f"{base}/fork")
+    return pictured(logged_state(base, "fork", at))
+
+
+def copied(base: str, at: int) -> Any:
+    row = Lineage(find_job_folder(base, "job").open_changelog()).checkpoint(at)
+    made = create_savepoint(find_job_folder(base, "job"), row, f"{base}/savepoints")
+    found = open_savepoint(made.path)
+    return pictured(logged_state(f"{base}/savepoints", os.path.basename(found.path), found.checkpoint.id))
+
+
+OUTER: dict[str, Callable[[str, int], Any]] = {f.__name__: f for f in (read, forked, copied)}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[int, Any]]:
+    base = tmp_path_factory.mktemp("template")
+    _, _, folder = stopped(base, epochs=EPOCHS)
+    states = {number: read(str(base), number) for number in range(1, EPOCHS + 1)}
+    materialize(folder, 2, piece_bytes=64)
+    materialize(folder, 4, piece_bytes=64)
+    return base, states
+
+
+@pytest.mark.parametrize("inner", sorted(INNER))
+@pytest.mark.parametrize("outer", sorted(OUTER))
+def test_at_each_call(template: Any, tmp_path: Path, outer: str, inner: str) -> None:
+    source, states = template
+    exact = 0
+    for at in POINTS:
+        number, done = 0, [0]
+        while done:
+            base = tmp_path / f"{at} {number}"
+            shutil.copytree(source, base)
+            folder = find_job_folder(str(base), "job")
+            with interrupted(number, lambda folder=folder: INNER[inner](folder)) as done:
+                try:
+                    assert OUTER[outer](str(base), at) == states[at], (at, number)
+                    exact += 1
+                except ChangelogEngineError as error:
+                    if not _is_clear(error, at, inner):
+                        raise
+            assert read(str(base), EPOCHS) == states[EPOCHS], (at, number)
+            found = verify(folder)
+            assert found.faults == [], (at, number)
+            assert EPOCHS in found.restorable
+            shutil.rmtree(base)
+            number += STEP
+    assert exact
+
+
+def _is_clear(error: ChangelogEngineError, at: int, inner: str) -> bool:
+    """Only what the truncation took from the table or, without a time of grace, from the disk may be refused."""
+    if isinstance(error, RestoreError):
+        return at < EPOCHS
+    return isinstance(error, CorruptChangelogError) and inner == "truncation"
