@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 
 import pytest
-from pulsar import PulsarException
 from servers.process import free_port
 from servers.pulsar import TOKENS, PulsarServer
 from support.graphs import GraphBuilder, sink_job
@@ -138,29 +133,6 @@ def acknowledged_up_to(server: PulsarServer, topic: str, name: str, entry: int) 
             return False
         time.sleep(0.02)
     return True
-
-
-class StorageLost(Exception):
-    """Since it was killed, a broker neither stores nor gives messages, to anybody: it has lost its own storage."""
-
-
-@contextlib.contextmanager
-def asked_by_others() -> Iterator[None]:
-    """What clients that have nothing to do with the engine ask a broker that was killed before."""
-    try:
-        yield
-    except (PulsarException, HTTPError) as error:
-        raise StorageLost(str(error)) from error
-
-
-def with_sound_storage(pulsar: PulsarServer, proof: Callable[[], None]) -> None:
-    """Run a proof; up to twice more with a fresh broker where the killed one has lost its storage, as one in two does on a
-    busy machine."""
-    for _ in range(2):
-        with contextlib.suppress(StorageLost):
-            return proof()
-        pulsar.begin_anew()
-    return proof()
 
 
 class TestReading:
@@ -432,53 +404,29 @@ class TestWhatIsSaid:
 
 
 class TestKilledBrokers:
-    """The last ones: a broker that was killed may keep a topic to itself, from anybody who asks."""
-
     def test_the_broker_is_killed_while_it_reads_and_writes(
         self, pulsar: PulsarServer, tmp_path: Path
     ) -> None:
-        folders = itertools.count()
-        with_sound_storage(pulsar, lambda: self._is_killed(pulsar, tmp_path / str(next(folders))))
-
-    def _is_killed(self, pulsar: PulsarServer, folder: Path) -> None:
-        with asked_by_others():
-            topic, into = pulsar.create_topic(2), pulsar.create_topic(2)
-            pulsar.put_batches(topic, range(40), 5)
-        job = StoppedJob(folder, 60)
-        failures: list[Exception] = []
+        topic, into = pulsar.create_topic(2), pulsar.create_topic(2)
+        pulsar.put_batches(topic, range(40), 5)
+        job = StoppedJob(tmp_path, 60)
 
         def come_back() -> None:
-            try:
-                pulsar.start()
-                pulsar.put(topic, range(40, 60))
-            except PulsarException as error:
-                failures.append(error)
+            pulsar.start()
+            pulsar.put(topic, range(40, 60))
 
         starting = threading.Thread(target=come_back)
         job.steps = [(20, lambda: (pulsar.kill(), starting.start()))]
         job.run(collected(source_of(pulsar, topic), 2, sink_of(pulsar, into)))
         starting.join()
-        missing = set(texts(*range(60))) - set(job.output)
-        with asked_by_others():
-            for failure in failures:
-                raise failure
-            assert not missing & set(pulsar.values(topic)), "others get them"
-            assert set(pulsar.values(into)) == set(job.output), "nothing is lost"
         assert Counter(job.output) == Counter(texts(*range(60)))
+        assert set(pulsar.values(into)) == set(job.output), "nothing is lost"
 
     def test_a_broker_that_does_not_come_back(
         self, pulsar: PulsarServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """The last test: the next one would have to start a broker."""
-        topics: list[str] = []
-
-        def create() -> None:
-            with asked_by_others():
-                topics.extend([pulsar.create_topic(), pulsar.create_topic()])
-                pulsar.put(topics[0], ["is it stored?"])
-
-        with_sound_storage(pulsar, create)
-        topic = topics[-1]
+        topic = pulsar.create_topic()
         source = source_of(pulsar, topic)
         (split,) = source.splits(1)
         reader = source.reader(split)

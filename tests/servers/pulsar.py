@@ -8,13 +8,13 @@ import hashlib
 import hmac
 import json
 import os
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 from urllib.request import Request, urlopen
 
 import pulsar
+from rocksdict import Options, Rdict
 
 from servers.process import (
     CACHE,
@@ -139,12 +139,23 @@ class PulsarServer(Server):
             self._client = None
         super().kill()
 
-    def begin_anew(self) -> None:
-        """Start without any topic: after it was killed, a broker may have lost its storage, and does not get over it."""
-        self.kill()
-        for folder in ("metadata", "bookkeeper", "data"):
-            shutil.rmtree(self.folder / folder, ignore_errors=True)
-        self.start()
+    def start(self) -> None:
+        self._end_sessions()
+        super().start()
+
+    def _end_sessions(self) -> None:
+        """Remove what says that the storage is there, as its session's end would have done.
+
+        RocksDB, where the metadata lie, knows no end of a session, so a process that was killed leaves that entry. The next
+        process replaces it by its own; on a busy machine it hears that the old one is gone when its own is there, takes that
+        for the end of its own, and replaces it for ever (apache/pulsar, issue 17759). Meanwhile nothing is stored or read.
+        """
+        metadata = self.folder / "metadata"
+        if metadata.is_dir() and not self.running:
+            with contextlib.closing(Rdict(str(metadata), Options(raw_mode=True))) as entries:
+                for name in list(entries.keys()):
+                    if name.startswith(b"/ledgers/available/"):
+                        del entries[name]
 
     def is_ready(self) -> bool:
         if not accepts_connections(self.http_port):
