@@ -1,18 +1,23 @@
-"""Runs golden programs one after another in this process, on one Spark session.
+"""Runs golden programs one after another in this process, on one Spark session or without Spark.
 
-    python golden_child.py FOLDER PROGRAM...
+    python golden_child.py [--without-spark] FOLDER PROGRAM...
 
 What program NAME prints goes to FOLDER/NAME.out, its error, if any, to FOLDER/NAME.err.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import sys
 import traceback
 import types
 from pathlib import Path
+
+from changelog_engine.in_process.capture import without_spark
+
+WITHOUT_SPARK = "--without-spark"
 
 _IMPORT = re.compile(r"^(\s*)(from|import)(\s+)pyflink(?=[.\s]|$)", re.MULTILINE)
 
@@ -35,9 +40,15 @@ def run(program: Path, folder: Path) -> None:
 
 def main() -> None:
     """Runs all programs named on the command line."""
-    folder = Path(sys.argv[1])
-    for name in sys.argv[2:]:
-        run(Path(name), folder)
+    arguments = sys.argv[1:]
+    where: contextlib.AbstractContextManager[object] = contextlib.nullcontext()
+    if arguments[0] == WITHOUT_SPARK:
+        del arguments[0]
+        where = without_spark()
+    folder, *names = map(Path, arguments)
+    with where:
+        for name in names:
+            run(name, folder)
 
 
 if __name__ == "__main__":
