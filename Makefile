@@ -84,10 +84,10 @@ demo: $(STAMP) check-java  ## a year of flights: run, kill -9 half-way, go on, c
 
 test: $(STAMP) check-java  ## all tests
 	@status=0
-	# Slow tests wait for processes that start or end: three at once leave a third of two cores idle. The others run in that,
-	# behind them, and each of their lines is shown with "fast:" before it.
+	# Slow tests wait for processes that start or end: three at once leave a third of two cores idle. The others wait for threads
+	# and clocks; three of theirs run in that, behind four slow ones, and each of their lines is shown with "fast:" before it.
 	said=$$(mktemp)
-	nice -n 10 $(PY) -m pytest -m 'not slow' -n 2 --dist worksteal -o cache_dir=.pytest_cache/fast > "$$said" 2>&1 &
+	nice -n 10 $(PY) -m pytest -m 'not slow' -n 3 --dist worksteal -o cache_dir=.pytest_cache/fast > "$$said" 2>&1 &
 	fast=$$!
 	# A tail that cannot follow a process, as a Mac's, shows nothing: then all of it comes at the end.
 	{ tail -n +1 -s 0.1 -f --pid $$fast "$$said" 2>/dev/null || { while kill -0 $$fast 2>/dev/null; do sleep 0.1; done; cat "$$said"; }; } | sed -u 's/^/fast: /' &
@@ -96,7 +96,7 @@ test: $(STAMP) check-java  ## all tests
 	trap 'exit 130' INT  # what runs in the background does not hear Ctrl-C
 	slow=0
 	# Slow tests kill real processes and servers on a machine that others may load: what failed is run once more, alone.
-	$(PY) -m pytest -m slow -n 3 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || slow=$$?
+	$(PY) -m pytest -m slow -n 4 --dist loadfile --no-loadscope-reorder --durations 25 --durations-min 10 || slow=$$?
 	wait $$fast || status=1
 	wait $$shown || true
 	[ "$$slow" -le 1 ] || status=1  # it did not come to its end: more than what failed was not run
