@@ -208,22 +208,20 @@ class StageBuilder:
         )
 
     def _context(self, node: Node) -> TaskContext:
-        states: Callable[[StateSpec, NamespaceScope | None], Any] | None = None
-        if self.store is not None and node.id in self.head_nodes:
-            states = functools.partial(self.store.state, self.plan.uids[node.id])
-        context = self.contexts[node.id] = TaskContext(self._info(node.name), states)
-        return context
-
-    def _async_context(self, node: Node) -> TaskContext:
-        """Without keyed state: when an answer is there, another key's element may be the current one."""
-
         def refuse(spec: StateSpec, scope: NamespaceScope | None) -> Any:
             raise InvalidJobError(
                 f"operator {node.label!r} asks for keyed state {spec.name!r}, but an async function has none: put a "
                 "process() with the state before or behind it"
             )
 
-        context = self.contexts[node.id] = TaskContext(self._info(node.name), refuse)
+        states: Callable[[StateSpec, NamespaceScope | None], Any] | None = None
+        if (
+            node.kind is NodeKind.ASYNC
+        ):  # when an answer is there, another key's element may be the current one
+            states = refuse
+        elif self.store is not None and node.id in self.head_nodes:
+            states = functools.partial(self.store.state, self.plan.uids[node.id])
+        context = self.contexts[node.id] = TaskContext(self._info(node.name), states)
         return context
 
     def _operator(self, node: Node) -> Operator:
@@ -249,7 +247,7 @@ class StageBuilder:
                 timestamps.output_type = UNCHECKED
             return timestamps
         if node.kind is NodeKind.ASYNC:
-            return AsyncOperator(_named(node), node.output_type, function, self._async_context(node))
+            return AsyncOperator(_named(node), node.output_type, function, self._context(node))
         if self.stage.keyed and node.id in self.head_nodes:
             return self._keyed_operator(node, function)
         if node.kind in TWO_INPUTS:

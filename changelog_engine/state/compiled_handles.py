@@ -53,13 +53,13 @@ def compiled(handle: _Handle) -> _Handle:
     Args:
         handle: one of ``handles.py``, as it was made; it is not to be used any more.
     """
-    calls_of = _CALLS_OF.get(type(handle))
-    if calls_of is None:
-        return handle
     general = type(handle)
+    if general not in _COMPILED:
+        return handle
+    shown, calls_of = _COMPILED[general]
     about = {"__module__": general.__module__, "__doc__": general.__doc__}
     methods = _in_c(general, calls_of(handle))
-    made: Any = object.__new__(type(_SHOWN[general], (general,), {**about, **methods}))
+    made: Any = object.__new__(type(shown, (general,), {**about, **methods}))
     # One by one: Python finds a method 17 ns sooner on an object that has no dict of its own, as one has whose
     # __dict__ was asked for, or whose class was set.
     for name, part in vars(handle).items():
@@ -92,12 +92,13 @@ def _as_dicts(parts: _Parts) -> _Parts:
 def has_own_class(handle: Any) -> bool:
     """Whether no other handle has its class."""
     own = type(handle)
-    return own.__base__ is not None and _SHOWN.get(own.__base__) == own.__name__
+    known = _COMPILED.get(own.__base__ or own)
+    return known is not None and known[0] == own.__name__
 
 
 def general(handle: Any) -> None:
     """Make a compiled handle an ordinary one again, which calls its own methods and those of its cell."""
-    handle.__class__ = next((base for base in type(handle).__mro__ if base in _CALLS_OF), type(handle))
+    handle.__class__ = next((base for base in type(handle).__mro__ if base in _COMPILED), type(handle))
 
 
 def _of_cell(cell: CellHandle) -> _Parts:
@@ -209,22 +210,13 @@ def _map(handle: MapHandle) -> _Calls:
     return _Calls(parts, calls, handle._admission)
 
 
-# What Python's own errors call a handle: "'ValueState' object has no attribute 'get'".
-_SHOWN: dict[type, str] = {
-    CellHandle: "ValueState",
-    CopyingCell: "ValueState",
-    ReducingHandle: "ReducingState",
-    AggregatingHandle: "AggregatingState",
-    ListHandle: "ListState",
-    MapHandle: "MapState",
-    TtlCell: "ValueState",
-}
-_CALLS_OF: dict[type, Callable[[Any], _Calls]] = {
-    CellHandle: _cell,
-    CopyingCell: _cell,
-    ReducingHandle: _reducing,
-    AggregatingHandle: _aggregating,
-    ListHandle: _list,
-    MapHandle: _map,
-    TtlCell: _expiring_cell,
+# By class: what Python's own errors call a handle ("'ValueState' object has no attribute 'get'"), and what gives its calls.
+_COMPILED: dict[type, tuple[str, Callable[[Any], _Calls]]] = {
+    CellHandle: ("ValueState", _cell),
+    CopyingCell: ("ValueState", _cell),
+    ReducingHandle: ("ReducingState", _reducing),
+    AggregatingHandle: ("AggregatingState", _aggregating),
+    ListHandle: ("ListState", _list),
+    MapHandle: ("MapState", _map),
+    TtlCell: ("ValueState", _expiring_cell),
 }
