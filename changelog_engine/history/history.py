@@ -124,10 +124,7 @@ class History(Displayed):
             CorruptChangelogError: parts that it needs are gone.
         """
         checkpoint = self._at(at)
-        with Frames(self._spark) as frames:
-            return frames.query(
-                self._state_query(frames, checkpoint, described_state(checkpoint, operator, state), key)
-            )
+        return self._state(checkpoint, described_state(checkpoint, operator, state), key)
 
     def changes(self, operator: str, state: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
         """All changes of a state on the lineage of a checkpoint. Arguments are those of ``state``.
@@ -139,10 +136,7 @@ class History(Displayed):
             RestoreError, CorruptChangelogError: see ``state``.
         """
         checkpoint = self._at(at)
-        with Frames(self._spark) as frames:
-            return frames.query(
-                self._changes_query(frames, checkpoint, described_state(checkpoint, operator, state), key)
-            )
+        return self._changes(checkpoint, described_state(checkpoint, operator, state), key)
 
     def timers_of(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
         """The timers of an operator as of a checkpoint or time. Arguments are those of ``state``.
@@ -155,9 +149,7 @@ class History(Displayed):
             CorruptChangelogError: see ``state``.
         """
         checkpoint = self._at(at)
-        with Frames(self._spark) as frames:
-            timers = described_operator(checkpoint, operator), None
-            return frames.query(self._state_query(frames, checkpoint, timers, key))
+        return self._state(checkpoint, (described_operator(checkpoint, operator), None), key)
 
     def timer_changes(self, operator: str, at: When = None, *, key: Any = _ANY_KEY) -> DataFrame:
         """What happened to the timers of an operator, on the lineage of a checkpoint. Arguments are those of ``state``.
@@ -169,9 +161,7 @@ class History(Displayed):
             RestoreError, CorruptChangelogError: see ``timers_of``.
         """
         checkpoint = self._at(at)
-        with Frames(self._spark) as frames:
-            timers = described_operator(checkpoint, operator), None
-            return frames.query(self._changes_query(frames, checkpoint, timers, key))
+        return self._changes(checkpoint, (described_operator(checkpoint, operator), None), key)
 
     def difference(self, operator: str, state: str, before: When, after: When = None) -> DataFrame:
         """What two points of a state do not share, also on different branches.
@@ -278,10 +268,18 @@ class History(Displayed):
         many = key is _ANY_KEY and is_many(selection, checkpoint)
         return state_sql(StateColumns.of(*described), rows, checkpoint.time_ms, where, fingerprint, many)
 
-    def _changes_query(self, frames: Frames, checkpoint: Checkpoint, described: _Described, key: Any) -> str:
+    def _state(self, checkpoint: Checkpoint, described: _Described, key: Any) -> DataFrame:
+        with Frames(self._spark) as frames:
+            return frames.query(self._state_query(frames, checkpoint, described, key))
+
+    def _changes(self, checkpoint: Checkpoint, described: _Described, key: Any) -> DataFrame:
         groups, where = _key_filter(described[0], key)
-        rows = self._frame_rows(frames, self._tables.history(checkpoint, described[0].uid, groups))
-        return history_sql(StateColumns.of(*described), rows, self._times(checkpoint), where)
+        selection = self._tables.history(checkpoint, described[0].uid, groups)
+        with Frames(self._spark) as frames:
+            rows = self._frame_rows(frames, selection)
+            return frames.query(
+                history_sql(StateColumns.of(*described), rows, self._times(checkpoint), where)
+            )
 
     def _frame_rows(self, frames: Frames, selection: Selection) -> str:
         folder = self._tables.folder
