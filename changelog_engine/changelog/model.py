@@ -12,8 +12,8 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.figures import CorrectionNote, Figures
@@ -185,6 +185,11 @@ class Checkpoint(Displayed):
     def mark(self) -> CheckpointMark:
         """It and its attempt."""
         return CheckpointMark(self.id, self.attempt)
+
+    def of_parts(self, parts: Sequence[Part]) -> Checkpoint:
+        """It with the figures of its parts."""
+        rows, size = sum(part.rows for part in parts), sum(part.size for part in parts)
+        return replace(self, rows=rows, bytes=size, parts=len(parts))
 
     @property
     def correction(self) -> CorrectionNote | None:

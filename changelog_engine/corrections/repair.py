@@ -209,7 +209,7 @@ def _corrected(
 ) -> Checkpoint:
     """The checkpoint with the corrections."""
     return replace(
-        parent,
+        parent.of_parts(parts),
         id=parent.id + 1,
         attempt=attempt.id,
         parent=parent.id,
@@ -218,9 +218,6 @@ def _corrected(
         duration_ms=0,
         parent_acknowledged_ms=None,
         restored_ms=None,
-        rows=sum(part.rows for part in parts),
-        bytes=sum(part.size for part in parts),
-        parts=len(parts),
         operator_state=small,
         finished=False,  # the job goes on from here, not empty
         stopped=parent.stopped or parent.finished,  # and then no sink has anything left to commit

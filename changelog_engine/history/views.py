@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from changelog_engine.changelog.model import Checkpoint
@@ -62,6 +62,20 @@ def is_many(selection: Selection, checkpoint: Checkpoint) -> bool:
     return worth_it and checkpoint.attempt < MOST_ATTEMPTS
 
 
+def views_of(checkpoint: Checkpoint) -> Iterator[tuple[StateColumns, StateViews | TimerViews]]:
+    """The states of a checkpoint and the timers of its operators, and the names of the views of each."""
+    described = {
+        (operator.uid, state.name): (operator, state) for operator, state in states_of(checkpoint.operators)
+    }
+    keyed = {operator.uid: operator for operator in keyed_operators(checkpoint.operators)}
+    for (uid, name), view in view_names(described, keyed).items():
+        if name is None:
+            yield StateColumns.of(keyed[uid], None), TimerViews(uid, view, view + HISTORY_SUFFIX)
+        else:
+            columns = StateColumns.of(*described[uid, name])
+            yield columns, StateViews.of(columns, view)
+
+
 def state_views(
     tables: Tables, checkpoint: Checkpoint, times: Times, rows_of: Callable[[Selection], str]
 ) -> tuple[list[StateViews], list[TimerViews], dict[str, str]]:
@@ -73,22 +87,16 @@ def state_views(
     Raises:
         CorruptChangelogError: parts that a state needs are gone.
     """
-    described = {
-        (operator.uid, state.name): (operator, state) for operator, state in states_of(checkpoint.operators)
-    }
-    keyed = {operator.uid: operator for operator in keyed_operators(checkpoint.operators)}
     states: list[StateViews] = []
     timers: list[TimerViews] = []
     queries: dict[str, str] = {}
-    for (uid, name), view in view_names(described, keyed).items():
-        selection = tables.state(checkpoint, uid)
-        columns = StateColumns.of(*((keyed[uid], None) if name is None else described[uid, name]))
-        changes = view + HISTORY_SUFFIX
-        many = is_many(selection, checkpoint)
-        queries[view] = state_sql(columns, rows_of(selection), checkpoint.time_ms, many=many)
-        queries[changes] = history_sql(columns, rows_of(tables.history(checkpoint, uid)), times)
-        if name is None:
-            timers.append(TimerViews(uid, view, changes))
+    for columns, views in views_of(checkpoint):
+        selection = tables.state(checkpoint, columns.operator)
+        many, changes = is_many(selection, checkpoint), tables.history(checkpoint, columns.operator)
+        queries[views.view] = state_sql(columns, rows_of(selection), checkpoint.time_ms, many=many)
+        queries[views.history_view] = history_sql(columns, rows_of(changes), times)
+        if isinstance(views, StateViews):
+            states.append(views)
         else:
-            states.append(StateViews.of(columns, view))
+            timers.append(views)
     return states, timers, queries

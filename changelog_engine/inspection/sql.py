@@ -22,13 +22,11 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
-from changelog_engine.graph.descriptions import keyed_operators, states_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
-from changelog_engine.history.names import HISTORY_SUFFIX, view_names
 from changelog_engine.history.plain_rows import view_values
 from changelog_engine.history.sql_types import time_of_ms
 from changelog_engine.history.state_columns import StateColumns
-from changelog_engine.history.views import StateViews, TimerViews
+from changelog_engine.history.views import StateViews, TimerViews, views_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
@@ -117,11 +115,6 @@ class Views:
     def __init__(self, ledger: Ledger, checkpoint: Checkpoint) -> None:
         self._ledger = ledger
         self._checkpoint = checkpoint
-        keyed = {operator.uid: operator for operator in keyed_operators(checkpoint.operators)}
-        states = {
-            (operator.uid, state.name): (operator, state)
-            for operator, state in states_of(checkpoint.operators)
-        }
         self._makers: dict[str, Callable[[], pa.Table]] = {
             "checkpoints": self._checkpoints,
             "states": self._states,
@@ -130,14 +123,11 @@ class Views:
             "mutations": lambda it: it.mutations("mutations")
         }
         self._summary: list[StateViews | TimerViews] = []
-        for (uid, name), view in view_names(states, keyed).items():
-            changes = view + HISTORY_SUFFIX
-            columns = StateColumns.of(*((keyed[uid], None) if name is None else states[uid, name]))
-            self._makers[view] = partial(self._state, columns)
+        for columns, views in views_of(checkpoint):
+            changes = views.history_view
+            self._makers[views.view] = partial(self._state, columns)
             self._changes[changes] = partial(Changes.history, view=changes, columns=columns)
-            self._summary.append(
-                TimerViews(uid, view, changes) if name is None else StateViews.of(columns, view)
-            )
+            self._summary.append(views)
         self.of_changes = tuple(self._changes)
         self.names = (*self._makers, *self.of_changes)
 

@@ -21,11 +21,10 @@ from functools import partial
 from changelog_engine.changelog.log_files import parse_pack
 from changelog_engine.changelog.model import Attempt, Checkpoint, Part
 from changelog_engine.changelog.part_stats import delta_stats
-from changelog_engine.changelog.rows import CHECKPOINT
 from changelog_engine.clock import wall_ms
 from changelog_engine.errors import CorruptChangelogError, StorageError, UncommittedPartError
 from changelog_engine.ledger.job_folder import JobFolder
-from changelog_engine.ledger.ownership import check_fence, commit_fenced, write_row
+from changelog_engine.ledger.ownership import check_fence, checkpoint_row, commit_fenced
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_actions import AddFile
@@ -132,14 +131,7 @@ class CheckpointCommitter:
         return [self._log] if self._snapshots is None else [self._log, self._snapshots.log]
 
     def _commit_row(self, checkpoint: Checkpoint, adds: list[AddFile]) -> None:
-        row = write_row(
-            self.folder.changelog,
-            CHECKPOINT,
-            checkpoint.id,
-            checkpoint.attempt,
-            checkpoint.to_json(),
-            checkpoint.time_ms,
-        )
+        row = checkpoint_row(self.folder.changelog, checkpoint)
         metadata: dict[str, object] = {"checkpoint": checkpoint.id, "attempt": checkpoint.attempt}
         commit_fenced(self._log, [*adds, row], metadata, lambda: f"checkpoint {checkpoint.id}")
         self._newest = checkpoint.id

@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from changelog_engine.changelog.log_files import RowName, parse_merged_rows, parse_row
-from changelog_engine.changelog.model import Attempt
+from changelog_engine.changelog.model import Attempt, Checkpoint
 from changelog_engine.changelog.one_row_files import read_row, row_file
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
@@ -241,7 +241,7 @@ def begin_attempt(
     log.check_predecessor()
     identity = max(newest_attempt, newest_named(log.storage).attempt, _begun(log)) + 1
     attempt = attempt_of_this_process(identity, parent, int(clock() * 1000))
-    add = write_row(log.storage, ATTEMPT, parent or 0, attempt.id, attempt.to_json(), attempt.time_ms)
+    add = attempt_row(log.storage, attempt)
     commit_fenced(log, [add], {"attempt": attempt.id}, lambda: f"attempt {attempt.id}", parent)
     return attempt
 
@@ -268,6 +268,16 @@ def write_row(
     storage.write_durable(name, data)
     # The modification time is the row's own time, so that "newest at or before" needs no file opened.
     return AddFile(name, data.size, time_ms, delta_stats(footer_of(data)))
+
+
+def attempt_row(storage: Storage, row: Attempt) -> AddFile:
+    """Write an attempt's row; see ``write_row``."""
+    return write_row(storage, ATTEMPT, row.parent or 0, row.id, row.to_json(), row.time_ms)
+
+
+def checkpoint_row(storage: Storage, row: Checkpoint) -> AddFile:
+    """Write a checkpoint's row; see ``write_row``."""
+    return write_row(storage, CHECKPOINT, row.id, row.attempt, row.to_json(), row.time_ms)
 
 
 def commit_fenced(

@@ -27,7 +27,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Part
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.row_files import Rows, read_merged_rows
-from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.changelog.rows import CHECKPOINT, SCHEMA
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import ConfigurationError, CorruptChangelogError
@@ -35,7 +35,7 @@ from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import JobFolder, job_slug, table_properties
 from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage, write_merged_rows
-from changelog_engine.ledger.ownership import attempt_of_this_process, write_row
+from changelog_engine.ledger.ownership import attempt_of_this_process, attempt_row, checkpoint_row
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.savepoints.folder import free_place
@@ -146,15 +146,12 @@ class _Forking:
         for kind in (lineage.checkpoints, lineage.attempts):
             adds += self._rows(kind, lineage.files)
         attempt = attempt_of_this_process(newest_attempt + 1, self.checkpoint.id, int(clock() * 1000))
-        row = write_row(storage, ATTEMPT, self.checkpoint.id, attempt.id, attempt.to_json(), attempt.time_ms)
-        adds.append(row)
+        adds.append(attempt_row(storage, attempt))
         begins = self.checkpoint
         if amend is not None:
             begins, parts = amend(self.target, attempt)
             adds += verify_parts(storage, parts)
-            adds.append(
-                write_row(storage, CHECKPOINT, begins.id, attempt.id, begins.to_json(), begins.time_ms)
-            )
+            adds.append(checkpoint_row(storage, begins))
         table = DeltaLog.create(storage, SCHEMA, table_properties(self.target.name))
         table.commit(adds, metadata={"fork": self.checkpoint.id, "of": self.parent.name})
         plan_restore(self.target, begins)  # all that it needs came along

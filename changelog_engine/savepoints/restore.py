@@ -99,9 +99,7 @@ def import_savepoint(
             savepoint.path,
             ", ".join(sorted(pickled)),
         )
-    row = replace(
-        row, rows=sum(part.rows for part in parts), bytes=sum(part.size for part in parts), parts=len(parts)
-    )
+    row = row.of_parts(parts)
     committer.commit_snapshot(row, parts)
     return Imported(row, attempt.id)
 

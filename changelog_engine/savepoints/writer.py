@@ -11,20 +11,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
-from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT, SCHEMA
+from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.arrow_columns import as_array
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.ownership import write_row
+from changelog_engine.ledger.ownership import attempt_row, checkpoint_row
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.reading import read_parts, shares
 from changelog_engine.ledger.snapshot_store import SnapshotStore
@@ -93,25 +92,14 @@ def complete_savepoint(
         parts: its state, durable.
     """
     own = replace(
-        checkpoint,
+        checkpoint.of_parts(parts),
         parent=None,
         lineage=(Segment(checkpoint.attempt, checkpoint.id, checkpoint.id),),
         snapshot=checkpoint.id,
-        rows=sum(part.rows for part in parts),
-        bytes=sum(part.size for part in parts),
-        parts=len(parts),
     )
     SnapshotStore(snapshots).commit(own, parts, verify_parts(target.snapshots, parts))
-    whose = replace(attempt, parent=None)
-    changelog.commit([_attempt_row(target, whose), _checkpoint_row(target, own)])
-
-
-def _checkpoint_row(target: JobFolder, row: Checkpoint) -> Any:
-    return write_row(target.changelog, CHECKPOINT, row.id, row.attempt, row.to_json(), row.time_ms)
-
-
-def _attempt_row(target: JobFolder, row: Attempt) -> Any:
-    return write_row(target.changelog, ATTEMPT, 0, row.id, row.to_json(), row.time_ms)
+    storage, whose = target.changelog, replace(attempt, parent=None)
+    changelog.commit([attempt_row(storage, whose), checkpoint_row(storage, own)])
 
 
 def _state(point: RestorePoint, checkpoint: Checkpoint, target: JobFolder) -> Iterator[Part]:

@@ -364,8 +364,8 @@ def test_case_7_crash_between_commit_and_output(tmp_path: Path, changelog: bool)
 COMMIT_STEPS = {
     "commit 1: before the parts are verified": (commit_module, "verify_parts", "before"),
     "commit 1: after the parts are verified": (commit_module, "verify_parts", "after"),
-    "commit 2: before the row is written": (commit_module, "write_row", "before"),
-    "commit 2: after the row is written": (commit_module, "write_row", "after"),
+    "commit 2: before the row is written": (commit_module, "checkpoint_row", "before"),
+    "commit 2: after the row is written": (commit_module, "checkpoint_row", "after"),
     "commit 3 and 4: before the commit": (commit_module, "commit_fenced", "before"),
     "commit 4: before the compare-and-swap": (DeltaLog, "commit", "before"),
     "commit 4: after the compare-and-swap": (DeltaLog, "commit", "after"),
