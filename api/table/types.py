@@ -50,10 +50,7 @@ class DataTypes:
         """Text; the length is not checked."""
         return Types.STRING()
 
-    @staticmethod
-    def VARCHAR(length: int, nullable: bool = True) -> TypeInformation:
-        """Text; the length is not checked."""
-        return Types.STRING()
+    VARCHAR = CHAR
 
     @staticmethod
     def BOOLEAN(nullable: bool = True) -> TypeInformation:
@@ -134,10 +131,7 @@ class DataTypes:
         """Bytes; the length is not checked."""
         return DataTypes.BYTES()
 
-    @staticmethod
-    def VARBINARY(length: int, nullable: bool = True) -> TypeInformation:
-        """Bytes; the length is not checked."""
-        return DataTypes.BYTES()
+    VARBINARY = BINARY
 
     @staticmethod
     def ARRAY(element_type: TypeInformation, nullable: bool = True) -> ListTypeInfo:

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from changelog_engine.types.java_text import decimal_text, double_text, float_text
-from changelog_engine.types.temporal import INSTANT
-from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one, shown
+from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one, shown, the_one
 
 _FLOAT32 = struct.Struct("<f")
 _ROOM = Context(prec=100)  # digits, for numbers with fewer
@@ -32,65 +31,18 @@ class BasicTypeInfo(TypeInformation):
         self.kind = kind
         self.name = kind
 
-    @staticmethod
-    def STRING_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.STRING()``."""
-        return STRING
-
-    @staticmethod
-    def BOOLEAN_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.BOOLEAN()``."""
-        return BOOLEAN
-
-    @staticmethod
-    def BYTE_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.BYTE()``."""
-        return BYTE
-
-    @staticmethod
-    def SHORT_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.SHORT()``."""
-        return SHORT
-
-    @staticmethod
-    def INT_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.INT()``."""
-        return INT
-
-    @staticmethod
-    def LONG_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.LONG()``."""
-        return LONG
-
-    @staticmethod
-    def FLOAT_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.FLOAT()``."""
-        return FLOAT
-
-    @staticmethod
-    def DOUBLE_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.DOUBLE()``."""
-        return DOUBLE
-
-    @staticmethod
-    def CHAR_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.CHAR()``."""
-        return CHAR
-
-    @staticmethod
-    def BIG_INT_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.BIG_INT()``."""
-        return BIG_INT
-
-    @staticmethod
-    def BIG_DEC_TYPE_INFO() -> BasicTypeInfo:
-        """``Types.BIG_DEC()``."""
-        return BIG_DEC
-
-    @staticmethod
-    def INSTANT_TYPE_INFO() -> TypeInformation:
-        """``Types.INSTANT()``."""
-        return INSTANT
+    STRING_TYPE_INFO = the_one("STRING")
+    BOOLEAN_TYPE_INFO = the_one("BOOLEAN")
+    BYTE_TYPE_INFO = the_one("BYTE")
+    SHORT_TYPE_INFO = the_one("SHORT")
+    INT_TYPE_INFO = the_one("INT")
+    LONG_TYPE_INFO = the_one("LONG")
+    FLOAT_TYPE_INFO = the_one("FLOAT")
+    DOUBLE_TYPE_INFO = the_one("DOUBLE")
+    CHAR_TYPE_INFO = the_one("CHAR")
+    BIG_INT_TYPE_INFO = the_one("BIG_INT")
+    BIG_DEC_TYPE_INFO = the_one("BIG_DEC")
+    INSTANT_TYPE_INFO = the_one("INSTANT")
 
 
 class IntegerTypeInfo(BasicTypeInfo):

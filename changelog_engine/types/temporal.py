@@ -10,7 +10,7 @@ import numpy as np
 from changelog_engine.types.foreign import has_nanoseconds
 from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_text import instant_text, timestamp_text
-from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one
+from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one, the_one
 
 
 class SqlTimeTypeInfo(TypeInformation):
@@ -31,20 +31,9 @@ class SqlTimeTypeInfo(TypeInformation):
         self.exact = self.sure = python_class
         self._class = python_class
 
-    @staticmethod
-    def DATE() -> SqlTimeTypeInfo:
-        """``Types.SQL_DATE()``."""
-        return SQL_DATE
-
-    @staticmethod
-    def TIME() -> SqlTimeTypeInfo:
-        """``Types.SQL_TIME()``."""
-        return SQL_TIME
-
-    @staticmethod
-    def TIMESTAMP() -> SqlTimeTypeInfo:
-        """``Types.SQL_TIMESTAMP()``."""
-        return SQL_TIMESTAMP
+    DATE = the_one("SQL_DATE")
+    TIME = the_one("SQL_TIME")
+    TIMESTAMP = the_one("SQL_TIMESTAMP")
 
     def fit(self, value: Any) -> Any:
         if type(value) is self._class:

@@ -257,6 +257,16 @@ def register_one(type_info: TypeInformation) -> None:
     register(type_info.kind, lambda spec: type_info)
 
 
+def the_one(kind: str) -> staticmethod[[], TypeInformation]:
+    """A static method of a class that gives the one type of a kind without parameters."""
+
+    def given() -> TypeInformation:
+        return type_from_spec({"type": kind})
+
+    given.__doc__ = f"``Types.{kind}()``."
+    return staticmethod(given)
+
+
 def type_from_spec(spec: dict[str, Any]) -> TypeInformation:
     """The type whose ``spec()`` this is.
 
