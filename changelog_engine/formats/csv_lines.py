@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import datetime
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from changelog_engine.errors import NotSupportedError
@@ -268,29 +267,42 @@ def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) ->
 
 
 def _single_writer(type_info: TypeInformation, what: str) -> Callable[[Any], str]:
-    kind = type_info.kind
-    fit = type_info.fit
-    if is_bytes(type_info):
-        return lambda value: bytes_text(fit(value))
-    if from_text(type_info) is None:
+    if from_text(type_info) is None and not is_bytes(type_info):
         raise NotSupportedError(f"{what}: CSV has no form for {type_info.name} there")
-    if kind in ("STRING", "CHAR"):
+    fit = type_info.fit
+    if type_info.kind in ("STRING", "CHAR"):
         return fit
-    texts: dict[str, Callable[[Any], str]] = {
-        "BOOLEAN": lambda value: "true" if value else "false",
-        "FLOAT": float_text,
-        "DOUBLE": double_text,
-        "BIG_DEC": decimal_text,
-        "SQL_DATE": datetime.date.isoformat,
-        "SQL_TIME": time_text,
-        "SQL_TIMESTAMP": lambda value: timestamp_text(without_zone(value)),
-        "INSTANT": lambda value: instant_text(value).replace("T", " "),
-    }
+    text = cell_writer(type_info, _TIMES)
+    return lambda value: text(fit(value))
+
+
+def cell_writer(
+    type_info: TypeInformation, times: Mapping[str, Callable[[Any], str]]
+) -> Callable[[Any], str]:
+    """What makes the text of a value of the type, without quotes.
+
+    Args:
+        times: the same for SQL_TIMESTAMP and INSTANT, which lines and files write in different ways.
+    """
+    if is_bytes(type_info):
+        return bytes_text
     if isinstance(type_info, DecimalTypeInfo) and type_info.precision is not None:
         rounded = type_info.rounded
-        return lambda value: format(rounded(fit(value)), "f")
-    text = texts.get(kind, str)
-    return lambda value: text(fit(value))
+        return lambda value: format(rounded(value), "f")
+    return times.get(type_info.kind) or _TEXTS.get(type_info.kind, str)
+
+
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "BOOLEAN": lambda value: "true" if value else "false",
+    "FLOAT": float_text,
+    "DOUBLE": double_text,
+    "BIG_DEC": decimal_text,
+    "SQL_TIME": time_text,
+}
+_TIMES: dict[str, Callable[[Any], str]] = {
+    "SQL_TIMESTAMP": lambda value: timestamp_text(without_zone(value)),
+    "INSTANT": lambda value: instant_text(value).replace("T", " "),
+}
 
 
 class Quoter:

@@ -7,17 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
-from changelog_engine.formats.csv_lines import Quoter, parts_of
-from changelog_engine.formats.texts import (
-    bytes_text,
-    cell_reader,
-    instant_text,
-    is_bytes,
-    many_from_text,
-    time_text,
-)
-from changelog_engine.types import DecimalTypeInfo, ElementsTypeInfo, Instant, TypeInformation
-from changelog_engine.types.java_text import decimal_text, double_text, float_text
+from changelog_engine.formats.csv_lines import Quoter, cell_writer, parts_of
+from changelog_engine.formats.texts import cell_reader, instant_text, is_bytes, many_from_text
+from changelog_engine.types import ElementsTypeInfo, Instant, TypeInformation
 from changelog_engine.types.typeinfo import Misfit, shown
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes as Python does
@@ -189,8 +181,8 @@ def _text_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], str]:
     """What makes the text of a value of the column's type, without quotes."""
     wanted, between, null = column.type_info, column.separator or "", schema.null_text or ""
     if not isinstance(wanted, ElementsTypeInfo) or is_bytes(wanted):
-        return _single_text_of(wanted)
-    single = _single_text_of(wanted.elem_type)
+        return cell_writer(wanted, _TIMES)
+    single = cell_writer(wanted.elem_type, _TIMES)
     return lambda items: _joined([null if item is None else single(item) for item in items], between)
 
 
@@ -207,15 +199,6 @@ def _joined(parts: list[str], between: str) -> str:
             f"the elements {shown(parts)} would be read as {shown(found)}, with {between!r} between two"
         )
     return text
-
-
-def _single_text_of(wanted: TypeInformation) -> Callable[[Any], str]:
-    if is_bytes(wanted):
-        return bytes_text
-    if isinstance(wanted, DecimalTypeInfo) and wanted.precision is not None:
-        rounded = wanted.rounded
-        return lambda value: format(rounded(value), "f")
-    return _TEXTS.get(wanted.kind, str)
 
 
 def _same(text: str) -> str:
@@ -235,12 +218,7 @@ def _instant(value: Instant) -> str:
 
 _WHOLE = frozenset(("BYTE", "SHORT", "INT", "LONG", "BIG_INT"))
 _BARE = _WHOLE | {"FLOAT", "DOUBLE", "BOOLEAN", "BIG_DEC"}  # cells that are never quoted
-_TEXTS: dict[str, Callable[[Any], str]] = {
-    "BOOLEAN": lambda value: "true" if value else "false",
-    "FLOAT": float_text,
-    "DOUBLE": double_text,
-    "BIG_DEC": decimal_text,
-    "SQL_TIME": time_text,
+_TIMES: dict[str, Callable[[Any], str]] = {
     "SQL_TIMESTAMP": lambda value: str(value.isoformat(" ")),
     "INSTANT": _instant,
 }
