@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Annotated, Any
 
 from changelog_engine.config import rocksdb_options as keys
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.state.backends import CUSTOM, HASHMAP, ROCKSDB, check_backend_class, local_dirs
 
-from .._arguments import flag, text, whole_number
+from .._arguments import Whole, checked, checked_later, text
 from .._kept_settings import kept
 from .checkpoint_storage import (
     CheckpointStorage,
@@ -81,16 +81,18 @@ class PredefinedOptions(Enum):
     FLASH_SSD_OPTIMIZED = 3
 
 
+_Threads = Annotated[int, Whole(1)]
+
+
+@checked
 class _RocksDBBackend(StateBackend):
     """What both backends that keep state in RocksDB are: its paths, settings and threads."""
 
     _kind = ROCKSDB
 
-    def __init__(self, what: str, incremental: bool | None) -> None:
-        self._what = what
-        if incremental is not None:
-            flag(incremental, f"{what}: enable_incremental_checkpointing")
-        self._incremental = incremental
+    def __init__(self, enable_incremental_checkpointing: bool | None) -> None:
+        self._what = type(self).__name__
+        self._incremental = enable_incremental_checkpointing
         self._paths: list[str] | None = None
         self._predefined: PredefinedOptions | None = None
         self._factory: str | None = None
@@ -121,7 +123,7 @@ class _RocksDBBackend(StateBackend):
         """As given; default False. With the changelog on, checkpoints hold changes only, whatever this says."""
         return bool(self._incremental)
 
-    def set_predefined_options(self, options: PredefinedOptions) -> None:
+    def set_predefined_options(self, options: Annotated[PredefinedOptions, checked_later]) -> None:
         """Set the settings that options by key and the options factory then change."""
         if not isinstance(options, PredefinedOptions):
             raise ArgumentTypeError(
@@ -142,16 +144,11 @@ class _RocksDBBackend(StateBackend):
                 ``create_db_options(options)`` and ``create_column_options(options)``, each if it is there, get and return
                 a ``rocksdict.Options``; ``configure(options)`` gets the job's options as a dict before.
         """
-        self._factory = text(
-            options_factory_class_name, f"{self._what}.set_options: options_factory_class_name"
-        )
+        self._factory = options_factory_class_name
 
     def get_options(self) -> str | None:
         """The options factory's class name, or None."""
         return self._factory
-
-    def _set_threads(self, method: str, number: Any) -> None:
-        self._threads = whole_number(number, f"{self._what}.{method}: number_of_transfering_threads", 1)
 
     def _get_threads(self) -> int:
         default: int = keys.TRANSFER_THREADS.default
@@ -169,6 +166,7 @@ class _RocksDBBackend(StateBackend):
         return options
 
 
+@checked
 class EmbeddedRocksDBStateBackend(_RocksDBBackend):
     """Keeps the working state in RocksDB on the local disks of the workers: it may be larger than memory.
 
@@ -189,16 +187,16 @@ class EmbeddedRocksDBStateBackend(_RocksDBBackend):
     """
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
-        super().__init__("EmbeddedRocksDBStateBackend", enable_incremental_checkpointing)
+        super().__init__(enable_incremental_checkpointing)
 
     @kept
-    def set_number_of_transfer_threads(self, number_of_transfering_threads: int) -> None:
+    def set_number_of_transfer_threads(self, number_of_transfering_threads: _Threads) -> None:
         """Keep the number of threads that move files in checkpoints; none are moved here.
 
         Args:
             number_of_transfering_threads: at least 1.
         """
-        self._set_threads("set_number_of_transfer_threads", number_of_transfering_threads)
+        self._threads = number_of_transfering_threads
 
     def get_number_of_transfer_threads(self) -> int:
         """The number set; default 4."""
@@ -242,6 +240,7 @@ class CustomStateBackend(StateBackend):
         return f"CustomStateBackend({self._backend!r})"
 
 
+@checked
 class MemoryStateBackend(StateBackend):
     """The working state in memory, and checkpoints as `JobManagerCheckpointStorage` keeps them. Deprecated.
 
@@ -267,10 +266,9 @@ class MemoryStateBackend(StateBackend):
         max_state_size: int | None = None,
         using_asynchronous_snapshots: bool | None = None,
     ) -> None:
-        what = "MemoryStateBackend"
         self._checkpoints = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
-        self._savepoints = _path_or_none(savepoint_path, f"{what}: savepoint_path")
-        self._asynchronous = _asynchronous(using_asynchronous_snapshots, what)
+        self._savepoints = savepoint_path and normalized(savepoint_path)
+        self._asynchronous = using_asynchronous_snapshots is not False
 
     def get_max_state_size(self) -> int:
         """The size given in bytes; default 5242880."""
@@ -292,6 +290,7 @@ class MemoryStateBackend(StateBackend):
         )
 
 
+@checked
 class FsStateBackend(StateBackend):
     """The working state in memory, and checkpoints as `FileSystemCheckpointStorage` keeps them. Deprecated.
 
@@ -318,20 +317,17 @@ class FsStateBackend(StateBackend):
         write_buffer_size: int | None = None,
         using_asynchronous_snapshots: bool | None = None,
     ) -> None:
-        what = "FsStateBackend"
         if checkpoint_directory_uri is None:
             raise ConfigurationError(
-                f"{what}: checkpoint_directory_uri is needed, such as 'file:///data/checkpoints'"
+                "FsStateBackend: checkpoint_directory_uri is needed, such as 'file:///data/checkpoints'"
             )
         self._checkpoints = FileSystemCheckpointStorage(
             checkpoint_directory_uri,
             file_state_size_threshold,
             -1 if write_buffer_size is None else write_buffer_size,
         )
-        self._savepoints = _path_or_none(
-            default_savepoint_directory_uri, f"{what}: default_savepoint_directory_uri"
-        )
-        self._asynchronous = _asynchronous(using_asynchronous_snapshots, what)
+        self._savepoints = default_savepoint_directory_uri and normalized(default_savepoint_directory_uri)
+        self._asynchronous = using_asynchronous_snapshots is not False
 
     def get_checkpoint_path(self) -> str:
         """The folder given."""
@@ -353,6 +349,7 @@ class FsStateBackend(StateBackend):
         return self._checkpoints
 
 
+@checked
 class RocksDBStateBackend(_RocksDBBackend):
     """The working state in RocksDB, with a checkpoint storage. Deprecated.
 
@@ -378,10 +375,10 @@ class RocksDBStateBackend(_RocksDBBackend):
         self,
         checkpoint_data_uri: str | None = None,
         enable_incremental_checkpointing: bool | None = None,
-        checkpoint_stream_backend: StateBackend | None = None,
+        checkpoint_stream_backend: Annotated[StateBackend, checked_later] | None = None,
     ) -> None:
         what = "RocksDBStateBackend"
-        super().__init__(what, enable_incremental_checkpointing)
+        super().__init__(enable_incremental_checkpointing)
         if checkpoint_data_uri is not None:
             self._checkpoint_backend: StateBackend = FsStateBackend(checkpoint_data_uri)
         elif isinstance(checkpoint_stream_backend, StateBackend):
@@ -397,13 +394,13 @@ class RocksDBStateBackend(_RocksDBBackend):
         return self._checkpoint_backend
 
     @kept
-    def set_number_of_transfering_threads(self, number_of_transfering_threads: int) -> None:
+    def set_number_of_transfering_threads(self, number_of_transfering_threads: _Threads) -> None:
         """Keep the number of threads that move files in checkpoints; none are moved here.
 
         Args:
             number_of_transfering_threads: at least 1.
         """
-        self._set_threads("set_number_of_transfering_threads", number_of_transfering_threads)
+        self._threads = number_of_transfering_threads
 
     def get_number_of_transfering_threads(self) -> int:
         """The number set; default 4."""
@@ -411,11 +408,3 @@ class RocksDBStateBackend(_RocksDBBackend):
 
     def _storage(self) -> CheckpointStorage | None:
         return self._checkpoint_backend._storage()
-
-
-def _path_or_none(path: Any, what: str) -> str | None:
-    return None if path is None else normalized(text(path, what))
-
-
-def _asynchronous(value: Any, what: str) -> bool:
-    return True if value is None else flag(value, f"{what}: using_asynchronous_snapshots")
