@@ -86,11 +86,7 @@ KEPT = (
         "set_aligned_checkpoint_timeout set_alignment_timeout",
         "lets barriers overtake elements",
         _EPOCHS_END_TOGETHER,
-        options=(
-            options.UNALIGNED,
-            options.UNALIGNED_FORCED,
-            options.ALIGNMENT_TIMEOUT,
-        ),
+        options=(options.UNALIGNED, options.UNALIGNED_FORCED, options.ALIGNMENT_TIMEOUT),
     ),
     Kept(
         "ExternalizedCheckpointCleanup",
@@ -159,10 +155,7 @@ KEPT = (
         "disable_operator_chaining",
         "gives each operator a task of its own",
         _ONE_TASK,
-        options=(
-            program_options.OPERATOR_CHAINING,
-            program_options.CHAINING_OF_DIFFERENT_MAX_PARALLELISM,
-        ),
+        options=(program_options.OPERATOR_CHAINING, program_options.CHAINING_OF_DIFFERENT_MAX_PARALLELISM),
     ),
     Kept(
         "StreamExecutionEnvironment",

@@ -26,20 +26,13 @@ ROW_SCHEMAS = {
 # Of each module, the names that it gives and the modules that have them, below the API's package. What a module imports for
 # itself needs no line.
 _FROM = {
-    "common": {
-        **ROW_SCHEMAS,
-        "common.serializer": "TypeSerializer",
-    },
-    "common.execution_config": {
-        "common.restart_strategy": "RestartStrategies",
-    },
+    "common": {**ROW_SCHEMAS, "common.serializer": "TypeSerializer"},
+    "common.execution_config": {"common.restart_strategy": "RestartStrategies"},
     "common.serialization": {
         **ROW_SCHEMAS,
         "common._bulk_writers": "BulkWriterFactory RowDataBulkWriterFactory",
     },
-    "datastream.async_data_stream": {
-        "common.typeinfo": "TypeInformation",
-    },
+    "datastream.async_data_stream": {"common.typeinfo": "TypeInformation"},
     "datastream.connectors": {
         "datastream.connectors.base": "DeliveryGuarantee Sink Source",
         "datastream.connectors.delta": "DeltaSink DeltaSource",
@@ -61,9 +54,7 @@ _FROM = {
         ),
         "datastream.connectors.rabbitmq": "RMQConnectionConfig RMQSink RMQSource",
     },
-    "datastream.connectors.base": {
-        "datastream.functions": "JavaFunctionWrapper",
-    },
+    "datastream.connectors.base": {"datastream.functions": "JavaFunctionWrapper"},
     "datastream.connectors.file_system": {
         "common.serialization": "Encoder",
         "common.time": "Duration",
@@ -117,13 +108,8 @@ _FROM = {
         "datastream.window_functions": "IN KEY OUT W W2",
         "metrics.metricbase": "MetricGroup",
     },
-    "datastream.output_tag": {
-        "common.typeinfo": "RowTypeInfo TypeInformation Types",
-    },
-    "datastream.state": {
-        "common.time": "Duration Time",
-        "common.typeinfo": "TypeInformation Types",
-    },
+    "datastream.output_tag": {"common.typeinfo": "RowTypeInfo TypeInformation Types"},
+    "datastream.state": {"common.time": "Duration Time", "common.typeinfo": "TypeInformation Types"},
     "datastream.stream_execution_environment": {
         "common.restart_strategy": "RestartStrategies",
         "common.typeinfo": "Types",
@@ -139,9 +125,7 @@ _FROM = {
         "datastream.window_functions": "IN KEY OUT W W2",
         "metrics.metricbase": "MetricGroup",
     },
-    "table": {
-        "common.types": "Row RowKind",
-    },
+    "table": {"common.types": "Row RowKind"},
 }
 
 _JAVA = "reaches into Flink's Java process, and there is none here: use the classes of common and datastream"

@@ -56,7 +56,7 @@ class WatermarkStrategy(NamesOfPyFlink):
     """
 
     _not_here: Mapping[str, str] = {
-        "for_generator": "takes a generator of Java's: use for_bounded_out_of_orderness() or for_monotonous_timestamps()",
+        "for_generator": "takes a generator of Java's: use for_bounded_out_of_orderness() or for_monotonous_timestamps()"
     }
 
     def __init__(self, out_of_orderness_ms: int | None) -> None:

@@ -44,11 +44,7 @@ from .._arguments import parallelism as checked_parallelism
 from ..common.configuration import Configuration
 from ..common.restart_strategy import RestartStrategyConfiguration, settings_of, strategy_of
 from ._dependencies import Dependencies
-from .checkpoint_storage import (
-    CheckpointStorage,
-    FileSystemCheckpointStorage,
-    JobManagerCheckpointStorage,
-)
+from .checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage, JobManagerCheckpointStorage
 from .state_backend import (
     CustomStateBackend,
     EmbeddedRocksDBStateBackend,

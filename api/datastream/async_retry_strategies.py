@@ -9,12 +9,7 @@ from changelog_engine.config.numbers import above_zero
 from changelog_engine.errors import ArgumentTypeError
 
 from .._arguments import Whole, checked
-from .async_functions import (
-    OUT,
-    AsyncRetryPredicate,
-    ExceptionPredicate,
-    ResultPredicate,
-)
+from .async_functions import OUT, AsyncRetryPredicate, ExceptionPredicate, ResultPredicate
 
 __all__ = [
     "ExponentialBackoffDelayRetryStrategy",

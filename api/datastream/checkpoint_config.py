@@ -14,11 +14,7 @@ from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
 from ..common.time import Duration
 from ._settings import EnvironmentSettings
-from .checkpoint_storage import (
-    CheckpointStorage,
-    FileSystemCheckpointStorage,
-    normalized,
-)
+from .checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage, normalized
 from .checkpointing_mode import CheckpointingMode
 from .externalized_checkpoint_retention import ExternalizedCheckpointRetention
 

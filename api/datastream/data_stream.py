@@ -26,14 +26,7 @@ from changelog_engine.errors import (
     InvalidJobError,
     JobCancelledError,
 )
-from changelog_engine.graph.nodes import (
-    NO_KEY,
-    BroadcastSpec,
-    NodeKind,
-    PartitionSpec,
-    StateKind,
-    StateSpec,
-)
+from changelog_engine.graph.nodes import NO_KEY, BroadcastSpec, NodeKind, PartitionSpec, StateKind, StateSpec
 from changelog_engine.graph.nodes import Partitioner as Way
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.typeinfo import a_class

@@ -16,12 +16,7 @@ from .broadcast_functions import (
     BroadcastProcessFunction,
     KeyedBroadcastProcessFunction,
 )
-from .co_functions import (
-    CoFlatMapFunction,
-    CoMapFunction,
-    CoProcessFunction,
-    KeyedCoProcessFunction,
-)
+from .co_functions import CoFlatMapFunction, CoMapFunction, CoProcessFunction, KeyedCoProcessFunction
 from .process_function import KeyedProcessFunction, ProcessFunction
 from .runtime_context import KeyedStateStore, RuntimeContext
 from .timerservice import TimerService

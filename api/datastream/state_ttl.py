@@ -81,9 +81,7 @@ class CleanupStrategies:
         """
 
         def __init__(
-            self,
-            query_time_after_num_entries: int,
-            periodic_compaction_time: Duration | None = None,
+            self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> None:
             what = "RocksdbCompactFilterCleanupStrategy"
             self._query_time_after_num_entries = whole_number(
@@ -120,9 +118,7 @@ class CleanupStrategies:
         """Whether full snapshots leave expired entries out."""
         return self.Strategies.FULL_STATE_SCAN_SNAPSHOT in self._strategies
 
-    def get_incremental_cleanup_strategy(
-        self,
-    ) -> CleanupStrategies.IncrementalCleanupStrategy | None:
+    def get_incremental_cleanup_strategy(self) -> CleanupStrategies.IncrementalCleanupStrategy | None:
         """What runs on the heap backend: what was asked for, else 5 keys at each access, or None without background."""
         default = self.IncrementalCleanupStrategy(5, False) if self._is_cleanup_in_background else None
         found = self._strategies.get(self.Strategies.INCREMENTAL_CLEANUP, default)
@@ -299,9 +295,7 @@ class StateTtlConfig:
             )
 
         def cleanup_in_rocksdb_compact_filter(
-            self,
-            query_time_after_num_entries: int,
-            periodic_compaction_time: Duration | None = None,
+            self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
         ) -> Self:
             """Remove expired entries from the tables of the RocksDB backend.
 

@@ -67,10 +67,5 @@ MYSQL = Package("JDBC's URLs of MySQL and MariaDB need", "pymysql", "jdbc", "pym
 POSTGRESQL = Package("JDBC's URLs of PostgreSQL need", "psycopg", "jdbc", "psycopg")
 PULSAR = Package("Pulsar needs", "pulsar-client", "pulsar", "pulsar")
 RABBITMQ = Package(
-    "RabbitMQ needs",
-    "pika",
-    "rabbitmq",
-    "pika",
-    ("pika.adapters.utils.connection_workflow",),
-    logger="pika",
+    "RabbitMQ needs", "pika", "rabbitmq", "pika", ("pika.adapters.utils.connection_workflow",), logger="pika"
 )

@@ -22,13 +22,7 @@ from changelog_engine.formats.texts import (
     time_text,
     without_zone,
 )
-from changelog_engine.types import (
-    ElementsTypeInfo,
-    MapTypeInfo,
-    RowTypeInfo,
-    TupleTypeInfo,
-    TypeInformation,
-)
+from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.basic import DOUBLE
 from changelog_engine.types.java_text import decimal_text, double_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns

@@ -36,10 +36,7 @@ from changelog_engine.types.foreign import name_of
 _CONNECTOR = re.compile(r"'connector'\s*=\s*'([\w.-]+)'", re.IGNORECASE)
 _PAGES = {"kafka": "KafkaSource and KafkaSink", "filesystem": "FileSource and FileSink", "jdbc": "JdbcSink"}
 # By the annotation of a parameter, the function of the API that checks what it is given.
-_CHECKS = {
-    "TypeInformation | None": "type_info",
-    "OutputType": "output_type",
-}
+_CHECKS = {"TypeInformation | None": "type_info", "OutputType": "output_type"}
 _BRINGS = ("add_python_file", "add_python_archive", "set_python_requirements")
 
 

@@ -196,11 +196,7 @@ class Walk:
         self._scope.merge(after or [before])
 
     def _loop(
-        self,
-        target: ast.expr | None,
-        element: Value,
-        body: list[ast.stmt],
-        otherwise: list[ast.stmt],
+        self, target: ast.expr | None, element: Value, body: list[ast.stmt], otherwise: list[ast.stmt]
     ) -> None:
         before = dict(self._scope.now)
         self._muted += 1  # once for what the names are in the second round

@@ -101,12 +101,7 @@ def _of_parts(old: TypeInformation, new: TypeInformation) -> Widening | None:
         names = new.get_field_names()
         if names[: len(old.get_field_names())] != old.get_field_names():
             return None
-        return _of_fields(
-            old,
-            new,
-            values_of,
-            lambda row, fields: make_row(names, fields, row._row_kind),
-        )
+        return _of_fields(old, new, values_of, lambda row, fields: make_row(names, fields, row._row_kind))
     if isinstance(old, ElementsTypeInfo) and isinstance(new, ElementsTypeInfo):
         of_element = widening(old.elem_type, new.elem_type)
         if old.exact is not new.exact:  # arrays of bytes are bytes

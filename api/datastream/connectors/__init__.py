@@ -17,12 +17,7 @@ if typing.TYPE_CHECKING:
         StreamFormat,
         StreamingFileSink,
     )
-    from .jdbc import (
-        JdbcConnectionOptions,
-        JdbcExactlyOnceOptions,
-        JdbcExecutionOptions,
-        JdbcSink,
-    )
+    from .jdbc import JdbcConnectionOptions, JdbcExactlyOnceOptions, JdbcExecutionOptions, JdbcSink
     from .kafka import (
         FlinkKafkaConsumer,
         FlinkKafkaProducer,

@@ -16,11 +16,7 @@ from changelog_engine.types import TypeInformation
 from ..._arguments import checked, checked_later, required, text
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema, SimpleStringSchema
-from ._kafka_offsets import (
-    Initializer,
-    KafkaOffsetsInitializer,
-    KafkaTopicPartition,
-)
+from ._kafka_offsets import Initializer, KafkaOffsetsInitializer, KafkaTopicPartition
 from .base import Source
 
 _DISCOVERY_INTERVAL_MS = 300_000

@@ -306,10 +306,6 @@ class CassandraSink(DataStreamSink):
             query = required(self._query, what, "give a query by set_query()")
             cluster = required(self._cluster, what, "give a host by set_host(), or set_cluster_builder(),")
             sink = engine.CassandraSink(
-                query,
-                cluster._options,
-                self._most_requests,
-                self._wait_s,
-                self._ignores_none,
+                query, cluster._options, self._most_requests, self._wait_s, self._ignores_none
             )
             return CassandraSink(self._input.sink_to(Sink(sink)).name("Cassandra Sink"))

@@ -65,12 +65,7 @@ class JdbcSink(SinkFunction):
             NotSupportedError: another database, or a field that it has no values for.
         """
         return JdbcSink(
-            BatchingSink(
-                sql,
-                type_info,
-                jdbc_connection_options._options,
-                _execution(jdbc_execution_options),
-            )
+            BatchingSink(sql, type_info, jdbc_connection_options._options, _execution(jdbc_execution_options))
         )
 
     @staticmethod

@@ -3,11 +3,7 @@
 from changelog_engine.connectors.kafka import KafkaRecord
 
 from ._kafka_consumer import FlinkKafkaConsumer
-from ._kafka_offsets import (
-    KafkaOffsetResetStrategy,
-    KafkaOffsetsInitializer,
-    KafkaTopicPartition,
-)
+from ._kafka_offsets import KafkaOffsetResetStrategy, KafkaOffsetsInitializer, KafkaTopicPartition
 from ._kafka_producer import FlinkKafkaProducer, Semantic
 from ._kafka_sink import (
     KafkaRecordSerializationSchema,

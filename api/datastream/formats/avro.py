@@ -17,12 +17,7 @@ from changelog_engine.types import RowTypeInfo, TypeInformation
 from ... import _arguments
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema, SerializationSchema
-from ._avro_files import (
-    AvroBulkWriters,
-    AvroInputFormat,
-    AvroSchema,
-    GenericRecordAvroTypeInfo,
-)
+from ._avro_files import AvroBulkWriters, AvroInputFormat, AvroSchema, GenericRecordAvroTypeInfo
 
 __all__ = [
     "AvroBulkWriters",

@@ -15,12 +15,7 @@ from ...common.configuration import Configuration
 from ..connectors._file_source import BulkFormat, StreamFormat
 from ._avro_files import AvroSchema, schema_text
 
-__all__ = [
-    "AvroParquetReaders",
-    "AvroParquetWriters",
-    "ParquetBulkWriters",
-    "ParquetColumnarRowInputFormat",
-]
+__all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
 
 
 def row_type_of(value: Any, what: str) -> RowTypeInfo:

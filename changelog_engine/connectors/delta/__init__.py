@@ -5,9 +5,4 @@ from changelog_engine.connectors.delta.sink import DeltaSink
 from changelog_engine.connectors.delta.source import DeltaSource
 from changelog_engine.connectors.delta.types import row_type_of
 
-__all__ = [
-    "DeltaSink",
-    "DeltaSource",
-    "VersionsReader",
-    "row_type_of",
-]
+__all__ = ["DeltaSink", "DeltaSource", "VersionsReader", "row_type_of"]

@@ -16,12 +16,7 @@ from typing import Any
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.collecting import CollectingWriter, to_send_again
-from changelog_engine.connectors.elasticsearch.cluster import (
-    Cluster,
-    MayPassError,
-    Refusal,
-    TooLargeError,
-)
+from changelog_engine.connectors.elasticsearch.cluster import Cluster, MayPassError, Refusal, TooLargeError
 from changelog_engine.connectors.elasticsearch.documents import Action, Emitter
 from changelog_engine.connectors.elasticsearch.options import BulkOptions, ClusterOptions
 from changelog_engine.connectors.packages import ELASTICSEARCH

@@ -2,11 +2,7 @@
 
 from changelog_engine.connectors.files.arrow_types import arrow_schema, orc_schema, rounded_decimals
 from changelog_engine.connectors.files.avro import AvroFiles, AvroRecords, arrow_schema_of_avro
-from changelog_engine.connectors.files.buckets import (
-    BasePathBuckets,
-    DateTimeBuckets,
-    ElementBuckets,
-)
+from changelog_engine.connectors.files.buckets import BasePathBuckets, DateTimeBuckets, ElementBuckets
 from changelog_engine.connectors.files.columnar import ColumnarFiles, OrcRecords, ParquetRecords
 from changelog_engine.connectors.files.compaction import Compaction, CompactStrategy
 from changelog_engine.connectors.files.compactors import (
@@ -17,12 +13,7 @@ from changelog_engine.connectors.files.compactors import (
 )
 from changelog_engine.connectors.files.csv_files import CsvFiles, CsvRecords
 from changelog_engine.connectors.files.csv_values import CsvColumn, CsvSchema
-from changelog_engine.connectors.files.encoders import (
-    BulkFactory,
-    BulkWriter,
-    MergingFactory,
-    StringEncoder,
-)
+from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, MergingFactory, StringEncoder
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.json_lines import JsonLines
 from changelog_engine.connectors.files.rolling import ON_CHECKPOINT, Rolling

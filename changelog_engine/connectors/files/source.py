@@ -133,10 +133,7 @@ class MonitoringFileSource(FileSource, DiscoveringSource):
     bounded = False
 
     def __init__(
-        self,
-        paths: Sequence[str],
-        file_format: FileFormat | None = None,
-        interval_ms: int | None = 10_000,
+        self, paths: Sequence[str], file_format: FileFormat | None = None, interval_ms: int | None = 10_000
     ) -> None:
         super().__init__(paths, file_format)
         self.discovery_interval_ms = interval_ms

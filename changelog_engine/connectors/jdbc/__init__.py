@@ -4,9 +4,4 @@ from changelog_engine.connectors.jdbc.exactly_once import CommitTableSink
 from changelog_engine.connectors.jdbc.options import ConnectionOptions, ExecutionOptions
 from changelog_engine.connectors.jdbc.sink import BatchingSink
 
-__all__ = [
-    "BatchingSink",
-    "CommitTableSink",
-    "ConnectionOptions",
-    "ExecutionOptions",
-]
+__all__ = ["BatchingSink", "CommitTableSink", "ConnectionOptions", "ExecutionOptions"]

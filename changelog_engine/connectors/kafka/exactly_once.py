@@ -127,10 +127,7 @@ class _Slot:
 
     def abort(self) -> None:
         self._call(
-            self._client.abort_transaction,
-            f"aborting transaction {self.id!r}",
-            _ABORT_TIMEOUT_S,
-            tries=1,
+            self._client.abort_transaction, f"aborting transaction {self.id!r}", _ABORT_TIMEOUT_S, tries=1
         )
 
     def _call(self, call: Callable[..., Any], doing: str, *timeout_s: float, tries: int = 5) -> None:

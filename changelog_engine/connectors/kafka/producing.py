@@ -8,14 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.clock import Deadline
-from changelog_engine.connectors.kafka.clients import (
-    Troubles,
-    failure,
-    make,
-    named,
-    serve,
-    topics_of,
-)
+from changelog_engine.connectors.kafka.clients import Troubles, failure, make, named, serve, topics_of
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import INPUT_END_MS
