@@ -282,6 +282,10 @@ class RestartStrategies:
         )
 
 
+for _name, _class in vars(RestartStrategies).items():
+    if isinstance(_class, type):  # users see its public name
+        _class.__name__, _class.__qualname__ = _name, f"RestartStrategies.{_name}"
+
 _STRATEGIES: dict[RestartKind, type[RestartStrategyConfiguration]] = {
     RestartKind.NONE: _NoRestart,
     RestartKind.FIXED_DELAY: _FixedDelayRestart,

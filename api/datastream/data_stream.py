@@ -29,7 +29,7 @@ from changelog_engine.errors import (
 from changelog_engine.graph.nodes import NO_KEY, BroadcastSpec, NodeKind, PartitionSpec, StateKind, StateSpec
 from changelog_engine.graph.nodes import Partitioner as Way
 from changelog_engine.types import TypeInformation, Types
-from changelog_engine.types.typeinfo import a_class
+from changelog_engine.types.typeinfo import a_class, type_from_spec
 from changelog_engine.windowing.assigner import MergingWindowAssigner, WindowAssigner
 from changelog_engine.windowing.count_windows import CountSlidingWindowAssigner, CountTumblingWindowAssigner
 from changelog_engine.windowing.namespaces import window_codec
@@ -225,7 +225,7 @@ class DataStream(_OfOperator):
 
     def get_type(self) -> TypeInformation:
         """The declared type of the elements; ``Types.PICKLED_BYTE_ARRAY()`` when none is declared."""
-        return self._element_type()
+        return type_from_spec(self._element_type().spec())  # as there, rows show all names
 
     def _element_type(self) -> TypeInformation:
         return self._transformation.output_type or Types.PICKLED_BYTE_ARRAY()
@@ -741,7 +741,8 @@ class KeyedStream(DataStream):
 
     def get_type(self) -> TypeInformation:
         """The type of the rows of key and element that ``execute_and_collect`` gives."""
-        return Types.ROW([self._transformation.key_type or Types.PICKLED_BYTE_ARRAY(), self._element_type()])
+        key_type = self._transformation.key_type or Types.PICKLED_BYTE_ARRAY()
+        return type_from_spec(Types.ROW([key_type, self._element_type()]).spec())
 
     def process(  # type: ignore[override]
         self, func: KeyedProcessFunction, output_type: OutputType = None

@@ -256,6 +256,7 @@ class RowTypeInfo(_FieldsTypeInfo):
         super().__init__(field_types, names)
         self.flat = all(field_type.firm for field_type in field_types)
         self._unnamed = names == default
+        self._shows_names = field_names is not None
         fields = [
             t.name if self._unnamed else f"{n} {t.name}" for n, t in zip(names, field_types, strict=True)
         ]
@@ -345,7 +346,7 @@ class RowTypeInfo(_FieldsTypeInfo):
         return f"{value._row_kind}[{', '.join(texts)}]"
 
     def __repr__(self) -> str:
-        if self._unnamed:
+        if not self._shows_names:
             return f"RowTypeInfo({', '.join([repr(field) for field in self._types])})"
         fields = (f"{name}: {kind!r}" for name, kind in zip(self._names, self._types, strict=True))
         return f"RowTypeInfo({', '.join(fields)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import threading
 from concurrent.futures import Future
 from datetime import timedelta
@@ -128,6 +129,13 @@ class TestRestartStrategies:
         assert isinstance(fixed, RestartStrategies.FixedDelayRestartStrategyConfiguration)
         assert RestartStrategies.no_restart() == RestartStrategies.no_restart()
         assert RestartStrategies.no_restart() != RestartStrategies.fall_back_restart()
+
+    def test_its_classes_have_pyflinks_names(self):
+        for strategy in (RestartStrategies.no_restart(), RestartStrategies.fall_back_restart()):
+            kind = type(strategy)
+            assert kind is getattr(RestartStrategies, kind.__name__)
+            assert pickle.loads(pickle.dumps(strategy)) == strategy
+        assert type(RestartStrategies.no_restart()).__name__ == "NoRestartStrategyConfiguration"
 
     def test_out_of_range(self):
         with pytest.raises(ConfigurationError, match="restart_attempts"):
