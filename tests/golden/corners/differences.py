@@ -54,6 +54,14 @@ DIFFERENCES: dict[str, Difference] = {
         "`get_task_name()` gives the operator's name",
         gives=["'Map / Map (1/1)#0 / told / told (1/1)#0 / 1'"],
     ),
+    "watermarks.assigner_before_idleness": Difference(
+        "PyFlink forgets one that was given before",
+        gives=["'5 5'", "'7 7'"],
+    ),
+    "watermarks.assigner_before_alignment": Difference(
+        "PyFlink forgets one that was given before",
+        gives=["'5 5'", "'7 7'"],
+    ),
     "two_inputs.undeclared_broadcast_state": Difference(
         "A broadcast state that `broadcast()` was not given is an error",
         raises="JobExecutionError",

@@ -315,6 +315,22 @@ def types_of_streams(env):
     ]
 
 
+def types_of_rows(env):
+    """get_type() of rows without names, within other types, and of a keyed stream."""
+    row = Types.ROW([Types.INT(), Types.STRING()])
+    ints = env.from_collection([1], Types.INT())
+    kinds = [
+        row,
+        Types.TUPLE([row]),
+        Types.MAP(Types.STRING(), Types.ROW([row])),
+        Types.ROW_NAMED(["f0"], [row]),
+    ]
+    streams = [ints.map(lambda n: n, kind) for kind in kinds]
+    told = [f"{kind} | {stream.get_type()}" for kind, stream in zip(kinds, streams, strict=True)]
+    same = [stream.get_type() == kind for kind, stream in zip(kinds, streams, strict=True)]
+    return [*told, same, str(ints.key_by(lambda n: n, Types.INT()).get_type()), str(row)]
+
+
 def keyed_stream_collected(env):
     """execute_and_collect() of a keyed stream."""
     return env.from_collection([("a", 1)], _PAIRS).key_by(lambda v: v[0])

@@ -156,3 +156,28 @@ def durations(env):
         Duration.of_minutes(1) == Duration.of_seconds(60),
         str(Time.hours(1)),
     ]
+
+
+def assigner_before_idleness(env):
+    """A strategy that was given its timestamp assigner before with_idleness()."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_At(lambda v, t: v))
+    idle = strategy.with_idleness(Duration.of_seconds(5))
+    return env.from_collection([5, 7], Types.INT()).assign_timestamps_and_watermarks(idle).process(_Stamps())
+
+
+def assigner_before_alignment(env):
+    """A strategy that was given its timestamp assigner before with_watermark_alignment()."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_At(lambda v, t: v))
+    aligned = strategy.with_watermark_alignment("group", Duration.of_seconds(5))
+    return (
+        env.from_collection([5, 7], Types.INT()).assign_timestamps_and_watermarks(aligned).process(_Stamps())
+    )
+
+
+def assigner_behind_idleness(env):
+    """A strategy that is given its timestamp assigner after with_idleness()."""
+    idle = WatermarkStrategy.for_monotonous_timestamps().with_idleness(Duration.of_seconds(5))
+    strategy = idle.with_timestamp_assigner(_At(lambda v, t: v))
+    return (
+        env.from_collection([5, 7], Types.INT()).assign_timestamps_and_watermarks(strategy).process(_Stamps())
+    )
