@@ -19,6 +19,7 @@ from changelog_engine.connectors.jdbc.dialects import dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, translated
 from changelog_engine.connectors.jdbc.rows import Statement
+from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.jdbc.urls import driver_arguments
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
 from changelog_engine.types.instant import Instant
@@ -393,3 +394,27 @@ class TestRows:
         assert statement.fitted([(1, None)]) == [(1, None)]
         with pytest.raises(TypeMismatchError, match=rf"field 'f1' is .*{why}.*INSERT INTO t.*f0=2"):
             statement.fitted([(1, None), (2, value)])
+
+
+def test_columns_that_are_changed_while_a_sink_runs_are_looked_at_again(monkeypatch, caplog, tmp_path):
+    """The types were asked for once: what the server rounds since was not told."""
+    options, now_s = ConnectionOptions(f"jdbc:sqlite:{tmp_path / 'rows.db'}"), [0.0]
+    session = Session(options, 0, clock=lambda: now_s[0])
+    types = {"": [], "integer": [(0, "integer")]}
+    column, looks = [""], []
+    monkeypatch.setattr(
+        type(session.dialect), "rounded", lambda *arguments: looks.append(now_s[0]) or types[column[0]]
+    )
+    statement = Statement("INSERT INTO t VALUES (?)", Types.ROW([Types.DOUBLE()]), session.dialect)
+    session.run(lambda connection: connection.execute("CREATE TABLE t (x)"), "making a table")
+
+    def written(at_s: float) -> int:
+        now_s[0] = at_s
+        session.run(lambda connection: session.write(connection, statement, [(1.5,)]), "writing rows")
+        return caplog.text.count("may round or cut values without a word")
+
+    assert [written(0), written(1)] == [0, 0]
+    column[0] = "integer"
+    assert [written(59), written(61), written(62), written(122)] == [0, 1, 1, 1], "and said once"
+    assert looks == [0, 61, 122]
+    session.close()

@@ -27,6 +27,7 @@ log = logging.getLogger("changelog_engine")
 
 T = TypeVar("T")
 _FIRST_WAIT_S = 1.0
+_LOOK_AGAIN_S = 60.0  # at the types of columns: somebody may change them while the sink runs
 _LEFT_OUT = "a trigger, a rule or a conflict clause of the table leaves rows out, or stores them elsewhere"
 _FOUND_NONE = "the UPDATE's condition finds none for them, so that nothing is stored of these elements"
 
@@ -56,7 +57,7 @@ class Session:
         self._connection: Any = None
         self._said_left_out = False
         self._written: Statement | None = None  # whose types the database was not asked for
-        self._asked: set[str] = set()
+        self._asked: dict[str, tuple[float, Sequence[tuple[int, str]]]] = {}  # when, and what was found
 
     def run(self, work: Callable[[Any], T], what: str) -> T:
         """Run a transaction.
@@ -128,11 +129,15 @@ class Session:
         self._written = statement
 
     def _say_rounded(self, connection: Any) -> None:
-        """Say once of a statement what the server does to values without a word."""
+        """Say what the server does to a statement's values without a word: once, and again where columns were changed."""
         statement, self._written = self._written, None
-        if statement is None or statement.sql in self._asked:
+        if statement is None:
             return
-        self._asked.add(statement.sql)
+        now_s = self._clock()
+        asked_s, said = self._asked.get(statement.sql, (None, ()))
+        if asked_s is not None and now_s - asked_s < _LOOK_AGAIN_S:
+            return
+        self._asked[statement.sql] = now_s, said
         try:
             found = self.dialect.rounded(
                 connection, statement.sql, [field.kind for field in statement.fields]
@@ -141,7 +146,8 @@ class Session:
             log.debug("%s", self._message("looking at a statement's types", error, 0))
             self.close()
             return
-        if found:
+        self._asked[statement.sql] = now_s, found
+        if found and found != said:
             fields = ", ".join(
                 f"field {statement.names[at]!r} is {statement.fields[at].name}, and becomes {type_}"
                 for at, type_ in found
