@@ -10,12 +10,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from changelog_engine.connectors.protocols import AnySink, Sink, SinkWriter
-from changelog_engine.connectors.still_ours import check_still_ours
+from changelog_engine.connectors.still_ours import ASKS_EVERY, check_still_ours
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import TypeInformation
-
-_ASKS_EVERY = 200  # elements: more rarely it would go on for long with a function that is slow
 
 
 class PrintSink(AnySink):
@@ -90,9 +88,9 @@ class FunctionWriter(SinkWriter):
     def write(self, values: Sequence[Any]) -> None:
         """Call the function for each element, in order."""
         invoke = self._invoke
-        for start in range(0, len(values), _ASKS_EVERY):
+        for start in range(0, len(values), ASKS_EVERY):
             check_still_ours()
-            for value in values[start : start + _ASKS_EVERY]:
+            for value in values[start : start + ASKS_EVERY]:
                 invoke(value)
 
     def flush(self) -> None:

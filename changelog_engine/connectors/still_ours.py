@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 
+ASKS_EVERY = 200  # elements of a block, at least, where they are handed over one by one: one may take long
+
 _check: ContextVar[Callable[[], None] | None] = ContextVar("still_ours", default=None)
 
 

@@ -28,11 +28,18 @@ from api.datastream.connectors.pulsar import (
     TopicRoutingMode,
 )
 from changelog_engine.connectors import pulsar as engine
+from changelog_engine.connectors import still_ours
 from changelog_engine.connectors.pulsar import sink
 from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.reader import PartitionReader, ReadOptions
 from changelog_engine.connectors.pulsar.routing import Router, java_hash, murmur3_hash
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.errors import (
+    ArgumentTypeError,
+    ConfigurationError,
+    ConnectorError,
+    FencedError,
+    NotSupportedError,
+)
 
 URL = "pulsar://localhost:6650"
 TOKENS = "org.apache.pulsar.client.impl.auth.AuthenticationToken"
@@ -281,6 +288,27 @@ def test_the_end_of_the_input_is_no_event_time() -> None:
     writer.write_timed(["a", "b", "c", "d"], [5, -(2**63), 2**63 - 1, 2**63 - 2], 0)
     times = [call.kwargs["event_timestamp"] for call in producer.send_async.call_args_list]
     assert times == [5, None, None, 2**63 - 2]
+
+
+def test_who_was_replaced_hands_few_more_messages_to_the_client() -> None:
+    """On a topic that is compacted an old value of a key would come behind its newest."""
+    client, producer = mock.Mock(), mock.Mock()
+    client.partitions.return_value = ["t"]
+
+    def check() -> None:
+        if producer.send_async.called:
+            raise FencedError("another driver took the job over")
+
+    with mock.patch.object(sink, "Client", return_value=client):
+        writer = sink_builder().build()._sink.writer(0, 1)
+    writer._producers["t"] = producer, None
+    still_ours.ask_by(check)
+    try:
+        with pytest.raises(FencedError):
+            writer.write(["a"] * 1000)
+    finally:
+        still_ours.ask_by(None)
+    assert producer.send_async.call_count == 200
 
 
 @pytest.mark.parametrize("before", [True, False])
