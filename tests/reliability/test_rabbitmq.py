@@ -161,25 +161,6 @@ class TestExactlyOnce:
         failed = [record.message for record in caplog.records if "failed and restarts" in record.message]
         assert 1 <= len(said) <= 3 * len(failed), "once for each connection that is waited for"
 
-    def test_acknowledgements_that_the_broker_forgot(self, rabbitmq: RabbitMQServer) -> None:
-        queue = rabbitmq.create_queue()
-        fill(rabbitmq, queue, range(2000))
-        rabbitmq.wait_until_declared()
-        source = source_of(rabbitmq, queue)
-        reader, found, position = drained(source, count=2000)
-        assert found == texts(*range(2000)), "in the queue's order, however many consumers there were"
-        reader.acknowledged(position)
-        after = reader.at_barrier(position)
-        rabbitmq.kill()
-        rabbitmq.start()
-        forgotten = rabbitmq.ready(queue)
-        assert forgotten, "or this test shows nothing"
-        reader.close()
-        rabbitmq.publish(queue, ["new"], ["id-new"])
-        reader, found, _ = drained(source, after, seconds=60)
-        assert found == ["new"]
-        reader.close()
-
     def test_known_messages_are_dropped_fast_however_few_an_epoch_reads(
         self, rabbitmq: RabbitMQServer
     ) -> None:
@@ -443,29 +424,23 @@ class TestSink:
         assert set(found) == {text.encode() for text in texts(*range(60))}
         assert max(found.values()) <= 4
 
-    def test_the_broker_is_killed_while_it_writes(self, rabbitmq: RabbitMQServer, tmp_path: Path) -> None:
-        queue = rabbitmq.create_queue()
-        job = TestJob(tmp_path, Script((500,), (True,)))
-
-        def kill() -> None:
-            rabbitmq.wait_until_declared()
-            rabbitmq.kill()
-            rabbitmq.start()
-
-        commits = iter([lambda: None, kill])
-        job.on_commit = lambda _: next(commits, lambda: None)()  # type: ignore[method-assign]
-        job.run(self.job(sink_of(rabbitmq, queue), texts(*range(3000))))
-        assert set(rabbitmq.take(queue)) == {text.encode() for text in texts(*range(3000))}
-
-    def test_an_epoch_ends_when_the_broker_has_all(self, rabbitmq: RabbitMQServer) -> None:
-        """And the next writer waits for a broker that is being started."""
-        queue = rabbitmq.create_queue()
+    def test_a_killed_broker_has_what_an_epoch_wrote_and_forgot_what_was_acknowledged(
+        self, rabbitmq: RabbitMQServer
+    ) -> None:
+        """An epoch ends when it has all. The next writer waits for it; the next reader knows what comes again."""
+        read, queue = rabbitmq.create_queue(), rabbitmq.create_queue()
+        fill(rabbitmq, read, range(2000))
         writer = sink_of(rabbitmq, queue).writer(0, 1)
         writer.write(texts(*range(5000)))
         writer.flush()
         assert rabbitmq.ready(queue) == 5000
         rabbitmq.wait_until_declared()
-        rabbitmq.kill()  # they are persistent
+        source = source_of(rabbitmq, read)
+        reader, found, position = drained(source, count=2000)
+        assert found == texts(*range(2000)), "in the queue's order, however many consumers there were"
+        reader.acknowledged(position)
+        after = reader.at_barrier(position)
+        rabbitmq.kill()  # messages are persistent
         with pytest.raises(ConnectorError, match=r"RabbitMQ \(127.0.0.1:\d+, .*\): the connection failed"):
             written(writer, ["lost"])
         writer.close()
@@ -477,6 +452,12 @@ class TestSink:
         writer.close()
         starting.join()
         assert rabbitmq.ready(queue) == 5001
+        assert rabbitmq.ready(read), "or the reader shows nothing"
+        reader.close()
+        rabbitmq.publish(read, ["new"], ["id-new"])
+        reader, found, _ = drained(source, after, seconds=60)
+        assert found == ["new"]
+        reader.close()
 
     def test_a_queue_that_was_deleted(self, rabbitmq: RabbitMQServer) -> None:
         queue = rabbitmq.create_queue()
