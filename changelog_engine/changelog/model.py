@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from changelog_engine.changelog.figures import CorrectionNote, Figures
@@ -220,10 +220,6 @@ class Checkpoint(Displayed):
         return Checkpoint(**document)
 
 
-def _document(row: Checkpoint | Attempt) -> str:
-    return json.dumps({"format": FORMAT_VERSION, **asdict(row)}, separators=(",", ":"))
-
-
 @dataclass(frozen=True)
 class Attempt:
     """The row with which a driver takes the job over; newer attempts fence older ones.
@@ -244,7 +240,7 @@ class Attempt:
 
     def to_json(self) -> str:
         """The row's JSON document."""
-        return _document(self)
+        return json.dumps({"format": FORMAT_VERSION, **vars(self)}, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Attempt:
