@@ -10,7 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -153,7 +153,7 @@ class Lineage:
                 faults[each] = error
         return found
 
-    def at_or_before(self, time_ms: int, now_ms: Callable[[], int] = wall_ms) -> Checkpoint | None:
+    def at_or_before(self, time_ms: int) -> Checkpoint | None:
         """The newest checkpoint whose barrier was at or before a time (epoch milliseconds); None for none.
 
         Raises:
@@ -170,7 +170,7 @@ class Lineage:
                         f"checkpoints {identity + 1} to {later - 1} of {self.storage.root} were truncated, and one of them "
                         f"may have been the newest then: ask for {identity} or {later}"
                     )
-                if later is not None and later_ms > now_ms() + _CLOCKS_DIFFER_MS:
+                if later is not None and later_ms > wall_ms() + _CLOCKS_DIFFER_MS:
                     raise RestoreError(
                         f"checkpoint {later} of {self.storage.root} has a time that is yet to come, {iso(later_ms)}: a "
                         "clock was set, and it and those after it may be older than that. Ask for an id: the one before it "

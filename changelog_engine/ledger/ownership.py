@@ -183,11 +183,11 @@ class Driver(NamedTuple):
         """Who it is, whatever it does."""
         return DriverIdentity(self.host, self.pid, self.since)
 
-    def silent_s(self, clock: Callable[[], float] = wall_s) -> float | None:
+    def silent_s(self) -> float | None:
         """Seconds since its last sign of life; None where there is none, or it is recent."""
         if self.signed_ms is None:
             return None
-        silent_s = clock() - self.signed_ms / 1000
+        silent_s = wall_s() - self.signed_ms / 1000
         return silent_s if silent_s > SILENT_S else None
 
 

@@ -161,14 +161,13 @@ def read_file(
     file: PartFile,
     suffix: Suffix,
     line: Sequence[Segment],
-    dictionaries: Sequence[str] = (),
 ) -> pa.Table:
     """The mutations of one file of a suffix, verified, in the file's order.
 
     Raises:
         CorruptChangelogError: the file is missing or isn't what it was.
     """
-    table = read_part(storage, file, dictionaries, None, suffix.firsts.get(file.id))
+    table = read_part(storage, file, first_sequence=suffix.firsts.get(file.id))
     return table if file.name else lineage_rows(table, line, suffix.after)
 
 

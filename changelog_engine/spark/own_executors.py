@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from pyspark import SparkContext
 
-from changelog_engine.clock import Deadline, monotonic_s
+from changelog_engine.clock import Deadline
 from changelog_engine.spark.jvm import LOST, byte_array_tag
 from changelog_engine.spark.placement import dynamic_allocation
 from changelog_engine.spark.session import task_cpus
@@ -49,7 +49,6 @@ class OwnExecutors:
 
     Args:
         name: what Spark's interface says that they are for.
-        clock: seconds; for tests.
     """
 
     def __init__(
@@ -58,13 +57,11 @@ class OwnExecutors:
         wanted: ExecutorsWanted,
         name: str,
         patience_s: float = _PATIENCE_S,
-        clock: Callable[[], float] = monotonic_s,
     ) -> None:
         self._context = context
         self._wanted = wanted
         self._name = name
         self._patience_s = patience_s
-        self._clock = clock
         self._task_cpus = task_cpus(context.getConf().get)
         self._profile: Any = None
         self._not_before: Deadline | None = None
@@ -108,7 +105,7 @@ class OwnExecutors:
                 return False
             log.warning("Spark gives snapshots no executors of their own: %s", str(error).splitlines()[0])
             came = False
-        self._not_before = None if came else Deadline(_AGAIN_S, self._clock)
+        self._not_before = None if came else Deadline(_AGAIN_S)
         return came
 
     @contextlib.contextmanager
@@ -126,13 +123,13 @@ class OwnExecutors:
             ended.set()
 
     def _watch(self, ended: threading.Event, give_up: Callable[[], None]) -> None:
-        patience = Deadline(self._patience_s, self._clock)
+        patience = Deadline(self._patience_s)
         while not ended.wait(_LOOK_S):
             with contextlib.suppress(*LOST):  # the tasks' own failure says more
                 if self._there():
-                    patience = Deadline(self._patience_s, self._clock)
+                    patience = Deadline(self._patience_s)
             if patience.passed:
-                self._not_before = Deadline(_AGAIN_S, self._clock)
+                self._not_before = Deadline(_AGAIN_S)
                 log.warning(
                     "the executor for the %s is gone, and no other one came within %.0f s: it is asked for again in %.0f "
                     "minutes",
