@@ -295,6 +295,9 @@ def test_rewinding_to_an_older_checkpoint_commits_nothing_of_later_ones(
         one.writers.append(one.sink.committing_writer(context._replace(branches=frozenset({0}))))
         assert visible(kafka, topic) == Counter(["1", "2"])
         assert caplog.text.count("is aborted, as the job goes back to a checkpoint before it") == 1
+        with pytest.raises(ConnectorError, match=r"was aborted when the job went back .* Restore an older"):
+            one.start(prepared[2])
+        one.start(prepared[1])
 
 
 def test_ids_of_subtasks_that_are_no_more(kafka: KafkaServer) -> None:

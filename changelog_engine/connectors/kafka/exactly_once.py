@@ -189,16 +189,15 @@ class TransactionalWriter(CommittingWriter):
         for identity in self._transactions.ids(self._group):
             place = self._place(identity)
             if place is not None and place[0] % self._context.parallelism == self._context.subtask:
-                if self._context.attempt - 1 in self._context.branches and self._transactions.is_open(
-                    identity
-                ):
+                check_still_ours()  # or it would abort what its successor has prepared
+                goes_back = self._context.attempt - 1 in self._context.branches
+                if goes_back and self._transactions.leave(identity, self._sink.timeout_ms):
                     log.warning(
                         "%s: transaction %r is aborted, as the job goes back to a checkpoint before it; a checkpoint "
-                        "that the job has left may keep it, and would lack its records if it were restored later",
+                        "that the job has left may keep it, and cannot be restored then",
                         named(self._sink.properties),
                         identity,
                     )
-                check_still_ours()  # or it would abort what its successor has prepared
                 self._transactions.fence(identity, self._sink.timeout_ms)
         check_still_ours()  # taking the ids, which follows, fences them, too
 
@@ -212,6 +211,11 @@ class TransactionalWriter(CommittingWriter):
                     transaction,
                     f"was aborted: it was not committed within transaction.timeout.ms ({self._sink.timeout_ms}). Its "
                     "records are lost to readers",
+                )
+            if state is State.LEFT:
+                self._lost(
+                    transaction,
+                    "was aborted when the job went back to a checkpoint before it. Its records are lost to readers",
                 )
             place = self._place(transaction.id)
             if place is not None and place[0] == self._context.subtask:
@@ -349,8 +353,6 @@ class _PlainWriter(CommittingWriter):
 
 
 def _slug(name: str) -> str:
-    """A name as part of an id; names in other scripts, which would all become ``_``, stay apart."""
+    """A name as part of an id. Names that would become the same stay apart."""
     plain = re.sub(r"[^A-Za-z0-9._]+", "_", name)
-    if re.fullmatch(r"[A-Za-z0-9._ -]*", name):
-        return plain
-    return f"{plain}{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return plain if plain == name else f"{plain}{hashlib.sha256(name.encode()).hexdigest()[:8]}"

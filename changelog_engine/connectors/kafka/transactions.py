@@ -5,7 +5,9 @@ layer: which transactions there are (KIP-664, Kafka 3.0), commit one by its prod
 
 A transactional id is used for one transaction after the other, so its id alone doesn't name one; nor does the epoch, which
 librdkafka keeps from one to the next. The time at which the coordinator saw it begin does, because an id is used again only
-when the checkpoint after the one that has the transaction is durable.
+when the checkpoint after the one that has the transaction is durable, or when a job goes back and leaves that checkpoint:
+then the transaction is aborted, and a transactional id of its own, which nobody writes with, says so to who restores the
+checkpoint later.
 """
 
 from __future__ import annotations
@@ -59,6 +61,7 @@ class State(enum.Enum):
     COMMITTING = "committing"
     COMMITTED = "committed"
     ABORTED = "aborted"
+    LEFT = "left"  # aborted, as the job went back to a checkpoint before the one that has it
     UNKNOWN = "unknown"  # the coordinator has forgotten its transactional id
 
 
@@ -121,14 +124,22 @@ class Transactions:
                 f"(its state is {state}): it was open for longer than transaction.timeout.ms, or another job writes "
                 "with the same transactional id prefix"
             )
-        return Transaction(
-            transactional_id, found.producer_id, found.producer_epoch, found.transaction_start_time_ms
-        )
+        return _transaction(transactional_id, found)
 
-    def is_open(self, transactional_id: str) -> bool:
-        """Whether a transactional id has a transaction that is open."""
+    def leave(self, transactional_id: str, timeout_ms: int) -> bool:
+        """Note that the open transaction of an id will be aborted although a checkpoint may keep it; see `State.LEFT`.
+
+        Args:
+            timeout_ms: see `fence`.
+
+        Returns:
+            Whether it has one.
+        """
         found = self._describe(transactional_id)
-        return found is not None and found.state.value == "Ongoing"
+        if found is None or found.state.value != "Ongoing":
+            return False
+        self.fence(_left_id(_transaction(transactional_id, found)), timeout_ms)
+        return True
 
     def state(self, transaction: Transaction) -> State:
         """What became of a transaction."""
@@ -137,7 +148,8 @@ class Transactions:
             return State.UNKNOWN
         started = found.transaction_start_time_ms == transaction.started_ms
         if found.producer_id != transaction.producer_id or not started:
-            return State.COMMITTED  # the id is used for others, which happens only after it
+            # The id is used for others, which happens only after it
+            return State.COMMITTED if self._describe(_left_id(transaction)) is None else State.LEFT
         state = found.state.value
         if state in ("PrepareAbort", "CompleteAbort", "PrepareEpochFence"):
             return State.ABORTED
@@ -149,7 +161,7 @@ class Transactions:
         """Commit a transaction if it is open, and wait until its records can be seen.
 
         Returns:
-            What became of it: COMMITTED, ABORTED or UNKNOWN.
+            What became of it: COMMITTED, ABORTED, LEFT or UNKNOWN.
 
         Raises:
             ConnectorError: the cluster doesn't answer.
@@ -286,6 +298,17 @@ class Transactions:
         elif isinstance(error, errors.UnsupportedVersionError | errors.IncompatibleBrokerVersion):
             text += "; writing exactly once needs brokers of Kafka 3.0 or newer"
         return ConnectorError(f"Kafka ({self._properties.bootstrap_servers}): {doing} failed: {text}")
+
+
+def _transaction(transactional_id: str, found: Any) -> Transaction:
+    return Transaction(
+        transactional_id, found.producer_id, found.producer_epoch, found.transaction_start_time_ms
+    )
+
+
+def _left_id(transaction: Transaction) -> str:
+    """The transactional id that says that a transaction was left."""
+    return f"{transaction.id}-left-{transaction.producer_id}-{transaction.started_ms}"
 
 
 def admin_settings(properties: ClientProperties) -> dict[str, Any]:
