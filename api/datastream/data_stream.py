@@ -44,6 +44,7 @@ from ..common.execution_config import ExecutionConfig
 from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from . import _wrappers
 from ._connectors import as_sink, as_sink_function
+from ._elsewhere import OF_STREAMS, OF_WINDOWS
 from ._fields import KeyAndElement, Projection, aggregation, projected_type
 from ._graph import Chaining, GraphBuilder, Transformation
 from ._java_environment import JavaDataStream
@@ -189,10 +190,7 @@ class DataStream(_OfOperator):
         "cache": "keeps results in Flink's processes, and a job's workers here end with it: write the stream with a "
         "DeltaSink, and read it with a DeltaSource in the next job"
     }
-    _elsewhere: Mapping[str, str] = dict.fromkeys(
-        ("reduce", "sum", "min", "max", "min_by", "max_by", "window", "count_window"),
-        "a KeyedStream has it: call key_by() before",
-    )
+    _elsewhere = OF_STREAMS
 
     def __init__(
         self,
@@ -846,6 +844,7 @@ class _Windows(NamesOfPyFlink, Generic[A, P]):
     """What both windowed streams are: the settings of the windows, and the operator made of them."""
 
     _firings: ClassVar[dict[ABCMeta, Firing]] = {}
+    _elsewhere = OF_WINDOWS
     _described = "Window"
 
     def __init__(

@@ -32,6 +32,7 @@ from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
 from ..serializers import PickleSerializer, Serializer
 from . import _settings
 from ._connectors import as_source, as_source_function, with_options
+from ._elsewhere import OF_ENVIRONMENTS
 from ._execution_plan import execution_plan
 from ._graph import GraphBuilder, Transformation, freeze
 from ._java_environment import JavaEnvironment
@@ -68,6 +69,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
     Source: pyflink.datastream.StreamExecutionEnvironment
     """
+
+    _elsewhere = OF_ENVIRONMENTS
 
     def __init__(
         self,

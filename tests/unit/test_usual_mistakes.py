@@ -12,12 +12,16 @@ import pytest
 from api.common import Time, Types, WatermarkStrategy
 from api.common.watermark_strategy import TimestampAssigner
 from api.datastream import (
+    AllWindowedStream,
+    DataStream,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
     ReduceFunction,
     StreamExecutionEnvironment,
+    WindowedStream,
 )
+from api.datastream._elsewhere import OF_ENVIRONMENTS, OF_STREAMS, OF_WINDOWS
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.errors import ArgumentTypeError, JobExecutionError
 from changelog_engine.testing import without_spark
@@ -217,3 +221,30 @@ def test_a_timer_that_nobody_takes_is_told_once(stream: Any, caplog: Any) -> Non
 def test_times_in_milliseconds_are_not_told_of(stream: Any, caplog: Any) -> None:
     keyed = timed(stream, 1000).key_by(lambda value: value[1])
     assert warnings(keyed.process(Timer(Time.seconds(5).to_milliseconds())), caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "says"),
+    [
+        (lambda stream: stream, "groupBy", "key_by"),
+        (lambda stream: stream, "collect", "execute_and_collect"),
+        (lambda stream: stream, "foreachBatch", "add_sink"),
+        (lambda stream: stream, "sum", "call key_by"),
+        (lambda stream: stream.key_by(str), "count", "KeyedProcessFunction"),
+        (lambda stream: stream.key_by(str).count_window(2), "sum", "reduce"),
+        (lambda stream: stream.count_window_all(2), "map", "make results of the windows first"),
+        (lambda stream: stream.get_execution_environment(), "from_kafka", "docs/connectors/kafka.md"),
+        (lambda stream: stream.get_execution_environment(), "readStream", "docs/connectors/files.md"),
+    ],
+)
+def test_names_that_people_know_from_elsewhere_lead_on(
+    stream: Any, given: Callable[[Any], Any], name: str, says: str
+) -> None:
+    with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; .*{says}"):
+        getattr(given(stream), name)
+
+
+def test_what_a_class_has_is_not_said_to_be_elsewhere() -> None:
+    given = {DataStream: OF_STREAMS, WindowedStream: OF_WINDOWS, AllWindowedStream: OF_WINDOWS}
+    for owner, names in {**given, StreamExecutionEnvironment: OF_ENVIRONMENTS}.items():
+        assert not [name for name in names if hasattr(owner, name)], owner
