@@ -42,6 +42,8 @@ from changelog_engine.types import TypeInformation
 class ReadOnlyBroadcastMap(MapView):
     """A broadcast state as the other side reads it."""
 
+    more = ". Broadcast state is changed in process_broadcast_element() alone"
+
     def __init__(self, spec: StateSpec, entries: dict[Any, Any]) -> None:
         self._spec = spec
         self._entries = entries
@@ -70,6 +72,8 @@ class ReadOnlyBroadcastMap(MapView):
 
 class BroadcastMap(ReadOnlyBroadcastMap):
     """A broadcast state as the broadcast side writes it."""
+
+    more = ""
 
     def __init__(self, spec: StateSpec, entries: dict[Any, Any], operator: str) -> None:
         super().__init__(spec, entries)

@@ -19,12 +19,17 @@ from typing import Any
 from changelog_engine.errors import ChangelogEngineError, NoCurrentKeyError, UserFunctionError
 from changelog_engine.state.backend import TIMER_DOMAINS
 from changelog_engine.state.cursor import key_words
+from changelog_engine.state.handles import Handle, MapView
 from changelog_engine.types.typeinfo import shown
 from changelog_engine.whose_code import is_ours, is_users
 from changelog_engine.windowing.reserved import state_words
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _MOST_OF_GROUP = 10
+_OF_STATES = (
+    *("value", "get", "update", "add", "add_all", "put", "put_all", "contains", "remove"),
+    *("keys", "values", "items", "is_empty", "clear"),
+)
 NOTHING = object()  # no key, no element
 
 
@@ -94,7 +99,7 @@ def user_failure(
         lines, what = "", str(error)
     else:
         lines = user_traceback(error)
-        what = f"raised {type(error).__name__}: {_text(error)}\n{lines}"
+        what = f"raised {type(error).__name__}: {_text(error)}\n{lines}{_what_state_has(error)}"
     failure = UserFunctionError(
         f"{call} of operator {operator!r}{_made_at(operator, error)}{where} {what}{hint}"
     )
@@ -156,6 +161,16 @@ def refuse_not_iterable(result: Any) -> None:
         return
     if not hasattr(type(result), "__getitem__"):
         raise NotIterableError(result) from None
+
+
+def _what_state_has(error: BaseException) -> str:
+    """The methods of a state whose user knew it by others, such as Spark's."""
+    state = error.obj if isinstance(error, AttributeError) else None
+    if not isinstance(state, Handle | MapView):
+        return ""
+    known = dir(type(state))
+    has = ", ".join([f"{name}()" for name in _OF_STATES if name in known])
+    return f"\nIt has {has}{state.more}"
 
 
 def forget_our_frames(failure: UserFunctionError) -> None:

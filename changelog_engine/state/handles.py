@@ -99,7 +99,13 @@ class Admission:
 
 
 class Handle:
-    """What all handles share: ``state.value = 5`` is refused, which would hide the method and change no state."""
+    """What all handles share: ``state.value = 5`` is refused, which would hide the method and change no state.
+
+    Attributes:
+        more: what is to be said of its methods to who asked for another one.
+    """
+
+    more = ""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not name.startswith("_"):
@@ -364,7 +370,13 @@ class ListHandle(TableHandle, AddingHandle):
 
 
 class MapView(ABC):
-    """What can be read of a map as a whole."""
+    """What can be read of a map as a whole.
+
+    Attributes:
+        more: as of a Handle.
+    """
+
+    more = ""
 
     _keys: KeyCodec
     _copy_out: Callable[[Any], Any]

@@ -14,6 +14,7 @@ from api.common.watermark_strategy import TimestampAssigner
 from api.datastream import (
     AllWindowedStream,
     DataStream,
+    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
@@ -22,7 +23,7 @@ from api.datastream import (
     WindowedStream,
 )
 from api.datastream._elsewhere import OF_ENVIRONMENTS, OF_STREAMS, OF_WINDOWS
-from api.datastream.state import ValueStateDescriptor
+from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from changelog_engine.errors import ArgumentTypeError, JobExecutionError
 from changelog_engine.testing import without_spark
 
@@ -129,6 +130,29 @@ class Sums(ReduceFunction):
         str(value1)
 
 
+class Remembers(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        self.seen = runtime_context.get_list_state(ListStateDescriptor("seen", Types.STRING()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.seen.append(value[0])
+
+
+class Limits(KeyedBroadcastProcessFunction):
+    limits = MapStateDescriptor("limits", Types.STRING(), Types.LONG())
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.get_broadcast_state(self.limits).put("limit", 1)
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        ctx.get_broadcast_state(self.limits).put("limit", value)
+
+
+def limited(stream: Any) -> Any:
+    limits = stream.get_execution_environment().from_collection([5]).broadcast(Limits.limits)
+    return stream.key_by(lambda value: value[0]).connect(limits).process(Limits())
+
+
 class TouchesInOpen(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -153,6 +177,14 @@ class TouchesInOpen(KeyedProcessFunction):
         (
             lambda stream: stream.map(lambda value: (value[0], None)).key_by(lambda value: value[0]).max(1),
             rf"reduce of operator 'Reduce' {HERE}, key 'a', .* raised TypeError",
+        ),
+        (
+            lambda stream: stream.key_by(lambda value: value[0]).process(Remembers()),
+            r"has no attribute 'append'\nIt has get\(\), update\(\), add\(\), add_all\(\), clear\(\)$",
+        ),
+        (
+            limited,
+            r"\nIt has get\(\), .*\. Broadcast state is changed in process_broadcast_element\(\) alone$",
         ),
     ],
 )
