@@ -43,12 +43,12 @@ def killed_after(steps: int | None, swallow: bool = True) -> Iterator[None]:
         for name in ("write_durable", "put_if_absent", "delete"):
             inner = getattr(LocalDisk, name)
 
-            def counted(storage: LocalDisk, *args: Any, inner: Any = inner) -> Any:
+            def counted(storage: LocalDisk, *args: Any, inner: Any = inner, **named: Any) -> Any:
                 if left[0] is not None:
                     if left[0] == 0:
                         raise Killed
                     left[0] -= 1
-                return inner(storage, *args)
+                return inner(storage, *args, **named)
 
             stack.enter_context(mock.patch.object(LocalDisk, name, counted))
         with contextlib.suppress(*([Killed] if swallow else [])):
