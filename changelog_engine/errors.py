@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import signal
+import traceback
 from pickle import PicklingError
 from typing import Any, NamedTuple
 
@@ -63,13 +64,39 @@ class RefusedByFlink(Py4JJavaError):
         return Exception.__str__(self)
 
     @property
-    def java_exception(self) -> Any:
-        """Not there.
+    def java_exception(self) -> JavaException:
+        """What error handlers of PyFlink programs ask of the Java exception, answered from this error."""
+        return JavaException(self)
 
-        Raises:
-            NotSupportedError: always.
-        """
-        raise NotSupportedError("there is no Java exception behind this error; str(error) is the message")
+
+class JavaException:
+    """Stands for the Java exception behind PyFlink's errors; has what programs call of one, by Java's names.
+
+    Args:
+        error: what it answers from.
+    """
+
+    def __init__(self, error: RefusedByFlink) -> None:
+        self._error = error
+
+    def getMessage(self) -> str:
+        """The error's message, which is all of it."""
+        return str(self._error)
+
+    getLocalizedMessage = getMessage
+
+    def getCause(self) -> None:
+        """None: the message tells of causes, and ``__cause__`` of the error is Python's."""
+
+    def toString(self) -> str:
+        """The error's class and message."""
+        return f"{type(self._error).__name__}: {self._error}"
+
+    __str__ = toString
+
+    def printStackTrace(self) -> None:
+        """Prints the error with its traceback to standard error."""
+        traceback.print_exception(self._error)
 
 
 class ConfigurationError(ChangelogEngineError, ValueError, RefusedByFlink):

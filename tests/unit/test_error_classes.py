@@ -160,8 +160,18 @@ def test_errors_travel_and_show_their_message(error: ChangelogEngineError) -> No
     for other in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert type(other) is type(error)
         assert str(other) == "what happened"
-    with pytest.raises(AttributeError, match=r"java_exception|no Java exception"):
-        error.java_exception  # type: ignore[attr-defined] # noqa: B018
+
+
+def test_handlers_of_java_exceptions_read_the_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """As programs for PyFlink do: except Py4JJavaError as error: print(error.java_exception.toString())."""
+    with pytest.raises(py4j.protocol.Py4JJavaError) as caught:
+        raise errors.JobExecutionError("the job failed")
+    java = caught.value.java_exception
+    assert java.getMessage() == java.getLocalizedMessage() == "the job failed"
+    assert java.getCause() is None
+    assert java.toString() == str(java) == "JobExecutionError: the job failed"
+    java.printStackTrace()
+    assert "JobExecutionError: the job failed" in capsys.readouterr().err
 
 
 def calls_table() -> str:
