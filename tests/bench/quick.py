@@ -23,6 +23,12 @@ from sizes import sizes_from_environment
 ROOT = Path(__file__).resolve().parents[2]
 MOST = 1.05
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", "5"))
+_EXTENSIONS = """
+import changelog_engine
+from changelog_engine.state import handles_in_c
+from changelog_engine.types import row_loops
+print(changelog_engine.__file__, handles_in_c.WHY_NOT is None, row_loops.WHY_NOT is None)
+"""
 RECORDS = {"keyed count": 3_000_000, "map_state": 1_000_000, "chain": 200_000}
 
 
@@ -34,10 +40,9 @@ def main() -> int:
     tree = work / "base"
     subprocess.run(["git", "worktree", "prune"], cwd=ROOT, check=True)
     subprocess.run(["git", "worktree", "add", "--quiet", "--detach", str(tree), base], cwd=ROOT, check=True)
-    for place in (tree, ROOT):  # or the first run compiles it, and pays for it
-        packages = [str(place / name) for name in ("api", "changelog_engine", "materializer")]
-        subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], check=True)
     try:
+        if _built(tree) != _built(ROOT):
+            raise MeasurementError("only one of the two trees has its extensions in C: make setup")
         slower = [name for name in RECORDS if _compare(name, work, tree, base)]
     except MeasurementError as error:
         print(error, file=sys.stderr)
@@ -45,6 +50,21 @@ def main() -> int:
     finally:
         subprocess.run(["git", "worktree", "remove", "--force", str(tree)], cwd=ROOT, check=True)
     return 1 if slower else 0
+
+
+def _built(tree: Path) -> list[bool]:
+    """Build what a tree would build at its first use, which a run would pay for; which of its extensions in C work."""
+    packages = [str(tree / name) for name in ("api", "changelog_engine", "materializer")]
+    subprocess.run([sys.executable, "setup.py", "-q", "build_ext", "--inplace"], cwd=tree, check=True)
+    subprocess.run([sys.executable, "-m", "compileall", "-q", *packages], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(tree)}
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", _EXTENSIONS], env=environment, check=True, capture_output=True, text=True
+    )
+    path, *works = run.stdout.split()
+    if not Path(path).is_relative_to(tree):
+        raise MeasurementError(f"{path} is measured in place of {tree}")
+    return [each == "True" for each in works]
 
 
 def _compare(name: str, work: Path, tree: Path, base: str) -> bool:
