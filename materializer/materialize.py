@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from changelog_engine.clock import monotonic_s
-from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.snapshot_store import SnapshotStore
@@ -91,7 +91,7 @@ def _fold(
         plan = None
         try:
             plan = plan_snapshot(folder, checkpoint_id, piece_bytes, broken)
-            return None if plan is None else (plan, run.map(fold_range, plan.tasks))
+            return None if plan is None else (plan, _folded(run, plan))
         except CorruptChangelogError as error:
             unusable = None if plan is None else plan.previous
             of_snapshots = error.path.startswith(folder.snapshots.root)
@@ -99,6 +99,16 @@ def _fold(
                 raise
             warn_unusable(unusable, error)
             broken |= {unusable}
+
+
+def _folded(run: TaskRunner, plan: SnapshotPlan) -> list[FoldResult]:
+    """What the tasks gave, one after the other: without one of them the snapshot would lack its key groups."""
+    results = run.map(fold_range, plan.tasks)
+    if len(results) != len(plan.tasks) or not all(isinstance(result, FoldResult) for result in results):
+        raise StorageError(
+            f"{len(plan.tasks)} tasks folded checkpoint {plan.checkpoint.id}, and not all gave a result"
+        )
+    return results
 
 
 def _commit(

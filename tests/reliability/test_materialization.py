@@ -143,6 +143,18 @@ def test_case_17_one_in_flight(tmp_path: Path) -> None:
     assert materialize(folder, run=mock.Mock(map=map_)) is not None
 
 
+@pytest.mark.parametrize("lost", [lambda results: results[:-1], lambda results: [None, *results[1:]]])
+def test_case_17_a_task_without_a_result_makes_no_snapshot(tmp_path: Path, lost: Any) -> None:
+    """Its key groups would be missing."""
+    _, _, folder = stopped(tmp_path)
+    before = states(tmp_path)
+    losing = mock.Mock(map=lambda function, tasks: lost(HERE.map(function, tasks)))
+    with pytest.raises(StorageError, match="not all gave a result"):
+        materialize(folder, run=losing)
+    assert complete_snapshots(folder) == {}
+    assert states(tmp_path) == before
+
+
 def test_case_17_who_holds_the_lock_for_long_is_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
