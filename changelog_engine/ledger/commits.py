@@ -28,20 +28,25 @@ _ACTIONS = frozenset(
     )
 )
 
-# Hashes of commits that were found good: a start looks at each of them several times.
-_PASSED: set[bytes] = set()
+# Hashes of commits that were found good, and the beginning of the name of the row that each adds: a start looks at each of
+# them several times.
+_PASSED: dict[bytes, str] = {}
 _MOST_PASSED = 10_000
 
 
-def check_commits(log: DeltaLog) -> None:
+def check_commits(log: DeltaLog) -> tuple[str, str] | None:
     """Look at a table's commits: every line is an action, what one says is in it, and no two are the same.
 
     Behind the newest on local disks only: object stores keep checksums of their own, and reading each commit from there
     would take long.
 
+    Returns:
+        The newest commit that adds a checkpoint's row, and the beginning of that row's name; None where none was looked at.
+
     Raises:
         CorruptChangelogError: one isn't what somebody wrote; names the commit's file.
     """
+    newest: tuple[str, str] | None = None
     oldest = (
         log.version if log.storage.keeps_checksums else min(log.version, log.last_checkpoint_version() + 1)
     )
@@ -51,13 +56,15 @@ def check_commits(log: DeltaLog) -> None:
         try:
             data = log.storage.read(path).to_pybytes()
         except FileNotFoundError:
-            return  # cleaned up behind a Delta checkpoint
+            return newest  # cleaned up behind a Delta checkpoint
         identity = hashlib.sha256(data).digest()
         if identity not in _PASSED:
-            _check(log.storage.join(path), data)
+            said = _check(log.storage.join(path), data)
             if len(_PASSED) >= _MOST_PASSED:
                 _PASSED.clear()
-            _PASSED.add(identity)
+            _PASSED[identity] = said
+        if newest is None and _PASSED[identity].startswith(f"{CHECKPOINT}-"):
+            newest = log.storage.join(path), _PASSED[identity]
         copy = seen.setdefault(identity, path)
         if copy is not path:  # each has an id of its own
             raise CorruptChangelogError(
@@ -65,9 +72,10 @@ def check_commits(log: DeltaLog) -> None:
                 "Put the file back from a copy",
                 log.storage.join(copy),
             )
+    return newest
 
 
-def _check(full: str, data: bytes) -> None:
+def _check(full: str, data: bytes) -> str:
     try:
         actions = actions_of(data)
     except ValueError as error:
@@ -77,13 +85,15 @@ def _check(full: str, data: bytes) -> None:
     try:
         unknown = [name for action in actions for name in action if name not in _ACTIONS]
         added = [action["add"]["path"] for action in actions if "add" in action]
-        missing = [prefix for prefix in _said(actions) if not any(path.startswith(prefix) for path in added)]
+        said = _said(actions)
+        missing = [prefix for prefix in said if not any(path.startswith(prefix) for path in added)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptChangelogError(f"is not a commit: it was damaged ({error!r})", full) from error
     if unknown:  # Delta's readers pass over actions that they don't know
         raise CorruptChangelogError(f"was damaged: {unknown[0]!r} is not an action of a Delta table", full)
     if missing:
         raise CorruptChangelogError(f"was damaged: it says that it adds {missing[0]}..., and does not", full)
+    return said[0] if said else ""
 
 
 def _said(actions: list[Action]) -> list[str]:

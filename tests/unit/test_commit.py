@@ -21,6 +21,7 @@ from changelog_engine.ledger.ownership import CommittedAfterAllError, begin_atte
 from changelog_engine.ledger.snapshots import snapshot_of
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_actions import AddFile
+from changelog_engine.storage.delta_checkpoints import shorten
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.retry import explain
@@ -167,6 +168,22 @@ def test_disk_full_at_every_step(tmp_path: Path, disk: MemoryDisk, call: str) ->
         assert state_at(driver.folder, row) == {"a": failing_call + 1}
     assert failed
     assert Driver.start(tmp_path).last == row
+
+
+def test_an_older_commit_in_the_place_of_the_newest_is_damage(tmp_path: Path) -> None:
+    """Behind a Delta checkpoint it passed for one checkpoint less."""
+    driver = Driver.start(tmp_path)
+    for number in range(4):
+        driver.checkpoint({"a": number})
+    commits = tmp_path / "job" / "changelog" / "_delta_log"
+    older = (commits / f"{driver.log.version - 1:020}.json").read_bytes()
+    shorten(driver.folder.changelog, 1)
+    driver.checkpoint({"a": 5})
+    newest = commits / f"{driver.log.version:020}.json"
+    newest.write_bytes(older)
+    with pytest.raises(CorruptChangelogError, match="an older commit in the place of a newer one") as raised:
+        Lineage(driver.folder.open_changelog())
+    assert raised.value.path == str(newest)
 
 
 class Lying(MemoryDisk):
