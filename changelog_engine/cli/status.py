@@ -253,7 +253,7 @@ def _read(upkeep: Upkeep) -> str:
 
 def _kept(retention: Retention | None) -> str:
     if retention is None:
-        return "not known"
+        return "not known: the note of it is damaged. The next run of the job writes it anew"
     days = retention.history_ms / 86_400_000
     history = "no history" if not retention.history_ms else f"a history of {days:g} days"
     return f"{history}, {counted(retention.retained, 'checkpoint')} to restore; files {retention.grace_ms / 1000:g} s longer"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,6 +92,7 @@ class Upkeep:
         snapshot: the newest snapshot on the lineage; None for none.
         log_rows: mutations since, which a restore reads.
         running: whether one materializes just now; None where that cannot be told.
+        retention: None where the note of it is damaged.
         oldest, oldest_time_ms: the oldest checkpoint that is there.
     """
 
@@ -337,10 +339,9 @@ def _upkeep(folder: JobFolder, ledger: Ledger, newest: Checkpoint, faults: list[
     except ChangelogEngineError as error:
         faults.append(f"the newest checkpoint cannot be restored: {error}")
     retention = None
-    try:
+    # The next run writes it anew, and until then nothing is truncated.
+    with contextlib.suppress(CorruptChangelogError):
         retention = recall(folder)
-    except CorruptChangelogError as error:
-        faults.append(str(error))
     local = folder.storage.local
     ids = lineage.checkpoints.ids()
     entry = None if snapshot is None else lineage.checkpoints.get(snapshot)
