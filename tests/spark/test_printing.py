@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).with_name("printing_job.py")
 MAPPED = "opened 0\nmapped 1 ä\nINFO:mine:logged\nmapped 2 ä\nfrom a shell\nmapped 3 ä\n"
+NO_THREAD = "from changelog_engine.spark.printed import PrintedOutput\nPrintedOutput._follow = lambda self: None\n"
 PRINTED = MAPPED + "sink> 1\nsink> 2\nsink> 3\nclosed "
 
 
@@ -31,8 +32,10 @@ def run(tmp_path: Path, *command: str | Path, **environment: str) -> subprocess.
 
 
 def test_functions_print_on_standard_output_and_py4j_does_not(tmp_path: Path) -> None:
+    """Without the thread that shows what comes: at the end of an epoch all of it is shown."""
+    job = JOB.read_text(encoding="utf-8").replace("from pyflink", "from changelog_engine.api")
     program = tmp_path / "job.py"
-    program.write_text(JOB.read_text(encoding="utf-8").replace("from pyflink", "from changelog_engine.api"))
+    program.write_text(NO_THREAD + job)
     ended = run(tmp_path, program)
     assert ended.returncode == 0, ended.stderr.decode()
     assert ended.stdout.decode() == f"before\n{PRINTED}after\n{PRINTED}{PRINTED}\n"
