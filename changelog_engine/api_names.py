@@ -9,6 +9,7 @@ Invariants:
     * ``api`` is what the import path says. A stranger's stays the stranger's, in workers too.
     * ``pyflink`` means the API only in a process that asked for it.
     * Every module of the API answers for names of PyFlink that it does not have (`api/_unsupported.py`).
+    * It imports little: each daemon of workers imports it before it answers Spark.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from changelog_engine.errors import StrangersApiError
+if TYPE_CHECKING:
+    from changelog_engine.errors import StrangersApiError
 
 API = "changelog_engine.api"
 SHORT = "api"
@@ -39,8 +40,7 @@ class Short(Enum):
     STRANGERS = "what the import path has besides the engine's API"
 
 
-@dataclass(frozen=True)
-class Names:
+class Names(NamedTuple):
     """What the two borrowed names mean in the driver, and so in its workers."""
 
     short: Short = Short.BY_PATH
@@ -137,7 +137,7 @@ class ApiFinder:
         if found is not None and not _is_in_our_folder(found):  # as finders of editable installs give it
             return found
         if _has(f"{API}.{rest}"):
-            raise StrangersApiError(fullname, _location(sys.modules.get(SHORT)))
+            raise _strangers(fullname, sys.modules.get(SHORT))
         return None
 
 
@@ -229,7 +229,7 @@ def explained(error: ImportError) -> ImportError:
     name = error.name or ""
     short = sys.modules.get(SHORT)
     if name.startswith(f"{SHORT}.") and short is not None and not _is_ours(short) and _has(long_name(name)):
-        return StrangersApiError(name, _location(short)).with_traceback(error.__traceback__)
+        return _strangers(name, short).with_traceback(error.__traceback__)
     return error
 
 
@@ -244,7 +244,7 @@ def refuse_other_names(module: str) -> None:
     """
     if not module.startswith(f"{API}."):
         top = module.partition(".")[0]
-        raise StrangersApiError(top, _location(sys.modules.get(top)))
+        raise _strangers(top, sys.modules.get(top))
 
 
 def long_name(module: str) -> str:
@@ -291,6 +291,12 @@ def _path_of_strangers() -> list[str]:
     """The import path without the entries whose ``api`` is the engine's."""
     found = ((entry, PathFinder.find_spec(SHORT, [entry])) for entry in sys.path)
     return [entry for entry, spec in found if spec is None or not _has_our_code(spec)]
+
+
+def _strangers(wanted: str, found: ModuleType | None) -> StrangersApiError:
+    from changelog_engine.errors import StrangersApiError
+
+    return StrangersApiError(wanted, _location(found))
 
 
 def _location(module: ModuleType | None) -> str:

@@ -11,6 +11,10 @@ def exported(name: str) -> Any:
     Raises:
         AttributeError: it has no such name.
     """
+    if name == "errors":
+        import changelog_engine.errors as errors
+
+        return errors
     if name == "bootstrap":
         from changelog_engine.savepoints.bootstrap import bootstrap
 

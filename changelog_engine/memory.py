@@ -6,7 +6,6 @@ is large. Epochs come once a second, so the kernel cleared the same pages again 
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
 from collections.abc import MutableMapping
@@ -28,6 +27,8 @@ def keep_memory(environment: MutableMapping[str, str]) -> None:
         return
     environment.setdefault(_ARROWS_POOL, "system")
     if not any(name in environment for name in _OF_THE_USER):
+        import ctypes
+
         with suppress(OSError, AttributeError):  # Python without shared libraries
             libc = ctypes.CDLL(None)
             libc.mallopt(_M_TRIM_THRESHOLD, _KEPT)

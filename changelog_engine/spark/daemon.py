@@ -7,7 +7,7 @@ what has become durable, and it tells all its workers. Tasks beside the epochs h
 them.
 
 Spark holds one lock for all daemons from a daemon's start until it has told a process id. PySpark's daemon imports
-PySpark before that. This one imports nothing before it answers. What all workers need, one of a job's daemons imports
+PySpark before that. This one imports little before it answers. What all workers need, one of a job's daemons imports
 when it is to start its first, and the workers of all stages are forks of it (``fork_server.py``). A daemon that finds
 none imports it itself.
 
@@ -30,8 +30,6 @@ import select
 import signal
 import socket
 import sys
-import traceback
-import uuid
 import warnings
 from collections import deque
 from collections.abc import Callable
@@ -119,7 +117,7 @@ class Daemon:
             while True:
                 self._serve_once()
         except BaseException:
-            traceback.print_exc()
+            _print_error()
             self._shut_down(1)
 
     def _serve_once(self) -> None:
@@ -424,7 +422,7 @@ class Daemon:
             serve(link, broadcasts)
             status = 0
         except BaseException:
-            traceback.print_exc()
+            _print_error()
         finally:
             os._exit(status)
 
@@ -456,6 +454,12 @@ class Daemon:
             for ended, _ in closing.poll(deadline.left_s * 1000):
                 closing.unregister(ended)
                 left -= 1
+
+
+def _print_error() -> None:
+    import traceback
+
+    traceback.print_exc()
 
 
 def _forked() -> int:
@@ -522,7 +526,9 @@ def _listen() -> socket.socket:
     """A socket of the kind that Spark's settings ask for."""
     if _by_path():
         listening = socket.socket(socket.AF_UNIX)
-        listening.bind(os.path.join(os.environ["PYTHON_WORKER_FACTORY_SOCK_DIR"], f".{uuid.uuid4()}.sock"))
+        listening.bind(
+            os.path.join(os.environ["PYTHON_WORKER_FACTORY_SOCK_DIR"], f".{os.urandom(16).hex()}.sock")
+        )
     elif os.environ.get("SPARK_PREFER_IPV6", "false").lower() == "true":
         listening = socket.socket(socket.AF_INET6)
         listening.bind(("::1", 0))

@@ -14,7 +14,9 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 JOB = Path(__file__).with_name("printing_job.py")
 MAPPED = "opened 0\nmapped 1 ä\nINFO:mine:logged\nmapped 2 ä\nfrom a shell\nmapped 3 ä\n"
-NO_THREAD = "from changelog_engine.spark.printed import PrintedOutput\nPrintedOutput._follow = lambda self: None\n"
+NO_THREAD = (
+    "from changelog_engine.spark.printed import PrintedOutput\nPrintedOutput._follow = lambda self: None\n"
+)
 PRINTED = MAPPED + "sink> 1\nsink> 2\nsink> 3\nclosed "
 
 

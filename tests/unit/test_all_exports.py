@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,14 @@ def test_all_is_complete_sorted_and_importable(folder: Path) -> None:
     for name in exported:
         assert hasattr(module, name), name
     assert imported_names(tree) <= set(exported)
+
+
+def test_the_package_has_its_errors_although_importing_it_loads_none() -> None:
+    program = (
+        "import changelog_engine, sys; assert 'changelog_engine.errors' not in sys.modules; "
+        "from changelog_engine import errors; assert changelog_engine.errors is errors is sys.modules[errors.__name__]"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_the_connectors_package_gives_late_what_it_declares_to_type_checkers() -> None:
