@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from types import FrameType
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
+_PYTHONS = (sysconfig.get_path("stdlib") + os.sep, "<frozen ")
 
 
 def is_ours(path: str) -> bool:
@@ -16,8 +18,10 @@ def is_ours(path: str) -> bool:
 
 
 def is_users(path: str) -> bool:
-    """Whether a file of code is the user's own, neither the engine's nor an installed package's."""
-    return not is_ours(path) and f"{os.sep}site-packages{os.sep}" not in path
+    """Whether a file of code is the user's own, neither the engine's, an installed package's nor Python's."""
+    return (
+        not is_ours(path) and not path.startswith(_PYTHONS) and f"{os.sep}site-packages{os.sep}" not in path
+    )
 
 
 def calling_line() -> str | None:

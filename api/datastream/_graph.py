@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import re
 from collections.abc import Iterable
@@ -16,8 +15,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changelog_engine.codec import by_value
+from changelog_engine.codec.unpicklable import holder
 from changelog_engine.config.names import writable
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, InvalidJobError
+from changelog_engine.errors import (
+    ArgumentTypeError,
+    ConfigurationError,
+    InvalidJobError,
+    NotSerializableError,
+)
 from changelog_engine.graph.nodes import Given, JobGraph, Node, NodeKind, Partitioner
 from changelog_engine.graph.unexecuted import watched
 from changelog_engine.types import TypeInformation
@@ -45,6 +50,17 @@ class Chaining(enum.Enum):
     ALWAYS = "always"
     HEAD = "head"  # start_new_chain()
     NEVER = "never"  # disable_chaining()
+
+
+def _stays_here(self: object, protocol: Any) -> Any:
+    """Pickle no part of the program: what a worker adds to its copy would run nowhere.
+
+    Every stream, sink and environment holds something that is pickled by this.
+    """
+    raise NotSerializableError(
+        "is or holds a stream or an environment: functions run in the workers, and the program does not. Give the function "
+        "the values it needs; streams come together by connect(), union() and broadcast()"
+    )
 
 
 @dataclass(eq=False)
@@ -78,11 +94,7 @@ class Transformation:
     named: bool = field(init=False, default=False)
     made_at: str | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
-        if self.kind in _WITH_FUNCTIONS:
-            # What can't be pickled is said when the job starts: then the operator has its name.
-            with contextlib.suppress(Exception):
-                self.given = Given(self.function, by_value.dumps(self.function))
+    __reduce_ex__ = _stays_here
 
     @property
     def stable_id(self) -> str | None:
@@ -212,6 +224,8 @@ class Transformation:
 class GraphBuilder:
     """The operators of one environment's program."""
 
+    __reduce_ex__ = _stays_here
+
     def __init__(self) -> None:
         self._made = 0
         self._waiting: list[Transformation] = watched(self, [])  # what no execution has taken, in its order
@@ -243,10 +257,16 @@ class GraphBuilder:
         function: Any = None,
         output_type: TypeInformation | None = None,
     ) -> Transformation:
-        """Make an operator for one execution, which is given it; others do not run it."""
-        self._made += 1
-        made = Transformation(kind, name, self._made, inputs, function, output_type)
+        """Make an operator for one execution, which is given it; others do not run it.
+
+        Raises:
+            NotSerializableError: its function holds a stream or an environment.
+        """
+        made = Transformation(kind, name, self._made + 1, inputs, function, output_type)
         made.made_at = calling_line()
+        if kind in _WITH_FUNCTIONS:
+            made.given = _as_given(made)
+        self._made += 1
         return made
 
     def to_run(self, *more: Transformation) -> list[Transformation]:
@@ -266,6 +286,17 @@ class GraphBuilder:
     def taken(self) -> None:
         """An execution has taken what there was."""
         self._waiting.clear()
+
+
+def _as_given(made: Transformation) -> Given | None:
+    """An operator's function as it is now; what else can't be pickled is said when the job starts: then it has its name."""
+    try:
+        return Given(made.function, by_value.dumps(made.function))
+    except NotSerializableError as error:
+        held = holder(made.function) or "a value"
+        raise NotSerializableError(f"the function of {made.name!r} uses {held}, which {error}") from None
+    except Exception:
+        return None
 
 
 def freeze(

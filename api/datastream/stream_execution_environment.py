@@ -12,9 +12,10 @@ from changelog_engine import connectors as engine
 from changelog_engine.config import options, program_options
 from changelog_engine.connectors import files
 from changelog_engine.connectors.spark_frames import dataframe_source
-from changelog_engine.errors import ArgumentTypeError
+from changelog_engine.errors import ArgumentTypeError, InvalidJobError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.java import find_java
+from changelog_engine.operators.forked import in_task
 from changelog_engine.spark.early_jvm import started_early
 from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.types import TypeInformation
@@ -701,7 +702,16 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
     def _take_job(
         self, job_name: str | None, *more: Transformation
     ) -> tuple[JobGraph, JobSettings, dict[Transformation, int]]:
-        """Freeze what was added since the last execution; an error leaves it there."""
+        """Freeze what was added since the last execution; an error leaves it there.
+
+        Raises:
+            InvalidJobError: a function of a job asks, or there is nothing new to run.
+        """
+        if in_task():
+            raise InvalidJobError(
+                "a function of a job cannot execute another job: functions run in the workers. Execute it in the program "
+                "itself; a module that the workers import must do so only behind if __name__ == '__main__'"
+            )
         operators = self._graph.to_run(*more)
         if job_name is not None:
             _arguments.text(job_name, "the job name")

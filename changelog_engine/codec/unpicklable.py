@@ -50,9 +50,9 @@ def _parts(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, functools.partial):
         yield from (("", part) for part in (value.func, *value.args, *value.keywords.values()))
     elif isinstance(value, dict):
-        yield from ((f"{name}[{key!r}]", part) for key, part in value.items())
+        yield from ((name and f"{name}[{key!r}]", part) for key, part in value.items())
     elif isinstance(value, list | tuple):
-        yield from ((f"{name}[{place}]", part) for place, part in enumerate(value))
+        yield from ((name and f"{name}[{place}]", part) for place, part in enumerate(value))
     else:
         ours = type(value).__module__.partition(".")[0] in _OURS
         held = vars(value) if isinstance(value, type) else attributes_of(value)

@@ -15,6 +15,7 @@ from changelog_engine.connectors.protocols import is_endless
 from changelog_engine.driver.source_splits import SourceSplits
 from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage
+from changelog_engine.operators.failures import OperatorName
 from changelog_engine.operators.messages import Positions
 
 
@@ -36,7 +37,10 @@ class SourceProgress:
                     self._of_stage.setdefault(stage.id, []).append(uid)
                     self._endless = self._endless or is_endless(node.function)
                     self._sources[uid] = SourceSplits(
-                        node.label, node.function, stage.parallelism, restored.get(uid)
+                        OperatorName(node.label, node.made_at),
+                        node.function,
+                        stage.parallelism,
+                        restored.get(uid),
                     )
         self.positions: dict[str, SplitEnds] = {uid: each.all for uid, each in self._sources.items()}
 

@@ -15,6 +15,7 @@ from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors.kept_values import kept_copy
 from changelog_engine.connectors.protocols import DiscoveringSource, Source, SourceOfParts, Split
 from changelog_engine.errors import ConfigurationError, EpochFailedError
+from changelog_engine.operators.failures import OperatorName, UsersCode
 from changelog_engine.operators.messages import Positions
 from changelog_engine.types.typeinfo import shown
 
@@ -29,7 +30,9 @@ class SourceSplits:
         unsettled: a part began whose first splits no checkpoint has yet.
     """
 
-    def __init__(self, name: str, source: Source, parallelism: int, restored: SplitEnds | None) -> None:
+    def __init__(
+        self, name: OperatorName, source: Source, parallelism: int, restored: SplitEnds | None
+    ) -> None:
         self.all: SplitEnds = {}
         self.unsettled = False
         self._name = name
@@ -40,7 +43,9 @@ class SourceSplits:
         self._dealt: list[Positions] | None = None  # by subtask
         self._discovered_ms: dict[int, MonotonicMs] = {}  # part -> when somebody looked last
         if restored is None or (not restored and self._parts is not None):
-            self.take(self._begun(source.splits(parallelism)))
+            with UsersCode(name, "looking for the splits"):
+                begun = self._begun(source.splits(parallelism))
+            self.take(begun)
         else:
             self.take(restored)
 
@@ -128,7 +133,9 @@ class SourceSplits:
             splits = source.discover(known) if self._parts is None else self._parts.discover_in(part, known)
             new = self._begun((split for split in splits if split.id not in known), repeated=True)
         except Exception as error:
-            raise EpochFailedError(f"source {self._name!r} can't look for new splits: {error}") from error
+            raise EpochFailedError(
+                f"source {self._name!r}{self._name.place} can't look for new splits: {error}"
+            ) from error
         self.take(new)
         return bool(new) or begun
 
@@ -147,12 +154,12 @@ class SourceSplits:
         """Begin the next part if the part before was read to its end; returns whether it was."""
         if self._parts is None or self._in_last_part or self._unfinished:
             return False
-        part = self._part + 1
+        part, parts = self._part + 1, self._parts.parts
         try:
             begun = self._begun(self._parts.begin(part, self._parallelism))
         except Exception as error:
             raise EpochFailedError(
-                f"source {self._name!r} can't begin with source {part + 1} of its {len(self._parts.parts)}: {error}"
+                f"source {self._name!r}{self._name.place} can't begin with source {part + 1} of its {len(parts)}: {error}"
             ) from error
         self.take(begun)
         self.unsettled = True

@@ -154,7 +154,7 @@ class StageBuilder:
             operator.reuse_objects()
         operator.as_given = operator.as_given and self._gets_what_was_given(node)
         if operator.output_type is not UNCHECKED:
-            operator.output_type.what += _made_at(self.nodes[node])
+            operator.output_type.what += _named(self.nodes[node]).place
         return operator
 
     def _exchange(self, edge: Edge) -> Exchange:
@@ -182,7 +182,7 @@ class StageBuilder:
 
     def _way(self, edge: Edge) -> str:
         ends = " and ".join([repr(self.nodes[node].label) for node in edge.to_nodes])
-        route = "" if edge.route is None else _made_at(self.nodes[edge.route.id])
+        route = "" if edge.route is None else _named(self.nodes[edge.route.id]).place
         return f" from {self.nodes[edge.from_node].label!r} to {ends}{route}"
 
     def _chained_inputs(self, operators: dict[int, Operator]) -> dict[int, list[Receiver]]:
@@ -239,7 +239,7 @@ class StageBuilder:
             return self._sink(node, function)
         if node.kind is NodeKind.SIDE_OUTPUT:
             producer = self.nodes[node.inputs[0]].label
-            what = f"{side_output_text(function, producer)}{_made_at(node)}"
+            what = f"{side_output_text(function, producer)}{_named(node).place}"
             return stateless.SideOutputOperator(producer, what, node.output_type)
         if node.kind is NodeKind.TIMESTAMPS:
             timestamps = stateless.TimestampsOperator(_named(node), node.output_type, function)
@@ -331,8 +331,3 @@ class StageBuilder:
 
 def _named(node: Node) -> OperatorName:
     return OperatorName(node.label, node.made_at)
-
-
-def _made_at(node: Node) -> str:
-    """Where the program asked for an operator, behind its name in a message."""
-    return "" if node.made_at is None else f" ({node.made_at})"

@@ -47,6 +47,11 @@ class OperatorName(str):
         made.made_at = made_at
         return made
 
+    @property
+    def place(self) -> str:
+        """The same behind its name in a message."""
+        return "" if self.made_at is None else f" ({self.made_at})"
+
 
 class UselessResultError(TypeError):
     """A user's function returned what cannot be used. ``user_failure`` says which function it was.
@@ -269,11 +274,11 @@ def _line_of(error: BaseException) -> str | None:
 
 def _made_at(operator: str, error: BaseException) -> str:
     """Where the program asked for an operator, where the error came through no line of the user's."""
-    if not isinstance(operator, OperatorName) or operator.made_at is None:
+    if not isinstance(operator, OperatorName):
         return ""
     if any(_line_of(each) is not None for each in errors_within(error)):
         return ""
-    return f" ({operator.made_at})"
+    return operator.place
 
 
 def element_at(values: Sequence[Any], rest: Iterator[Any]) -> Any:

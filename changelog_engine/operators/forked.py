@@ -45,6 +45,11 @@ def ends_in_forked_children() -> Iterator[None]:
         _working.depth = before
 
 
+def in_task() -> bool:
+    """Whether this thread is at a subtask's work, of which users' functions are a part."""
+    return _working.depth > 0
+
+
 def _in_child() -> None:
     if not _working.depth:
         return

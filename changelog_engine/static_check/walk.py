@@ -134,7 +134,7 @@ class Walk:
                 value = self._annotated(node.annotation) if node.value is None else self._value(node.value)
                 self._bind(node.target, value, node.value)
             case ast.AugAssign():
-                self._value(node.value)
+                self._result(node.value)
                 self._bind(node.target, UNKNOWN, None)
             case ast.Return():
                 value = Known(None) if node.value is None else self._value(node.value)
@@ -147,7 +147,7 @@ class Walk:
                 element = PLAIN if isinstance(items, Foreign) and items.name else UNKNOWN
                 self._loop(node.target, element, node.body, node.orelse)
             case ast.While():
-                self._value(node.test)
+                self._result(node.test)
                 self._loop(None, UNKNOWN, node.body, node.orelse)
             case ast.Try() | ast.TryStar():
                 self._try(node)
@@ -182,7 +182,7 @@ class Walk:
         if text in ("__name__ == '__main__'", "'__main__' == __name__"):
             self.body(node.body if self._source.name == "__main__" else node.orelse)
             return
-        self._value(node.test)
+        self._result(node.test)
         self._branches([node.body, node.orelse])
 
     def _branches(self, bodies: list[list[ast.stmt]]) -> None:
@@ -390,15 +390,15 @@ class Walk:
                 keys = [UNKNOWN if each is None else self._value(each) for each in node.keys]
                 return _mapping(keys, [self._value(each) for each in node.values])
             case ast.IfExp():
-                self._value(node.test)
+                self._result(node.test)
                 return joined(self._value(node.body), self._value(node.orelse))
             case ast.BoolOp():
-                values = [self._value(each) for each in node.values]
+                values = [self._result(each) for each in node.values]
                 return values[0] if all(each == values[0] for each in values) else UNKNOWN
             case ast.BinOp():
-                return folded(node.op, self._value(node.left), self._value(node.right))
+                return folded(node.op, self._result(node.left), self._result(node.right))
             case ast.UnaryOp():
-                return negated(node.op, self._value(node.operand))
+                return negated(node.op, self._result(node.operand))
             case ast.Subscript():
                 self._value(node.slice)
                 return _part(self._value(node.value))
@@ -408,12 +408,32 @@ class Walk:
                 return value
             case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
                 return self._comprehension(node)
-            case ast.Compare() | ast.JoinedStr():
+            case ast.Compare():
+                for each in (node.left, *node.comparators):
+                    self._result(each)
+                return PLAIN
+            case ast.FormattedValue():
+                self._result(node.value)
+                if node.format_spec is not None:
+                    self._value(node.format_spec)
+                return PLAIN
+            case ast.JoinedStr():
                 self._children(node)
                 return PLAIN
             case _:
                 self._children(node)
                 return UNKNOWN
+
+    def _result(self, node: ast.expr) -> Value:
+        """What is compared, tested, shown or reckoned with: a method of the API there was to be called."""
+        value = self._value(node)
+        if isinstance(value, Bound) and value.takes_self:
+            name = f"{value.owner.__name__}.{value.name}"
+            self._say(
+                Level.ERROR, node, f"{name} is a method, and is not called here: write {value.name}(...)"
+            )
+            return UNKNOWN
+        return value
 
     def _named(self, node: ast.Name) -> Value:
         value = self._scope.find(node.id)

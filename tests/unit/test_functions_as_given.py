@@ -12,7 +12,7 @@ from api.common import Time, Types, WatermarkStrategy
 from api.common.watermark_strategy import TimestampAssigner
 from api.datastream import CoMapFunction, ProcessFunction, ProcessWindowFunction, StreamExecutionEnvironment
 from api.datastream.window import TumblingEventTimeWindows
-from changelog_engine.errors import NotSerializableError
+from changelog_engine.errors import JobExecutionError, NotSerializableError
 from changelog_engine.testing import without_spark
 
 LATER = 1000
@@ -105,3 +105,44 @@ def test_what_cannot_be_pickled_is_said_when_the_job_starts_by_the_operators_nam
     numbers.map(lambda n: next(held)).name("my map").print()
     with without_spark(), pytest.raises(NotSerializableError, match="'my map'"):
         env.execute()
+
+
+class Keeps(ProcessFunction):
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+
+def test_a_function_that_holds_a_stream_or_the_environment_is_refused_where_it_is_given() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    numbers = env.from_collection([1], Types.INT())
+    sink = numbers.print()
+    for held in (env, numbers, sink, numbers.key_by(lambda n: n), numbers.broadcast(), [{"a": numbers}]):
+        with pytest.raises(
+            NotSerializableError, match=r"the function of 'Map' uses held.*, which is or holds a stream"
+        ):
+            numbers.map(lambda n: (held, n)[1])  # noqa: B023 - that is the point
+        with pytest.raises(NotSerializableError, match=r"the function of 'KeyBy' uses held"):
+            numbers.key_by(lambda n: (held, n)[1])  # noqa: B023 - that is the point
+        with pytest.raises(NotSerializableError, match=r"uses self\.kept"):
+            numbers.process(Keeps(held))
+    with without_spark():
+        env.execute()  # what was refused is not part of it
+
+
+def test_a_function_cannot_execute_another_job() -> None:
+    def inner(value: int) -> int:
+        other = StreamExecutionEnvironment.get_execution_environment()
+        stream = other.from_collection([value])
+        return len(stream.execute_and_collect(limit=1)) if value else other.execute("inner")
+
+    for value in (0, 1):
+        env = StreamExecutionEnvironment.get_execution_environment()
+        env.from_collection([value], Types.INT()).map(inner).print()
+        with (
+            without_spark(),
+            pytest.raises(JobExecutionError, match="a function of a job cannot execute another job"),
+        ):
+            env.execute()

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from api.common import Time, Types
+from api.common import Time, Types, WatermarkStrategy
 from api.datastream import KeyedProcessFunction, StateTtlConfig, StreamExecutionEnvironment
+from api.datastream.connectors.file_system import FileSource, StreamFormat
 from api.datastream.state import (
     ListStateDescriptor,
     MapStateDescriptor,
     ReducingStateDescriptor,
     ValueStateDescriptor,
 )
+from changelog_engine.connectors import DiscoveringSource, Split, SplitReader
 from changelog_engine.errors import JobExecutionError, UserFunctionError
 from changelog_engine.testing import KeyedHarness, without_spark
 
@@ -53,6 +57,65 @@ def test_an_error_of_the_engine_in_a_function_tells_its_line(call: str, says: st
     )
     assert says in message
     assert place == f"  in process_element of operator 'count', {__file__}, line {number}: {code}"
+
+
+class Within(KeyedProcessFunction):
+    """The engine refuses a value in a call of Python's library."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.count.update, "five")  # called by contextlib
+
+
+def test_a_line_of_pythons_library_is_not_the_programs() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection(["a"], Types.STRING()).key_by(lambda value: value).process(Within()).uid(
+        "count"
+    ).print()
+    with without_spark(), pytest.raises(JobExecutionError) as failed:
+        env.execute("refused")
+    place = str(failed.value).rpartition("\n")[2]
+    assert place.startswith(f"  in process_element of operator 'count', {__file__}, line ")
+
+
+class Searches(DiscoveringSource):
+    """Its splits are found while the job runs, or not."""
+
+    discovery_interval_ms = 0
+
+    def splits(self, parallelism: int) -> list[Split]:
+        return []
+
+    def discover(self, known: Any) -> list[Split]:
+        raise LookupError("no such shelf")
+
+    def reader(self, split: Split) -> SplitReader:
+        raise NotImplementedError
+
+
+MISSING = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/no/such/folder")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            MISSING.process_static_file_set().build(),
+            "/no/such/folder does not exist\n  in looking for the splits of operator 'shelf'{place}",
+        ),
+        (Searches(), "source 'shelf'{place} can't look for new splits: no such shelf"),
+    ],
+)
+def test_a_source_that_finds_no_splits_tells_the_line_that_asked_for_it(source: Any, said: str) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    line = inspect.currentframe().f_lineno + 1  # type: ignore[union-attr]
+    env.from_source(source, WatermarkStrategy.no_watermarks(), "shelf").uid("shelf").print()
+    with without_spark(), pytest.raises(JobExecutionError) as failed:
+        env.execute("refused")
+    assert said.format(place=f" ({__file__}, line {line})") in str(failed.value)
 
 
 class Assigns(KeyedProcessFunction):

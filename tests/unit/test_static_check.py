@@ -130,6 +130,26 @@ class TestImports:
             KafkaSource.builder()  # error: write from pyflink.datastream.connectors import KafkaSource
             """)
 
+    def test_methods_without_their_parentheses(self, check: Check) -> None:
+        check(with_begin("""\
+            from pyflink.datastream import KeyedProcessFunction
+            from pyflink.datastream.state import ValueStateDescriptor
+            class Count(KeyedProcessFunction):
+                def open(self, runtime_context):
+                    self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+                    self.read = self.count.value
+                def process_element(self, value, ctx):
+                    if self.count.value == 1:  # error: ValueState.value is a method, and is not called here
+                        return
+                    if self.count.value:  # error: write value(...)
+                        return
+                    n = (self.count.value or 0) + 1  # error: ValueState.value is a method
+                    n += self.count.value  # error: ValueState.value is a method
+                    late = ctx.timestamp > 5  # error: Context.timestamp is a method
+                    yield f"{self.count.value:>{n}}"  # error: ValueState.value is a method
+                    yield self.read() if self.count.value() == 1 else f"{self.count.value()}"
+            """))  # fmt: skip
+
     def test_what_is_caught_or_only_for_types_is_no_error(self, check: Check) -> None:
         check("""\
             from typing import TYPE_CHECKING
