@@ -1,6 +1,7 @@
-"""A start: Spark's classes are archived in the background by the first job and used by the next one, and each subtask has
-one daemon, whether it was started ahead or by its first task. No pandas is imported. Which options the JVM gets, and that no
-archive that is cut off is among them: tests/unit. The JVM is the one that was started before PySpark was imported.
+"""A start: Spark's classes are archived in the background by the first job and used by the JVM of the next one, and each
+subtask has one daemon, whether it was started ahead or by its first task. No pandas is imported. Which options the JVM gets,
+and that no archive that is cut off is among them: tests/unit. The JVM is the one that was started before PySpark was
+imported.
 """
 
 from __future__ import annotations
@@ -15,8 +16,9 @@ import pytest
 
 pytestmark = pytest.mark.slow
 MAKE_S = 600
-PROGRAM = """
+BEGIN = """
 import sys
+import time
 from pathlib import Path
 
 from changelog_engine.api.common import Types
@@ -26,25 +28,43 @@ env = StreamExecutionEnvironment.get_execution_environment()
 env.set_parallelism(1)
 env.enable_checkpointing(1000).enable_changelog_state_backend(True)
 env.from_collection([1, 2], Types.LONG()).key_by(lambda v: v, Types.LONG()).map(lambda v: v * 2, Types.LONG()).print()
+
+
+def archived(jvm):
+    return "archived" if ".jsa" in Path(f"/proc/{jvm}/maps").read_text().replace("/classes.jsa", "") else "plain"
+"""
+JOB = """
 env.execute("doubled")
 from pyspark import SparkContext
 
 jvm = SparkContext._active_spark_context._gateway.proc.pid
 children = [pid for found in Path(f"/proc/{jvm}/task").glob("*/children") for pid in found.read_text().split()]
 print(sum(b"changelog_engine.spark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children))
-print("archived" if ".jsa" in Path(f"/proc/{jvm}/maps").read_text().replace("/classes.jsa", "") else "plain")
+print(archived(jvm))
 print("pandas" in sys.modules)
 print("launched" if "jdk.incubator" in Path(f"/proc/{jvm}/cmdline").read_text() else "early")
 """
+# Its JVM as execute() starts it, with no job behind it.
+JVM = """
+from changelog_engine.api.datastream.stream_execution_environment import _launch
+from changelog_engine.spark import early_jvm
+
+with _launch(env._take_job("doubled")[1]):
+    [begun] = early_jvm._begun
+    while not Path(begun.told).exists():
+        assert begun.process.poll() is None
+        time.sleep(0.05)
+    print(archived(begun.process.pid))
+"""
 
 
-def run(cache: Path) -> list[str]:
+def run(program: str, cache: Path) -> list[str]:
     """What the program prints, with this cache and no options for Java in its environment."""
     environment = {**os.environ, "CHANGELOG_ENGINE_CACHE": str(cache)}
     for name in [name for name in environment if name.startswith("SPARK_")]:
         del environment[name]
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
+        [sys.executable, "-c", BEGIN + program],
         cwd=cache.parent,
         env=environment,
         capture_output=True,
@@ -57,10 +77,10 @@ def run(cache: Path) -> list[str]:
 
 def test_the_first_job_has_an_archive_made_and_the_next_one_uses_it(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    assert run(cache) == ["2", "4", "2", "plain", "False", "early"]
+    assert run(JOB, cache) == ["2", "4", "2", "plain", "False", "early"]
     deadline = time.monotonic() + MAKE_S
     while not (made := list(cache.glob("*.jsa"))) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert len(made) == 1
     assert not list(cache.glob("*.failed"))
-    assert run(cache) == ["2", "4", "2", "archived", "False", "early"]
+    assert run(JVM, cache) == ["archived"]
