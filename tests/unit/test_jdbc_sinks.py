@@ -386,6 +386,107 @@ def test_an_update_that_finds_no_row_is_said_once(database, caplog):
     assert caplog.text.count("found 1 of 2 rows, and says nothing of the others") == 1
 
 
+POSITIONAL = "INSERT INTO t VALUES (?, ?, ?)"
+THREE = Types.ROW_NAMED(["id", "b", "c"], [Types.LONG(), Types.STRING(), Types.STRING()])
+
+
+def positional(database, exact, sql=POSITIONAL):
+    """A sink of a program that was started when the table had the columns id, b, c."""
+    database.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, b VARCHAR(50), c VARCHAR(50))")
+    make = JdbcSink.exactly_once_sink if exact else JdbcSink.sink
+    jdbc_sink = make(sql, THREE, database.options)
+    jdbc_sink._function.check_before_start()
+    return jdbc_sink
+
+
+def flushed(writer, *elements):
+    writer.write(elements)
+    writer.commit(writer.prepare(False).committables)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_values_by_position_go_into_the_columns_of_the_start(database, exact):
+    """A column that was dropped and added again is the last one; one more column is nobody's."""
+    jdbc_sink = positional(database, exact)
+    writer = writer_of(jdbc_sink)
+    flushed(writer, (1, "b", "c"))
+    database.execute("ALTER TABLE t DROP COLUMN b")
+    database.execute("ALTER TABLE t ADD COLUMN b VARCHAR(50)")
+    flushed(writer, (2, "b", "c"))
+    database.execute("ALTER TABLE t ADD COLUMN d VARCHAR(50)")
+    flushed(writer, (3, "b", "c"))
+    writer.close()
+    writer = writer_of(jdbc_sink)  # as after a failure
+    flushed(writer, (4, "b", "c"))
+    writer.close()
+    assert rows(database, "id, b, c") == [(1, None, "c"), *((number, "b", "c") for number in (2, 3, 4))]
+
+
+@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("changed", ["renamed", "dropped and another one added"])
+def test_values_by_position_whose_column_is_gone_are_an_error(database, exact, changed):
+    jdbc_sink = positional(database, exact)
+    for number in (1, 2):
+        writer = writer_of(jdbc_sink)
+        if number == 1:
+            flushed(writer, (1, "b", "c"))
+            if changed == "renamed":
+                database.execute("ALTER TABLE t RENAME COLUMN b TO d")
+            else:
+                database.execute("ALTER TABLE t DROP COLUMN b")
+                database.execute("ALTER TABLE t ADD COLUMN d VARCHAR(50)")
+        told = r"INSERT INTO t \(.id., .b., .c.\) VALUES \(\?, \?, \?\) \(the columns that the table had when"
+        with pytest.raises(ConnectorError, match=told):
+            flushed(writer, (2, "b", "c"))
+        writer.close()
+    assert rows(database, "id") == [(1,)]
+
+
+def test_rows_that_were_staged_for_other_columns_are_an_error(database):
+    """A run was killed before its commit, and the table was changed before the next one."""
+    first = writer_of(positional(database, True))
+    first.write([(1, "b", "c")])
+    prepared = first.prepare(False)
+    first.close()
+    database.execute("ALTER TABLE t DROP COLUMN b")
+    database.execute("ALTER TABLE t ADD COLUMN b VARCHAR(50)")
+    context = CONTEXT._replace(attempt=2, restored=[RestoredSink(0, prepared)])
+    second = JdbcSink.exactly_once_sink(POSITIONAL, THREE, database.options)
+    second._function.check_before_start()
+    with pytest.raises(
+        ConnectorError, match=r"columns id, b, c, .* into id, c, b\. Name the columns in the SQL"
+    ):
+        writer_of(second, context)
+    named = POSITIONAL.replace("t V", "t (id, b, c) V")
+    writer_of(JdbcSink.exactly_once_sink(named, THREE, database.options), context).close()
+    assert rows(database, "id, b, c") == [(1, "b", "c")]
+
+
+def test_columns_that_cannot_be_looked_at_are_said(sqlite, caplog):
+    sink(sqlite, "INSERT INTO t VALUES (?, ?)")._function.check_before_start()
+    assert "could not be looked at (there is no table t yet)" in caplog.text
+
+
+@pytest.mark.slow
+def test_names_of_columns_are_quoted(request, tmp_path):
+    """And one that positions do not reach is none of them."""
+    for kind, hidden in (("postgres", ""), ("mariadb", " INVISIBLE")):
+        database = Database(kind, tmp_path, request)
+        quote = {"postgres": '"', "mariadb": "`"}[kind]
+        table, names = f"{quote}My t{quote}", [f"{quote}{name}{quote}" for name in ("a?%s", f"b{quote * 2}B")]
+        database.execute(f"CREATE TABLE {table} ({names[0]} INT, {names[1]} VARCHAR(9), more INT{hidden})")
+        jdbc_sink = sink(database, f"INSERT INTO {table} VALUES (?, COALESCE(?, LOWER(NULL)))")
+        jdbc_sink._function.check_before_start()
+        assert jdbc_sink._function.columns == ("a?%s", f"b{quote}B")
+        writer = writer_of(jdbc_sink)
+        flushed(writer, (1, "a"), (2, "b"))
+        writer.close()
+        assert sorted(database.execute(f"SELECT * FROM {table}")) in (
+            [(1, "a", None), (2, "b", None)],
+            [(1, "a"), (2, "b")],
+        )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("exact", [False, True])
 def test_what_postgresql_rounds_in_silence_is_said_once(exact, request, tmp_path, caplog):

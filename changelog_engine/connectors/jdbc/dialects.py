@@ -101,6 +101,7 @@ class Dialect(abc.ABC):
         checks: kind of a field's type to why the database would not keep a value of it; "" where it does.
         refused: kinds of types it has no values for.
         closes_idle: whether the server ends connections that were not used for `ABANDONED_S`.
+        takes_fewer: whether an INSERT that names no columns may give fewer values than there are.
     """
 
     name: ClassVar[str]
@@ -111,6 +112,7 @@ class Dialect(abc.ABC):
     checks: ClassVar[dict[str, Check]]
     refused: ClassVar[frozenset[str]]
     closes_idle: ClassVar[bool] = False
+    takes_fewer: ClassVar[bool] = False
 
     def driver(self) -> Any:
         """The Python driver's module."""
@@ -132,6 +134,18 @@ class Dialect(abc.ABC):
     def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
         """The fields of a statement that ran which the server may round or cut without a word, and what its type is."""
         return ()
+
+    def quoted(self, name: str) -> str:
+        """A name as it is, whatever is in it."""
+        return '"' + name.replace('"', '""') + '"'
+
+    @abc.abstractmethod
+    def columns(self, connection: Any, table: str) -> Sequence[str]:
+        """The columns into which an INSERT into a table goes that names none; none where there is no such table.
+
+        Args:
+            table: as SQL names it.
+        """
 
     def begin(self, connection: Any) -> None:
         """Begin a transaction that the server ends when it is abandoned, and that waits for no lock without a bound."""
@@ -189,6 +203,7 @@ class PostgresDialect(Dialect):
         "STRING": lambda text: "PostgreSQL cannot store NUL in text" if "\0" in text else _why_no_text(text),
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
+    takes_fewer = True
 
     def connect(self, options: ConnectionOptions) -> Any:
         arguments = driver_arguments(options)
@@ -242,6 +257,13 @@ class PostgresDialect(Dialect):
             for position, (kind, found) in enumerate(zip(kinds, types, strict=True))
             if found in _ROUNDED_POSTGRESQL.get(kind, ())
         ]
+
+    def columns(self, connection: Any, table: str) -> Sequence[str]:
+        asked = (
+            "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped "
+            "ORDER BY attnum"
+        )
+        return [name for (name,) in connection.execute(asked, [table])]
 
     def begin(self, connection: Any) -> None:
         # Of this transaction alone, as a pooler gives the connection to others; bounds that are set already stay.
@@ -308,6 +330,14 @@ class MySqlDialect(Dialect):
             cursor.execute(f"SET SESSION {', '.join([*least, *([_STRICT] if strict else [])])}")
         return connection
 
+    def quoted(self, name: str) -> str:
+        return "`" + name.replace("`", "``") + "`"
+
+    def columns(self, connection: Any, table: str) -> Sequence[str]:
+        with connection.cursor() as cursor:
+            cursor.execute(f"SHOW COLUMNS FROM {table}")
+            return [name for name, *_, extra in cursor.fetchall() if "INVISIBLE" not in extra.upper()]
+
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         # The driver makes one statement of many rows, when all placeholders are in VALUES (...).
         pattern = importlib.import_module("pymysql.cursors").RE_INSERT_VALUES
@@ -373,6 +403,10 @@ class SqliteDialect(Dialect):
         for name, value in arguments["pragmas"].items():
             connection.execute(f"PRAGMA {name} = {value}")
         return connection
+
+    def columns(self, connection: Any, table: str) -> Sequence[str]:
+        schema, dot, name = table.rpartition(".")
+        return [row[1] for row in connection.execute(f"PRAGMA {schema}{dot}table_info({name})")]
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         return int(connection.executemany(sql, rows).rowcount)

@@ -12,7 +12,7 @@ is prepared and waits for the checkpoint holds locks, and few servers allow it.
 Invariants:
     * A row is visible in the user's table only if the checkpoint that covers it is durable.
     * A portion is staged whole before a checkpoint names it.
-    * Rows are written by a statement of the type that they were staged as, or by none.
+    * Rows are written by a statement of the type that they were staged as, or by none; so are they into the columns.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ DEFAULT_COMMIT_TABLE = "changelog_engine_commits"
 DEFAULT_RETENTION_MS = 7 * 24 * 3600 * 1000
 _CHUNK_ROWS = 4_096
 _CHUNK_BYTES = 4 << 20
-_ROW_TYPE = b"row type"  # of the rows of a chunk, in its metadata
+# Of the rows of a chunk, in its metadata:
+_ROW_TYPE = b"row type"
+_COLUMNS = b"columns"  # where the SQL names none
 
 
 @dataclass(eq=False)
@@ -165,7 +167,10 @@ class CommitTableWriter(CommittingWriter):
         texts = without_dictionary(texts)
         payloads = pa.nulls(len(texts), pa.binary()) if payloads is None else payloads
         batch = pa.record_batch([texts, payloads], names=["value", "payload"])
-        batch = batch.replace_schema_metadata({_ROW_TYPE: self._statement.type.name})
+        statement = self._statement
+        batch = batch.replace_schema_metadata(
+            {_ROW_TYPE: statement.type.name, _COLUMNS: ", ".join(statement.columns)}
+        )
         sink = pa.BufferOutputStream()
         options = pa.ipc.IpcWriteOptions(compression="zstd")
         with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
@@ -175,12 +180,20 @@ class CommitTableWriter(CommittingWriter):
 
     def _decoded(self, payload: bytes) -> list[tuple[Any, ...]]:
         batch = pa.ipc.open_stream(payload).read_all().combine_chunks()
-        own = self._statement.type.name
-        staged = (batch.schema.metadata or {}).get(_ROW_TYPE, own.encode()).decode()
+        own, columns = self._statement.type.name, ", ".join(self._statement.columns)
+        metadata = batch.schema.metadata or {}
+        staged = metadata.get(_ROW_TYPE, own.encode()).decode()
         if staged != own:
             raise ConnectorError(
                 f"the run before staged rows as {staged}, which its checkpoint is to commit, and the sink writes {own} now: "
                 "their values would go into other columns or types. Start the program as it was, which commits them when it "
                 f"begins, stop it in good order (Ctrl-C), and change it then. SQL: {self._statement.given}"
+            )
+        staged = metadata.get(_COLUMNS, b"").decode()
+        if staged and columns and staged != columns:
+            raise ConnectorError(
+                f"the run before staged rows for columns {staged}, which its checkpoint is to commit, and the table was "
+                f"changed: by their position they would go into {columns}. Name the columns in the SQL. "
+                f"SQL: {self._statement.given}"
             )
         return self._codec.decode_many(batch["value"], batch["payload"])

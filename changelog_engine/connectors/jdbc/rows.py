@@ -30,6 +30,14 @@ _INSERT_EACH = re.compile(
 )
 _UPDATE = re.compile(r"\s*UPDATE\b", re.IGNORECASE)
 _LISTS = ("LIST", "BASIC_ARRAY", "OBJECT_ARRAY", "PRIMITIVE_ARRAY")
+_NAME = r"""(?:[\w$]+|"[^"]+"|`[^`]+`|\[[^\]]+\])"""
+# INSERT INTO a.b VALUES (?, CAST(? AS jsonb)): where texts among the values have no bearing on where they end
+_WITHOUT_COLUMNS = re.compile(
+    rf"\s*(?:INSERT|REPLACE)\b[\w\s]*?\bINTO\s+(?P<table>{_NAME}(?:\s*\.\s*{_NAME})*)(?P<here>)\s+VALUES?\s*"
+    r"\((?P<values>(?:[^()'\"$]|\((?:[^()'\"$]|\([^()'\"$]*\))*\))*)\)",
+    re.IGNORECASE,
+)
+_INSIDE = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 
 
 class Statement:
@@ -37,13 +45,19 @@ class Statement:
 
     Args:
         sql: with a ``?`` for each field.
+        columns: into which an INSERT that names none writes its values; () for those that the table has by then.
+
+    Attributes:
+        given: the SQL, for messages.
 
     Raises:
         ConfigurationError: the SQL has another number of ``?`` than the type fields, or no row type.
         NotSupportedError: a field whose type the database has no values for.
     """
 
-    def __init__(self, sql: str, type_info: TypeInformation, dialect: Dialect) -> None:
+    def __init__(
+        self, sql: str, type_info: TypeInformation, dialect: Dialect, columns: tuple[str, ...] = ()
+    ) -> None:
         if not isinstance(type_info, RowTypeInfo):
             raise ArgumentTypeError(
                 f"a JDBC sink needs a row type such as Types.ROW([Types.INT()]), got {type_info!r}"
@@ -51,6 +65,12 @@ class Statement:
         self.given = sql
         self.inserts_each = _INSERT_EACH.match(sql) is not None
         self.updates = _UPDATE.match(sql) is not None
+        self.columns = columns
+        if columns:
+            sql = _with_columns(sql, [dialect.quoted(column) for column in columns])
+            self.given = (
+                f"{sql} (the columns that the table had when the program was started: name them in its SQL)"
+            )
         self.sql, count = translated(sql, dialect.grammar)
         self.type = type_info
         self.fields = type_info.get_field_types()
@@ -127,6 +147,28 @@ class Statement:
             return self.fields[position].check(value, f"field {self.names[position]!r}")
         except TypeMismatchError as misfit:
             raise TypeMismatchError(f"JDBC sink: {misfit}. {self.shown(row)}") from None
+
+
+def table_without_columns(sql: str) -> tuple[str, int] | None:
+    """The table of an INSERT that names no columns, and how many values it gives; None for other statements.
+
+    Example:
+        >>> table_without_columns("INSERT INTO shop.t VALUES (?, COALESCE(?, 1))")
+        ('shop.t', 2)
+    """
+    found = _WITHOUT_COLUMNS.match(sql)
+    if found is None:
+        return None
+    values, inside = found["values"], 1
+    while inside:
+        values, inside = _INSIDE.subn("", values)
+    return found["table"], values.count(",") + 1
+
+
+def _with_columns(sql: str, columns: Sequence[str]) -> str:
+    found = _WITHOUT_COLUMNS.match(sql)
+    assert found is not None
+    return f"{sql[: found.end('here')]} ({', '.join(columns)}){sql[found.end('here') :]}"
 
 
 def _check(field: TypeInformation, dialect: Dialect) -> Check | None:
