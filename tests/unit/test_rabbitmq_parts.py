@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import pika
 import pytest
 
 from api.common.serialization import SerializationSchema, SimpleStringSchema
 from api.datastream.connectors import RMQConnectionConfig, RMQSink, RMQSource
 from changelog_engine.connectors import rabbitmq as engine
 from changelog_engine.connectors.rabbitmq import sink as sink_module
+from changelog_engine.connectors.rabbitmq.link import failure
 from changelog_engine.connectors.rabbitmq.sink import QueueWriter
 from changelog_engine.connectors.rabbitmq.source import _REMEMBERED, Message, Remembered
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
@@ -221,6 +223,44 @@ class TestRemembered:
         kept = remembered.all()
         assert len(kept) == _REMEMBERED
         assert kept[0] == "10", "the oldest go first"
+
+
+class WithoutQueues:
+    """A broker's connection that finds no queue, once."""
+
+    is_open = False
+
+    def __init__(self, parameters: Any) -> None:
+        pass
+
+    def channel(self) -> Any:
+        return self
+
+    def queue_declare(self, queue: str, passive: bool = False, durable: bool = False) -> None:
+        if passive:
+            raise NO_QUEUE
+
+
+NO_QUEUE = pika.exceptions.ChannelClosedByBroker(404, "NOT_FOUND - no queue 'q' in vhost '/'")
+
+
+class TestQueuesThatAreGone:
+    """As after a broker that was started on an empty disk."""
+
+    def test_while_the_job_runs(self) -> None:
+        error = str(failure(filled().build()._options, "the channel", NO_QUEUE))
+        assert "no queue 'q' in vhost '/': it was deleted, or the broker has lost its storage" in error
+        assert error.endswith("what waited in it is lost. The program makes it when it is started again")
+
+    def test_when_the_program_starts(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr(pika, "BlockingConnection", WithoutQueues)
+        RMQSink(filled().build(), "q", SimpleStringSchema())._function.check_before_start()
+        assert (
+            "'q' was not there, and was made, durable. If the job used it before, it was deleted"
+            in caplog.text
+        )
 
 
 class FakeLink:

@@ -30,6 +30,7 @@ log = logging.getLogger("changelog_engine")
 
 ANSWER_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 10.0
+GONE = "it was deleted, or the broker has lost its storage, and what waited in it is lost"
 
 
 class Link:
@@ -234,7 +235,12 @@ def declare(options: ConnectionOptions, queue: str) -> bool:
             if error.reply_code != _NOT_FOUND:
                 raise
             connection.channel().queue_declare(queue, durable=True)
-            log.info("%s: queue %r was not there; it was made, durable", options.where, queue)
+            log.warning(
+                "%s: queue %r was not there, and was made, durable. If the job used it before, %s",
+                options.where,
+                queue,
+                GONE,
+            )
             return True
     except (OSError, pika.exceptions.AMQPError) as error:
         raise failure(options, f"looking for queue {queue!r}", error) from None
@@ -278,6 +284,8 @@ def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorErro
         text = f"the broker says {cause.reply_code} {cause.reply_text}"
         if "delivery acknowledgement on channel" in cause.reply_text:
             text += ": checkpoints come more seldom than its consumer_timeout allows"
+        if cause.reply_code == _NOT_FOUND:
+            text += f": {GONE}. The program makes it when it is started again"
     else:
         text = cause if isinstance(cause, str) else f"{type(cause).__name__}: {cause}".rstrip(": ")
     if doing == "connecting":

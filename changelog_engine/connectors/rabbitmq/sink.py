@@ -17,7 +17,7 @@ from typing import Any
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Sink, SinkWriter
-from changelog_engine.connectors.rabbitmq.link import ANSWER_TIMEOUT_S, connected, declare, failure
+from changelog_engine.connectors.rabbitmq.link import ANSWER_TIMEOUT_S, GONE, connected, declare, failure
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
 from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import TypeMismatchError
@@ -134,8 +134,8 @@ class QueueWriter(SinkWriter):
     def _returned(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
         self._link.refuse(
             f"writing to queue {self._queue!r}",
-            f"the broker cannot deliver: {method.reply_code} {method.reply_text}. There is no such queue: it was "
-            "deleted while the job ran",
+            f"the broker cannot deliver: {method.reply_code} {method.reply_text}. There is no such queue: {GONE}. The "
+            "program makes it when it is started again",
         )
 
     def _wake(self) -> None:
