@@ -15,6 +15,7 @@ from api.datastream.connectors import (
     JdbcExecutionOptions,
     JdbcSink,
 )
+from changelog_engine.connectors.jdbc import dialects
 from changelog_engine.connectors.jdbc.dialects import dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, translated
@@ -418,3 +419,35 @@ def test_columns_that_are_changed_while_a_sink_runs_are_looked_at_again(monkeypa
     assert [written(59), written(61), written(62), written(122)] == [0, 1, 1, 1], "and said once"
     assert looks == [0, 61, 122]
     session.close()
+
+
+class Warned:
+    """A cursor of PyMySQL, and its connection, after the server has changed values of columns."""
+
+    host, port = "db", 3306
+    warning_count = 1
+
+    def __init__(self, database, *columns):
+        self.connection, self.db, self._columns = self, database, columns
+
+    def execute(self, sql):
+        assert sql == "SHOW WARNINGS"
+
+    def fetchall(self):
+        return [
+            ("Note", 1265, f"Data truncated for column '{name}' at row {row}") for row, name in self._columns
+        ]
+
+
+def test_what_mysql_stores_otherwise_is_said_of_each_column_and_database(monkeypatch, caplog):
+    """A minute later, as somebody may have changed a column."""
+    now = [0.0]
+    monkeypatch.setattr(dialects, "monotonic_s", lambda: now[0])
+    dialect = dialects.MySqlDialect()
+    for cursor in (Warned("a", (1, "b")), Warned("a", (1, "c")), Warned("other", (1, "b"))):
+        dialect._say_changed(cursor, "INSERT")
+    assert caplog.text.count("column 'b'") == 2
+    now[0] += dialects.LOOK_AGAIN_S
+    dialect._say_changed(Warned("a", (7, "b"), (7, "c")), "INSERT")
+    assert caplog.text.count("column 'b'") == 2
+    assert caplog.text.count("column 'c'") == 1

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from changelog_engine.clock import Deadline
+from changelog_engine.clock import Deadline, monotonic_s
 from changelog_engine.connectors import packages
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, Grammar
@@ -44,6 +44,8 @@ _STRICT = (
 )
 # Of MySQL's notes and warnings: a value was not stored as it was given, or a row was left out (not: as its key is there).
 _CHANGED = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 1452, 1526, 1748, 3819, 4025})
+_AT_ROW = re.compile(r" (?:at|for) row \d+$")
+LOOK_AGAIN_S = 60.0  # at what becomes of values: somebody may change columns while the sink runs
 # INSERT INTO a.b (c, d) VALUES (%s, %s)
 _PLAIN_INSERT = re.compile(
     r"(?P<insert>\s*INSERT\s+INTO\s+[\w.\"]+\s*(?:\([\w\s,\"]+\))?\s*VALUES\s*)"
@@ -315,7 +317,8 @@ class MySqlDialect(Dialect):
     closes_idle = True
 
     def __init__(self) -> None:
-        self._said: set[str] = set()
+        # Of a statement in a database: when the server last said that it changes values, and what
+        self._changed: dict[tuple[Any, ...], tuple[float, set[str]]] = {}
 
     def connect(self, options: ConnectionOptions) -> Any:
         arguments = driver_arguments(options)
@@ -354,15 +357,22 @@ class MySqlDialect(Dialect):
             return changed
 
     def _say_changed(self, cursor: Any, sql: str) -> None:
-        """Say once of a statement that the server does not store what it was given, such as rounded decimals."""
-        if not cursor.warning_count or sql in self._said:
+        """Say once of a column that the server does not store what it was given, such as rounded decimals."""
+        if not cursor.warning_count:
+            return
+        connection, now_s = cursor.connection, monotonic_s()
+        key = (connection.host, connection.port, connection.db, sql)
+        asked_s, said = self._changed.get(key, (-LOOK_AGAIN_S, set()))
+        if now_s - asked_s < LOOK_AGAIN_S:
             return
         cursor.execute("SHOW WARNINGS")
-        changed = [text for _, number, text in cursor.fetchall() if number in _CHANGED]
-        if changed:
-            self._said.add(sql)
+        found = {_AT_ROW.sub("", text): text for _, number, text in cursor.fetchall() if number in _CHANGED}
+        if found:
+            self._changed[key] = now_s, said | set(found)
+        new = [text for column, text in found.items() if column not in said]
+        if new:
             log.warning(
-                "the database stores other values or rows than it was given: %s. SQL: %s", changed[0], sql
+                "the database stores other values or rows than it was given: %s. SQL: %s", "; ".join(new), sql
             )
 
     def may_pass(self, error: BaseException) -> bool:

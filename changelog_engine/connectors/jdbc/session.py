@@ -27,7 +27,6 @@ log = logging.getLogger("changelog_engine")
 
 T = TypeVar("T")
 _FIRST_WAIT_S = 1.0
-_LOOK_AGAIN_S = 60.0  # at the types of columns: somebody may change them while the sink runs
 _LEFT_OUT = "a trigger, a rule or a conflict clause of the table leaves rows out, or stores them elsewhere"
 _FOUND_NONE = "the UPDATE's condition finds none for them, so that nothing is stored of these elements"
 
@@ -135,7 +134,7 @@ class Session:
             return
         now_s = self._clock()
         asked_s, said = self._asked.get(statement.sql, (None, ()))
-        if asked_s is not None and now_s - asked_s < _LOOK_AGAIN_S:
+        if asked_s is not None and now_s - asked_s < dialects.LOOK_AGAIN_S:
             return
         self._asked[statement.sql] = now_s, said
         try:
