@@ -97,7 +97,7 @@ class Ledger:
                 self._followed[asked] = error
         found = self._followed[asked]
         if isinstance(found, CorruptChangelogError):
-            raise found
+            raise found.with_traceback(None)  # which grew with each of them
         return found
 
     def bases(self, line: Sequence[Segment], without: frozenset[int] = frozenset()) -> Iterator[Base]:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import islice
+from types import TracebackType
 from typing import Any
 
 from changelog_engine.state.backend import BufferedTable, KeyIdentity
@@ -52,6 +53,7 @@ class RocksTable(BufferedTable):
         self._limit = self._entries_of(FIRST_SIZE)
         self._stored = False  # whether the store may have anything of this table
         self._failure: BaseException | None = None  # of the first write or read that failed
+        self._failed_at: TracebackType | None = None  # what is raised again and again would grow
 
     @property
     def whole(self) -> bool:
@@ -113,8 +115,7 @@ class RocksTable(BufferedTable):
 
     def end_epoch(self) -> None:
         """Let no epoch end with a table of which something could not be read or written."""
-        if self._failure is not None:
-            raise self._failure
+        self._refuse_failed()
 
     def _write_all(self) -> None:
         self.write_back()
@@ -152,15 +153,18 @@ class RocksTable(BufferedTable):
             del self.changed[key]
 
     def _write_of(self, keys: Collection[KeyIdentity]) -> None:
-        if self._failure is not None:
-            raise self._failure
+        self._refuse_failed()
         if keys:
             self._stored = True
             try:
                 self._limit = self._entries_of(self._write(_sorted(keys)))
             except BaseException as error:
-                self._failure = error
+                self.has_failed(error)
                 raise
+
+    def _refuse_failed(self) -> None:
+        if self._failure is not None:
+            raise self._failure.with_traceback(self._failed_at)
 
     def clear(self) -> None:
         """Remove everything."""
@@ -200,7 +204,8 @@ class RocksTable(BufferedTable):
 
     def has_failed(self, error: BaseException) -> None:
         """Something of it could not be read or written."""
-        self._failure = self._failure or error
+        if self._failure is None:
+            self._failure, self._failed_at = error, error.__traceback__
 
     def _decoded(self, key: KeyIdentity, data: bytes) -> Any:
         return load(data)

@@ -17,9 +17,10 @@ from support.model import pictured
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import NotLoggedError, RestoreError
 from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
+from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.restore_decision import decide_restore
@@ -272,3 +273,16 @@ def test_history_passes_a_snapshot_over_that_cannot_be_used(base: Path) -> None:
     assert sorted(tables.snapshots) == [6, 9]
     assert tables.state(at, "process").snapshot == 9
     assert [row[0] for row in tables.snapshot_rows()] == [6, 9]
+
+
+def test_an_error_that_is_raised_again_keeps_its_length(base: Path) -> None:
+    """A ledger that lives long keeps what it found, and raised it with a longer traceback each time."""
+    ledger = Ledger(find_job_folder(str(base), "job").open_changelog())
+    newest = ledger.lineage.newest_checkpoint()
+    assert newest is not None
+    deep = []
+    for _ in range(3):
+        with pytest.raises(NotLoggedError) as failure:
+            ledger.following(newest.lineage, None)
+        deep.append(len(failure.traceback))
+    assert deep[1] == deep[2]
