@@ -17,7 +17,8 @@ Invariants:
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
     * Of two truncations at once, as object stores have no lock against them, one decides anew when the other has committed,
-      also where this one stood still for so long that what the other committed was cleaned up.
+      also where this one stood still for so long that what the other committed was cleaned up. A snapshot that came after
+      the decision stays: the log before it may be gone by the other.
     * The job's commits wait for none of these: one that loses against a commit of a truncation is tried again at once.
 
 Bound: the changelog lists the parts and rows since the second newest snapshot (and those that a copy or a retained
@@ -31,6 +32,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from changelog_engine.changelog.log_files import merged_bounds
+from changelog_engine.changelog.model import CheckpointMark
 from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_files import moved_rows
@@ -74,6 +76,17 @@ class Truncation(NamedTuple):
     deleted: int = 0
 
 
+class _Decided(NamedTuple):
+    """Step 1.
+
+    Args:
+        seen: the snapshots that there were, usable or not.
+    """
+
+    stays: Needed
+    seen: frozenset[CheckpointMark]
+
+
 def truncate(folder: JobFolder, retention: Retention, clock: Callable[[], float] = wall_s) -> Truncation:
     """Truncate a job's log and snapshots.
 
@@ -88,8 +101,8 @@ def truncate(folder: JobFolder, retention: Retention, clock: Callable[[], float]
     snapshots = folder.open_snapshots()
     with materializer_lock(folder):
         log = folder.open_changelog()
-        stays, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock)
-        snapshot_removed = _truncate_snapshots(snapshots, stays)
+        decided, log_files, merged = _truncate_log(folder, log, snapshots, retention, clock)
+        snapshot_removed = _truncate_snapshots(snapshots, decided)
         deleted = sweep((log, snapshots), log, retention.grace_ms, clock)
         log.maintain()
         snapshots.maintain()
@@ -122,15 +135,15 @@ def sweep_expired(folder: JobFolder, retention: Retention, clock: Callable[[], f
 
 def _truncate_log(
     folder: JobFolder, log: DeltaLog, snapshots: DeltaLog, retention: Retention, clock: Callable[[], float]
-) -> tuple[Needed, int, int]:
+) -> tuple[_Decided, int, int]:
     """Steps 1 and 2."""
     removed = added = 0
     for _ in range(COMMIT_TRIES):
         ledger = Ledger(log)
         lineage = ledger.lineage
         damaged = damaged_snapshots(ledger)
-        listed = Snapshots(snapshots.storage, snapshots).usable()
-        usable = [found for found in listed if found.checkpoint not in damaged]
+        listed = Snapshots(snapshots.storage, snapshots)
+        usable = [found for found in listed.usable() if found.checkpoint not in damaged]
         stays = needed(
             lineage,
             [found.mark for found in usable],
@@ -147,7 +160,7 @@ def _truncate_log(
             removed += len(change.removes)
             added += len(change.adds)
         else:
-            return stays, removed, added
+            return _Decided(stays, frozenset(listed.markers)), removed, added
     raise StorageError(
         f"could not truncate {log.storage.root}: drivers took the job over, or others truncated it, "
         f"{COMMIT_TRIES} times meanwhile"
@@ -257,14 +270,17 @@ def _stays(storage: Storage, part: PartFile, stays: Needed) -> bool:
     return needed_rows or bool(moved_rows(storage, part.path))
 
 
-def _truncate_snapshots(snapshots: DeltaLog, stays: Needed) -> int:
+def _truncate_snapshots(snapshots: DeltaLog, decided: _Decided) -> int:
     """Step 3. A snapshot that can't be read stays until there is a newer one."""
+    stays, seen = decided
     newest = max((mark.checkpoint for mark in stays.snapshots), default=0)
     committed = max(stays.singles, default=0)
     for _ in range(COMMIT_TRIES):
         found = Snapshots(snapshots.storage, snapshots)
         usable = {one.mark: one.paths for one in found.usable()}
-        kept = {path for mark, files in usable.items() if mark in stays.snapshots for path in files}
+        kept = {
+            path for mark, files in usable.items() if mark in stays.snapshots or mark not in seen for path in files
+        }  # fmt: skip
         gone = [
             path for path in found.paths
             if path not in kept and (mark := snapshot_of(path)) is not None

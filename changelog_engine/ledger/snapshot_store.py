@@ -49,6 +49,7 @@ class SnapshotStore:
 
         Raises:
             CorruptChangelogError: a file that it shares with an older snapshot is not in the table.
+            StorageError: it could not be committed; or what was written was removed meanwhile.
         """
         row = SnapshotRow.of(checkpoint, parts, pieces, cells)
         shared = row.paths - {part.path for part in parts}
@@ -64,6 +65,8 @@ class SnapshotStore:
             listed = {p for p in paths if snapshot_of(p) == checkpoint.mark}
             if listed == fresh:
                 return
+            if pieces is not None:
+                self._refuse_swept(fresh)
             try:
                 self._commit(  # those that are listed too: a commit that says what it is of has all of it
                     files,
@@ -80,6 +83,13 @@ class SnapshotStore:
                     return
                 raise
         raise overtaken(self.log.storage.root)
+
+    def _refuse_swept(self, fresh: set[str]) -> None:
+        """Raise when another materializer took files for leftovers, as no table listed them: this process stood still."""
+        gone = fresh.difference(entry.name for entry in self.log.storage.list())
+        if gone:
+            full = self.log.storage.join(min(gone))
+            raise StorageError(f"{full} was removed before it was committed: make the snapshot again", full)
 
     def _write_marker(self, row: SnapshotRow, time_ms: int) -> AddFile:
         """Write the row that says what the snapshot is made of; nothing refers to it yet."""

@@ -5,6 +5,7 @@ What they give is exact, or a clear error; the job itself goes on from its newes
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from support.materialized import AT_ONCE, LATER, merging_few, stopped
 from support.model import pictured
 from support.side_by_side import interrupted
 
-from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError, StorageError
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.folder import open_savepoint
@@ -109,3 +110,39 @@ def _is_clear(error: ChangelogEngineError, at: int, inner: str) -> bool:
     if isinstance(error, RestoreError):
         return at < EPOCHS
     return isinstance(error, CorruptChangelogError) and inner == "truncation"
+
+
+def _truncated_between(folder: JobFolder) -> None:
+    materialize(folder, 5, piece_bytes=64)
+    truncation(folder)
+
+
+@pytest.mark.parametrize("frozen", ["materialization", "truncation"])
+def test_case_20_a_materializer_that_stood_still_beside_another(
+    template: Any, tmp_path: Path, frozen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on object stores, which have no lock against it: the other made a newer snapshot and truncated the log."""
+    source, states = template
+    for module in ("materialize", "truncation"):
+        monkeypatch.setattr(f"materializer.{module}.materializer_lock", lambda _: contextlib.nullcontext())
+    number, done, made = 0, [0], 0
+    while done:
+        base = tmp_path / str(number)
+        shutil.copytree(source, base)
+        folder = find_job_folder(str(base), "job")
+        with interrupted(number, lambda folder=folder: _truncated_between(folder)) as done:
+            try:
+                if frozen == "materialization":
+                    materialize(folder, piece_bytes=64)
+                else:
+                    truncation(folder)
+                made += 1
+            except StorageError:
+                pass
+        assert read(str(base), EPOCHS) == states[EPOCHS], number
+        found = verify(folder)
+        assert found.faults == [], number
+        assert EPOCHS in found.restorable
+        shutil.rmtree(base)
+        number += 1 if STEP == 1 else 8
+    assert made
