@@ -165,7 +165,7 @@ def _fold_at(
                 entries = _fold(tables, described, key_type)
                 ttl_ms = described.ttl_ms
                 if ttl_ms is not None:
-                    since = checkpoint.time_ms - ttl_ms
+                    since = checkpoint.wall_clock_ms - ttl_ms
                     folded.accessed[name] = _entries(_live(entries, since, _TIME), described, key_type)
                     entries = _live(entries, since, _VALUE)
                 folded.states[name] = _entries(entries, described, key_type)

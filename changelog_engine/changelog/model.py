@@ -99,7 +99,8 @@ class Checkpoint(Displayed):
     Args:
         parent: the checkpoint before it on its lineage, or None.
         lineage: its ancestors and itself, oldest first.
-        time_ms: when its barrier was reached, epoch milliseconds.
+        time_ms: when its barrier was reached, epoch milliseconds; never below its parent's.
+        clock_ms: what the wall clock said then, where that was below ``time_ms``: it had been set back.
         duration_ms: barrier to the writing of this row, which the commit follows.
         parent_acknowledged_ms: barrier to the end of the commit of its parent, None if another attempt made that.
         restored_ms: the longest time in which a subtask of this attempt took its state from the restore point.
@@ -129,6 +130,12 @@ class Checkpoint(Displayed):
     finished: bool = False
     stopped: bool = False
     figures: Figures = field(default_factory=Figures)
+    clock_ms: int | None = None
+
+    @property
+    def wall_clock_ms(self) -> int:
+        """What the wall clock said at its barrier: by it time to live has ended, and timers of processing time fire."""
+        return self.time_ms if self.clock_ms is None else self.clock_ms
 
     def small_states(self) -> Iterator[tuple[str, int, SmallState]]:
         """Stage uid, subtask and small state of each subtask, without what all have alike."""
@@ -201,6 +208,8 @@ class Checkpoint(Displayed):
         small = {uid: stage.to_json() for uid, stage in self.operator_state.items()}
         operators = [each.to_json() for each in self.operators]
         document = {"format": FORMAT_VERSION, **vars(self), "operator_state": small, "operators": operators}
+        if self.clock_ms is None:
+            del document["clock_ms"]
         return json.dumps(document, separators=(",", ":"))
 
     @staticmethod

@@ -269,10 +269,10 @@ class _State:
         """An entry that is corrected was not accessed."""
         assert self.times is not None
         if key not in self.times:
-            return self.checkpoint.time_ms
+            return self.checkpoint.wall_clock_ms
         found = self.times[key]
         if isinstance(found, StateEntries):
-            return int(found[map_key]) if map_key in found else self.checkpoint.time_ms
+            return int(found[map_key]) if map_key in found else self.checkpoint.wall_clock_ms
         return max(found) if isinstance(found, list) else int(found)
 
 

@@ -215,6 +215,7 @@ def _corrected(
         parent=parent.id,
         lineage=(*parent.lineage, Segment(attempt.id, parent.id + 1, parent.id + 1)),
         time_ms=max(attempt.time_ms, parent.time_ms),
+        clock_ms=attempt.time_ms if attempt.time_ms < parent.time_ms else None,
         duration_ms=0,
         parent_acknowledged_ms=None,
         restored_ms=None,

@@ -177,12 +177,14 @@ class Checkpointer:
         stopped = epoch.kind.ends and not finished
         lineage: tuple[Segment, ...] = () if last is None else last.lineage
         before = None if last is None else last.snapshot
+        time_ms = barrier_ms if last is None else max(barrier_ms, last.time_ms)
         return Checkpoint(
             id=identity,
             attempt=self.attempt,
             parent=None if last is None else last.id,
             lineage=extend(lineage, self.attempt, identity),
-            time_ms=barrier_ms if last is None else max(barrier_ms, last.time_ms),
+            time_ms=time_ms,
+            clock_ms=None if barrier_ms == time_ms else barrier_ms,
             duration_ms=int(self._age_ms(epoch, barrier_ms)),
             parent_acknowledged_ms=self._acknowledged_ms,
             restored_ms=self._restored_ms,

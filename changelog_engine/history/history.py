@@ -266,7 +266,9 @@ class History(Displayed):
         selection = self._tables.state(checkpoint, described[0].uid, groups)
         rows = self._frame_rows(frames, selection)
         many = key is _ANY_KEY and is_many(selection, checkpoint)
-        return state_sql(StateColumns.of(*described), rows, checkpoint.time_ms, where, fingerprint, many)
+        return state_sql(
+            StateColumns.of(*described), rows, checkpoint.wall_clock_ms, where, fingerprint, many
+        )
 
     def _state(self, checkpoint: Checkpoint, described: _Described, key: Any) -> DataFrame:
         with Frames(self._spark) as frames:

@@ -94,7 +94,7 @@ class StateReader(DataSourceReader):
             # A list's elements lie in one batch or not: those are made of all rows at once.
             step = live.num_rows if columns.kind == "list" else _ROWS_OF_BATCH
             for start in range(0, live.num_rows, step or 1):
-                values = view_values([live.slice(start, step)], columns, checkpoint.time_ms)
+                values = view_values([live.slice(start, step)], columns, checkpoint.wall_clock_ms)
                 arrays = [pa.array(values[field.name], field.type) for field in self._schema]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 

@@ -93,7 +93,7 @@ def state_views(
     for columns, views in views_of(checkpoint):
         selection = tables.state(checkpoint, columns.operator)
         many, changes = is_many(selection, checkpoint), tables.history(checkpoint, columns.operator)
-        queries[views.view] = state_sql(columns, rows_of(selection), checkpoint.time_ms, many=many)
+        queries[views.view] = state_sql(columns, rows_of(selection), checkpoint.wall_clock_ms, many=many)
         queries[views.history_view] = history_sql(columns, rows_of(changes), times)
         if isinstance(views, StateViews):
             states.append(views)

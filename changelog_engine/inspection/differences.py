@@ -330,7 +330,7 @@ def _hull(touched: Mask) -> range:
 
 def _shown(live: pa.Table, described: _Described, point: Point) -> pa.Table:
     ttl_ms = described.ttl_ms
-    return live if ttl_ms is None else accessed_since(live, point.checkpoint.time_ms - ttl_ms)
+    return live if ttl_ms is None else accessed_since(live, point.checkpoint.wall_clock_ms - ttl_ms)
 
 
 def _of_groups(table: pa.Table, touched: npt.NDArray[np.bool_]) -> pa.Table:

@@ -102,7 +102,7 @@ def _state(
         return StateSample(replace(summary, keys=0), 0)
     pickled = rows["payload"].null_count < rows.num_rows
     if summary.ttl_ms is not None:
-        rows = rows.filter(_not_expired(rows, checkpoint.time_ms - summary.ttl_ms))
+        rows = rows.filter(_not_expired(rows, checkpoint.wall_clock_ms - summary.ttl_ms))
     codes, count = _keys(rows)
     size = _bytes(rows)
     if pickled:  # of pickles with a time to live nobody knows how many had expired
@@ -111,7 +111,7 @@ def _state(
     summary = replace(summary, keys=count)
     first = rows.filter(pa.array(codes < limit))
     try:
-        entries = fold_rows([first], described, key_type, checkpoint.time_ms)
+        entries = fold_rows([first], described, key_type, checkpoint.wall_clock_ms)
     except NotSerializableError:
         return StateSample(replace(summary, withheld=OBJECT_KEYS), size)
     found = []

@@ -169,7 +169,7 @@ class StateOverTime:
         values: dict[str, list[tuple[str | None, Any]]] = {}
         if withheld is None and (described is not None or self._timers is not None) and rows.num_rows:
             try:
-                values = self._values(rows, described, key_type, checkpoint.time_ms)
+                values = self._values(rows, described, key_type, checkpoint.wall_clock_ms)
             except NotSerializableError:
                 withheld = OBJECT_KEYS
         elif withheld is not None:

@@ -150,7 +150,7 @@ class Views:
         uid, point = columns.operator, self._ledger.restore_point(self._checkpoint)
         there = group_by_state(read_parts(point, ALL_KEY_GROUPS, frozenset([uid]), self._ledger))
         live = [fold_state(there[uid, state]) for state in columns.states if (uid, state) in there]
-        values = view_values(live, columns, self._checkpoint.time_ms)
+        values = view_values(live, columns, self._checkpoint.wall_clock_ms)
         return _table([(column.name, column.arrow, values[column.name]) for column in columns.shown()])
 
     def _states(self) -> pa.Table:

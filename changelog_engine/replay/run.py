@@ -83,7 +83,7 @@ class ReplayRun:
         }
         self._scratch = open_storage(scratch)
         self._epoch, self._attempt = 0, recorded.attempt + 1
-        self._now = 0 if start is None else start.time_ms
+        self._now = 0 if start is None else start.wall_clock_ms
         settings = replace(settings, changelog=True, checkpoint_interval_ms=1)
         make = InProcessRunner if runner is None else runner
         self._runner = make(ship("replay", plan, settings, scratch), lambda: self._now)
@@ -96,7 +96,7 @@ class ReplayRun:
             RestoreError: a source does not have what it had.
             UserFunctionError: the job's code raised.
         """
-        self._now = checkpoint.time_ms
+        self._now = checkpoint.wall_clock_ms
         self._begin_discovered(checkpoint)
         targets = list(self._targets(checkpoint))
         for ends in targets:

@@ -82,6 +82,7 @@ def import_savepoint(
         parent=None,
         lineage=(Segment(attempt.id, identity, identity),),
         time_ms=wall_ms(),
+        clock_ms=None,
         duration_ms=0,
         parent_acknowledged_ms=None,
         restored_ms=None,

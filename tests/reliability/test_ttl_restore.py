@@ -23,8 +23,12 @@ from api.datastream.state import (
     StateTtlConfig,
     ValueStateDescriptor,
 )
+from changelog_engine.corrections import repair
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph
+from changelog_engine.inspection.live import state_samples
+from changelog_engine.ledger.ledger import Ledger
+from materializer.fold import state_at
 
 
 class Clock:
@@ -127,3 +131,30 @@ def test_case_27_it_cannot_be_switched_on_or_off(tmp_path: Path, before: int, af
         run(job, FIRST, after, "latest")
     assert logged_state(str(tmp_path)) == state
     run(job, FIRST, before, "latest")
+
+
+def test_case_27_what_the_job_sees_after_the_clock_was_set_back_is_seen_by_readers(tmp_path: Path) -> None:
+    """Checkpoints keep their parent's later time; by that, what the job has just written had expired."""
+    Clock.now = 0
+    elements = [("a", 10_000, 1), ("b", 1_000, 2), ("b", 1_050, 3), ("c", 1_060, 4)]
+    job = TestJob(tmp_path, Script(sizes=(1, 1, 2)), lambda: Clock.now)
+    job.run(keyed_job(elements, Fill(100), key_type=Types.STRING()))
+    assert job.output == [("a", None), ("b", None), ("b", 2), ("c", None)]
+    assert [row.time_ms for row in job.commits] == [10_000] * len(job.commits)
+    state = state_at(job.table())
+    assert dict(state.states["process", "value"]) == {"a": 1, "b": 3, "c": 4}
+    assert state.states["process", "list"]["b"] == [2, 3]
+    assert state.accessed["process", "value"]["b"] == 1_050
+    ledger = Ledger.at(job.table())
+    for sample in state_samples(ledger, job.commits[-1], 10):
+        assert {entry.key for entry in sample.entries} == {"a", "b", "c"}
+    fixed = repair(
+        str(tmp_path / "job"),
+        None,
+        lambda entry: entry.value + 1,
+        who="a",
+        why="b",
+        state="value",
+        dry_run=True,
+    )
+    assert {each.key: each.after for each in fixed.corrections} == {"a": 2, "b": 4, "c": 5}

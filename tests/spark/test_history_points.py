@@ -198,7 +198,7 @@ def test_timers(tmp_path: Path, sql: SparkSession, monkeypatch: pytest.MonkeyPat
 
 NOW_MS = int(time.time() * 1000)
 HOUR_MS = 3_600_000
-CLOCK_MS = [NOW_MS]
+CLOCK_MS = [NOW_MS - 2 * HOUR_MS]
 
 
 class Expiring(KeyedProcessFunction):
@@ -237,7 +237,7 @@ def test_time_to_live_is_a_column_of_its_own(tmp_path: Path, sql: SparkSession) 
     (row,) = sql.table(f"{opened.database}.process_map").collect()
     assert (row.map_key, row.value, row.value_json, row.accessed) == ('x,"]', 0, "0", accessed)
     for views in opened.states:
-        assert opened.state("process", views.state, 2).count() == 0
+        assert opened.state("process", views.state, 2).count() == 2
     changes = opened.changes("process", "value", 2).orderBy("sequence").collect()
     before = accessed - datetime.timedelta(hours=2)
     assert [(r.key, r.value_before, r.value_after, r.accessed) for r in changes] == [

@@ -292,7 +292,7 @@ def test_merged_files_are_cut_to_the_lineage() -> None:
 
 
 NOW_MS = int(time.time() * 1000)
-CLOCK_MS = [NOW_MS]
+CLOCK_MS = [NOW_MS - 2 * 3_600_000]
 
 
 class Expiring(KeyedProcessFunction):
@@ -321,7 +321,7 @@ def test_the_python_fold_shows_no_expired_values(tmp_path: Path) -> None:
     job = TestJob(tmp_path, Script((1,)), clock=lambda: CLOCK_MS[0])
     elements = [("a", 2, "old"), ("b", 2, "gone"), ("a", 0, "new")]
     job.run(keyed_job(elements, Expiring(), key_type=Types.STRING()))
-    assert not any(state_at(job.table(), 2).states.values())
+    assert dict(state_at(job.table(), 2).states["process", "value"]) == {"a": (2, "old"), "b": (2, "gone")}
     state = state_at(job.table())
     shown = {name: dict(entries) for (_, name), entries in state.states.items()}
     assert shown == {"value": {"a": (0, "new")}, "list": {"a": ["new"]}, "map": {"a": {"new": 0}}}
