@@ -506,6 +506,28 @@ def test_what_postgresql_rounds_in_silence_is_said_once(exact, request, tmp_path
     assert caplog.text.count(said) == caplog.text.count("may round or cut") == 1
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO t VALUES (?, ?, ?, ?)", "REPLACE INTO `t` (`N`, x, d, at) VALUES (?, ?, ?, ?)"]
+)
+def test_what_mysql_rounds_in_silence_is_said_once(sql, request, tmp_path, caplog):
+    """It tells of decimals and dates only."""
+    database = Database("mariadb", tmp_path, request)
+    database.execute("CREATE TABLE t (n INT(6), x FLOAT, d DATETIME, at TIME(6))")
+    fields = [Types.DOUBLE(), Types.DOUBLE(), Types.SQL_TIMESTAMP(), Types.SQL_TIME()]
+    jdbc_sink = sink(database, sql, Types.ROW_NAMED(["n", "x", "d", "at"], fields))
+    jdbc_sink._function.check_before_start()
+    writer = writer_of(jdbc_sink)
+    for _ in range(2):
+        writer.write([(2.7, 0.5, datetime.datetime(2024, 1, 2, 3, 4, 5, 600_000), datetime.time(4))])
+        writer.prepare(False)
+    writer.close()
+    assert database.execute("SELECT n, d FROM t") == [(3, datetime.datetime(2024, 1, 2, 3, 4, 5))] * 2
+    said = "field 'n' is DOUBLE, and becomes int(6), field 'x' is DOUBLE, and becomes float, field 'd' is SQL_TIMESTAMP, and"
+    assert caplog.text.count(said) == caplog.text.count("may round or cut") == 1
+    assert "becomes datetime. SQL" in caplog.text
+
+
 def test_a_statement_that_is_wrong(database, waits):
     writer = writer_of(sink(database, "INSERT INTO nowhere VALUES (?, ?)"))
     writer.write([(1, "a")])

@@ -73,6 +73,26 @@ _ROUNDED_POSTGRESQL = {
     "SQL_TIMESTAMP": ("date", "time without time zone"),
     "INSTANT": ("date",),
 }
+# The same of MySQL and MariaDB; of decimals and dates they tell. A time without digits in parentheses has whole seconds.
+_WHOLE_MYSQL = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_ROUNDED_MYSQL = {
+    "INT": ("float",),
+    "LONG": ("float", "double"),
+    "BIG_INT": ("float", "double"),
+    "FLOAT": _WHOLE_MYSQL,
+    "DOUBLE": (*_WHOLE_MYSQL, "float"),
+    "BIG_DEC": (*_WHOLE_MYSQL, "float", "double"),
+    "SQL_TIME": ("time",),
+    "SQL_TIMESTAMP": ("datetime", "timestamp"),
+    "INSTANT": ("datetime", "timestamp"),
+}
+_EXACT_MYSQL = ("time(6)", "datetime(6)", "timestamp(6)")
+# INSERT INTO a.b (c, d) VALUES (%s, %s) and whatever follows
+_COLUMNS_MYSQL = re.compile(
+    r"\s*(?:INSERT|REPLACE)\b[\w\s]*?\bINTO\s+(?P<table>(?:`[^`]+`|[\w$.])+)\s*\((?P<columns>[^()]*)\)\s*"
+    r"VALUES?\s*\(\s*%s(?:\s*,\s*%s)*\s*\)",
+    re.IGNORECASE,
+)
 _BOUNDS_POSTGRESQL = "SELECT " + ", ".join(
     f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{bound_s}s', true) END"
     for name, bound_s in [
@@ -340,6 +360,22 @@ class MySqlDialect(Dialect):
         with connection.cursor() as cursor:
             cursor.execute(f"SHOW COLUMNS FROM {table}")
             return [name for name, *_, extra in cursor.fetchall() if "INVISIBLE" not in extra.upper()]
+
+    def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
+        into = _COLUMNS_MYSQL.match(sql)
+        if into is None:
+            return ()
+        with connection.cursor() as cursor:
+            cursor.execute(f"SHOW COLUMNS FROM {into['table'].replace('%%', '%')}")
+            types = {name.lower(): type_ for name, type_, *_ in cursor.fetchall()}
+        connection.commit()
+        columns = [column.strip().strip("`").lower() for column in into["columns"].split(",")]
+        of_fields = [(kind, types.get(column, "")) for kind, column in zip(kinds, columns, strict=False)]
+        return [
+            (position, type_)
+            for position, (kind, type_) in enumerate(of_fields)
+            if re.split("[( ]", type_)[0] in _ROUNDED_MYSQL.get(kind, ()) and type_ not in _EXACT_MYSQL
+        ]
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         # The driver makes one statement of many rows, when all placeholders are in VALUES (...).
