@@ -18,6 +18,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
+from changelog_engine.operators.forked import ends_in_forked_children
+
 _STOP_S = 10.0
 
 
@@ -35,6 +37,10 @@ class EventLoop:
         self._thread.start()
 
     def _run(self) -> None:
+        with ends_in_forked_children():
+            self._run_loop()
+
+    def _run_loop(self) -> None:
         loop = self._loop
         asyncio.set_event_loop(loop)
         try:

@@ -92,6 +92,10 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
             continue
         try:
             functions[node.id] = by_value.dumps(node.function)
+        except NotSerializableError as error:  # a part of the program
+            held = holder(node.function) or "a value"
+            what = f"operator {node.label!r} ({node.kind.value})"
+            raise NotSerializableError(f"the function of {what} uses {held}, which {error}") from None
         except Exception as error:
             held_by = holder(node.function)
             raise NotSerializableError(

@@ -10,8 +10,16 @@ import pytest
 
 from api.common import Time, Types, WatermarkStrategy
 from api.common.watermark_strategy import TimestampAssigner
-from api.datastream import CoMapFunction, ProcessFunction, ProcessWindowFunction, StreamExecutionEnvironment
+from api.datastream import (
+    AsyncDataStream,
+    AsyncFunction,
+    CoMapFunction,
+    ProcessFunction,
+    ProcessWindowFunction,
+    StreamExecutionEnvironment,
+)
 from api.datastream.window import TumblingEventTimeWindows
+from changelog_engine.connectors import Source, Split, SplitReader
 from changelog_engine.errors import JobExecutionError, NotSerializableError
 from changelog_engine.testing import without_spark
 
@@ -132,17 +140,47 @@ def test_a_function_that_holds_a_stream_or_the_environment_is_refused_where_it_i
         env.execute()  # what was refused is not part of it
 
 
-def test_a_function_cannot_execute_another_job() -> None:
-    def inner(value: int) -> int:
-        other = StreamExecutionEnvironment.get_execution_environment()
-        stream = other.from_collection([value])
-        return len(stream.execute_and_collect(limit=1)) if value else other.execute("inner")
+class Begins(Source):
+    def __init__(self, kept: Any) -> None:
+        self.kept = kept
 
-    for value in (0, 1):
-        env = StreamExecutionEnvironment.get_execution_environment()
-        env.from_collection([value], Types.INT()).map(inner).print()
-        with (
-            without_spark(),
-            pytest.raises(JobExecutionError, match="a function of a job cannot execute another job"),
-        ):
-            env.execute()
+    def splits(self, parallelism: int) -> list[Split]:
+        return []
+
+    def reader(self, split: Split) -> SplitReader:
+        raise NotImplementedError
+
+
+def test_a_source_that_holds_the_environment_is_refused_when_the_job_starts() -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_source(Begins(env), WatermarkStrategy.no_watermarks(), "own").print()
+    said = r"^the function of operator 'own' \(source\) uses self\.kept, which is or holds a stream or an environment"
+    with without_spark(), pytest.raises(NotSerializableError, match=said):
+        env.execute()
+
+
+def inner(value: int) -> int:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    numbers = env.from_collection([value])
+    return len(numbers.execute_and_collect(limit=1)) if value else env.execute("inner")
+
+
+class InnerLater(AsyncFunction):
+    async def async_invoke(self, value: int) -> list[int]:
+        return [inner(value)]
+
+
+@pytest.mark.parametrize("value", [0, 1])
+@pytest.mark.parametrize("later", [False, True])
+def test_a_function_cannot_execute_another_job(value: int, later: bool) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    numbers = env.from_collection([value], Types.INT())
+    if later:
+        AsyncDataStream.unordered_wait(numbers, InnerLater(), Time.seconds(5)).print()
+    else:
+        numbers.map(inner).print()
+    with (
+        without_spark(),
+        pytest.raises(JobExecutionError, match="a function of a job cannot execute another job"),
+    ):
+        env.execute()
