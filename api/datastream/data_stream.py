@@ -707,8 +707,8 @@ class KeyedStream(DataStream):
     Its functions may use keyed state; ``process`` also timers.
 
     Methods that have nothing to do with keys (``union``, ``project``, ``window_all``, ``print``,
-    ``add_sink``, ``sink_to``, ``execute_and_collect``) work on the stream before ``key_by``. Methods that set
-    something on an operator or say where elements go raise InvalidJobError.
+    ``add_sink``, ``sink_to``) work on the stream before ``key_by``; ``execute_and_collect`` gives rows of key and
+    element. Methods that set something on an operator or say where elements go raise InvalidJobError.
 
     Example:
         >>> from changelog_engine.api.datastream import StreamExecutionEnvironment
