@@ -23,6 +23,7 @@ from changelog_engine.graph.descriptions import DescribedState, key_type_of, map
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.ledger.ledger import Ledger
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.operators.state_types import spec_of
 from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
@@ -86,6 +87,7 @@ class _NamespaceTexts:
         return found
 
 
+@read_again
 def state_at(table: str, checkpoint_id: int | None = None, *, allow_pickle: bool = False) -> FoldedState:
     """Fold a job's changelog up to a checkpoint.
 

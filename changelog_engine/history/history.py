@@ -31,6 +31,7 @@ from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Selection, Tables, When
 from changelog_engine.history.views import is_many, state_views
 from changelog_engine.ledger.described import described_operator, described_state
+from changelog_engine.ledger.read_again import read_again
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -56,11 +57,9 @@ class History(Displayed):
     def __init__(self, spark: SparkSession, path: str, at: When) -> None:
         self._spark = spark
         self._path = path
-        self._tables = Tables(path)
-        checkpoint = self._tables.checkpoint(at)
-        self._catalog = Catalog(spark, self._tables)
+        self._catalog = Catalog(spark, Tables(path))
         self.database = self._catalog.database
-        self._register(checkpoint)
+        self._show(path, at)
 
     def display(self) -> Document:
         """What is shown of it in a notebook; ``repr`` is one line."""
@@ -99,10 +98,7 @@ class History(Displayed):
         Raises:
             RestoreError: there is no such checkpoint; the views stay as they were.
         """
-        tables = Tables(self._path)
-        checkpoint = tables.checkpoint(at)
-        self._tables = tables
-        self._register(checkpoint)
+        self._show(self._path, at)
         return self.checkpoint_id
 
     def close(self) -> None:
@@ -294,6 +290,15 @@ class History(Displayed):
         log = self._catalog.rows_of(CHANGELOG_TABLE, selection.log)
         return rows_sql(base, log, selection.snapshot, selection.lineage)
 
+    def _show(self, path: str, at: When) -> None:
+        def show(path: str) -> None:
+            tables = Tables(path)
+            checkpoint = tables.checkpoint(at)
+            self._tables = tables
+            self._register(checkpoint)
+
+        read_again(show)(path)
+
     def _register(self, checkpoint: Checkpoint) -> None:
         """Make the views. All that can fail comes first: what there was stays as it was then."""
         catalog, tables = self._catalog, self._tables
@@ -305,6 +310,7 @@ class History(Displayed):
         for view, query in queries.items():
             catalog.view(view, query)
         catalog.keep_views(queries)
+        tables.refuse_gone()  # Spark listed the folders just now, and would leave out what it did not find
         self.checkpoint_id = checkpoint.id
         self.states, self.timers = tuple(states), tuple(timers)
 

@@ -19,6 +19,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.part_reader import check_bytes
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.segments import on_lineage
+from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Base, Ledger
@@ -69,6 +70,7 @@ class Tables:
         _refuse_links(self.ledger.storage, self.lineage.files)
         if self.ledger.snapshots.listing is not None:
             _refuse_links(self.ledger.snapshots.storage, self.ledger.snapshots.listing)
+        self._chosen: tuple[set[str], set[str]] = (set(), set())  # files of the changelog, and of snapshots
         self.snapshots: dict[int, set[int]] = {}  # checkpoint -> attempts that made one that can be used
         for snapshot in self.ledger.snapshots.usable():
             self.snapshots.setdefault(snapshot.checkpoint, set()).add(snapshot.attempt)
@@ -106,6 +108,7 @@ class Tables:
         """
         found = [*_paths(self.ledger.files)]
         check_bytes(self.ledger.storage, found)
+        self._chosen[0].update(found)
         return found
 
     def row_files(self) -> list[str]:
@@ -118,6 +121,7 @@ class Tables:
         merged = [file.path for file in self.ledger.files if file.name is None]
         found = [*self.lineage.checkpoints.paths(), *merged]
         check_bytes(self.ledger.storage, found)
+        self._chosen[0].update(found)
         return found
 
     def state(
@@ -173,7 +177,23 @@ class Tables:
         chosen = self.ledger.log_files(base.suffix, key_groups, operators)
         mixed = any(file.name is None for file in chosen)
         lineage = tuple(checkpoint.lineage) if mixed else ()
-        return Selection(base.checkpoint, _paths(first), _paths(chosen), _rows(chosen), _rows(first), lineage)
+        log, held = _paths(chosen), _paths(first)
+        self._chosen[0].update(log)
+        self._chosen[1].update(held)
+        return Selection(base.checkpoint, held, log, _rows(chosen), _rows(first), lineage)
+
+    def refuse_gone(self) -> None:
+        """Raise where a file that was chosen has gone since: who lists the folders themselves would not notice.
+
+        Raises:
+            CorruptChangelogError: one has; names it.
+        """
+        for storage, paths in zip(
+            (self.ledger.storage, self.ledger.snapshots.storage), self._chosen, strict=True
+        ):
+            gone = paths.difference(entry.name for entry in storage.list()) if paths else None
+            if gone:
+                raise CorruptChangelogError("went while views were made of it", storage.join(min(gone)))
 
 
 def _rows(files: Sequence[PartFile]) -> int:

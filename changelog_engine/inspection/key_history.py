@@ -45,6 +45,7 @@ from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.reading import read_history
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
 from changelog_engine.readable import counted, iso
@@ -157,6 +158,7 @@ class KeyHistory(Displayed):
         return Document(title, facts, [self.grid()])
 
 
+@read_again
 def key_history(
     path: str,
     key: str,

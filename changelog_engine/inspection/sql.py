@@ -31,6 +31,7 @@ from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.sql_changes import Changes
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.nearest import named
 from changelog_engine.state.local_folder import temporary_folder
@@ -52,6 +53,7 @@ class QueryResult(NamedTuple):
     rows: list[tuple[Any, ...]]
 
 
+@read_again
 def query(path: str, text: str, at: At = None) -> QueryResult:
     """Run a query of DuckDB's SQL over a job's views.
 

@@ -22,6 +22,7 @@ from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.nearest import nearest
 from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.state.ttl import user_type
@@ -158,6 +159,7 @@ class EntriesAt(Displayed):
         return Document(title, facts, [self.grid()])
 
 
+@read_again
 def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: bool = True) -> StatesAt:
     """Which states there are at a point.
 
@@ -195,6 +197,7 @@ def states_at(path: str, at: At = None, *, allow_pickle: bool = False, counts: b
     return StatesAt(checkpoint, tuple(found))
 
 
+@read_again
 def entries_at(
     path: str,
     at: At = None,

@@ -19,12 +19,15 @@ from support.model import pictured
 from support.side_by_side import interrupted
 
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError, StorageError
+from changelog_engine.inspection.sql import query
+from changelog_engine.inspection.states import entries_at
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
 from changelog_engine.verification.verify import verify
+from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.truncation import truncate
 
@@ -65,6 +68,21 @@ def copied(base: str, at: int) -> Any:
     return pictured(logged_state(f"{base}/savepoints", os.path.basename(found.path), found.checkpoint.id))
 
 
+def _fold(base: str, at: int) -> Any:
+    found = state_at(f"{base}/job/changelog", at)
+    return {name: dict(entries) for name, entries in found.states.items()}
+
+
+def _listed(base: str, at: int) -> Any:
+    return [(each.state, each.key, each.value) for each in entries_at(f"{base}/job", at).entries]
+
+
+def _asked(base: str, at: int) -> Any:
+    (view,) = query(f"{base}/job", "SELECT view FROM states", at).rows[0]
+    return sorted(query(f"{base}/job", f"SELECT key, value FROM {view}", at).rows)
+
+
+READERS = {"fold": _fold, "listed": _listed, "asked": _asked}
 OUTER: dict[str, Callable[[str, int], Any]] = {f.__name__: f for f in (read, forked, copied)}
 
 
@@ -110,6 +128,29 @@ def _is_clear(error: ChangelogEngineError, at: int, inner: str) -> bool:
     if isinstance(error, RestoreError):
         return at < EPOCHS
     return isinstance(error, CorruptChangelogError) and inner == "truncation"
+
+
+@pytest.mark.parametrize("reader", sorted(READERS))
+def test_case_20_readers_look_again_where_files_went_without_a_time_of_grace(
+    template: Any, tmp_path: Path, reader: str
+) -> None:
+    """What truncation merged away is no damage: nobody is told to put it back from a copy."""
+    read_it, (source, _) = READERS[reader], template
+    right, number, done = read_it(str(source), EPOCHS), 0, [0]
+    assert right
+    while done:
+        base = tmp_path / str(number)
+        shutil.copytree(source, base)
+        folder = find_job_folder(str(base), "job")
+        with interrupted(number, lambda folder=folder: snapshot_and_nothing_else(folder)) as done:
+            assert read_it(str(base), EPOCHS) == right, number
+        shutil.rmtree(base)
+        number += 1 if STEP == 1 else 5
+
+
+def snapshot_and_nothing_else(folder: JobFolder) -> None:
+    materialize(folder, piece_bytes=64)
+    truncation(folder)
 
 
 def _truncated_between(folder: JobFolder) -> None:

@@ -26,8 +26,12 @@ from api.datastream.state import (
 )
 from changelog_engine import history
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError
+from changelog_engine.history.catalog import Catalog
 from changelog_engine.ledger.job_folder import find_job_folder
+from materializer.fold import state_at
 from materializer.materialize import materialize
+from materializer.retention import Retention
+from materializer.truncation import truncate
 
 pytestmark = pytest.mark.slow
 
@@ -104,6 +108,28 @@ def test_views_of_files_that_are_gone_fail(tmp_path: Path, sql: SparkSession) ->
         opened.refresh()
     with pytest.raises(Exception, match="FILE_NOT_EXIST"):
         sql.table(view).collect()
+    opened.close()
+
+
+def test_case_20_views_that_are_made_while_the_log_is_truncated(
+    tmp_path: Path, sql: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark lists the folders after the files were chosen, and leaves out what is gone by then: without a word."""
+    visited(tmp_path)
+    folder, begin, left = find_job_folder(str(tmp_path), "visits"), Catalog.begin, [1]
+
+    def begun(catalog: Catalog, tables: Any) -> None:
+        if left.pop() if left else 0:
+            materialize(folder)
+            truncate(folder, Retention(history_ms=0, retained=1, grace_ms=0))
+        begin(catalog, tables)
+
+    right = state_at(f"{tmp_path}/visits/changelog").states[UID, "the count"]
+    monkeypatch.setattr(Catalog, "begin", begun)
+    opened = history.open(sql, folder.storage.root)
+    found = sql.table(view_of(opened, "the count")).collect()
+    assert {row.key: row.value for row in found} == dict(right)
+    assert not left
     opened.close()
 
 

@@ -1,0 +1,53 @@
+"""Readers beside a job that commits, compacts and truncates: what left the tables while it was read is no damage.
+
+Invariant: an error that names a file is raised only where neither table has moved on since the reading began, or where
+they did so each time.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from contextlib import suppress
+from typing import ParamSpec, TypeVar
+
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
+from changelog_engine.ledger.job_path import open_changelog
+from changelog_engine.ledger.snapshots import beside
+from changelog_engine.storage.delta_log import DeltaLog
+
+_TIMES = 5
+Given = ParamSpec("Given")
+Read = TypeVar("Read")
+
+
+def read_again(read: Callable[Given, Read]) -> Callable[Given, Read]:
+    """A function that only reads a job's tables, and does so again when they moved on under it.
+
+    Args:
+        read: its first argument is the path of the job or its changelog.
+    """
+    (name, *_) = inspect.signature(read).parameters
+
+    @functools.wraps(read)
+    def again(*args: Given.args, **named: Given.kwargs) -> Read:
+        for _ in range(_TIMES - 1):
+            before = _versions(args[0] if args else named.get(name))
+            try:
+                return read(*args, **named)
+            except CorruptChangelogError:
+                if _versions(args[0] if args else named.get(name)) == before:
+                    raise
+        return read(*args, **named)
+
+    return again
+
+
+def _versions(path: object) -> tuple[int, int] | None:
+    """Of the changelog and the snapshots; None where they can't be read, which the reader itself tells."""
+    with suppress(ChangelogEngineError):
+        log = open_changelog(str(path))
+        snapshots = beside(log.storage)
+        return log.version, DeltaLog(snapshots).version if DeltaLog.exists(snapshots) else -1
+    return None
