@@ -170,6 +170,15 @@ def pytest_configure() -> None:
         run_all_jobs_on(os.environ["TEST_STATE_BACKEND"])
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    """Servers rest behind the files that use them together."""
+    yield
+    group = _TOGETHER.get(item.path.name)
+    if group is not None and nextitem is not None and _TOGETHER.get(nextitem.path.name) != group:
+        sys.modules["servers.fixtures"].let_rest()
+
+
 class _Together(LoadFileScheduling):
     """Gives each worker a file at a time, or the files that belong together."""
 

@@ -1,4 +1,5 @@
 """The fixtures of `FIXTURES`: one server each for the whole run (Pulsar: for a file), started by the first test to ask.
+Those of `_COSTLY` end with the files that `tests/conftest.py` runs together, and start anew should a later test ask.
 
 A test may stop or kill a server: the next one finds it running again. Where a server is not installed, tests that need it
 are skipped and say why; they fail where `is_required` says so. Tests that use one are marked ``slow``.
@@ -38,7 +39,9 @@ FIXTURES = frozenset(
         "pulsar",
     }
 )
+_COSTLY = frozenset({"kafka", "opensearch", "elasticsearch", "cassandra"})  # up to 1.5 % of a core when idle
 _started: list[Server] = []
+_resting: list[Server] = []
 AnyServer = TypeVar("AnyServer", bound=Server)
 
 
@@ -51,11 +54,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """What a test has stopped runs for the next one."""
+    for server in _resting.copy():
+        if server.name in getattr(item, "fixturenames", ()):
+            _resting.remove(server)
     for server in _started:
-        if not server.running:
+        if not server.running and server not in _resting:
             server.start()
+
+
+def let_rest() -> None:
+    """End what takes much of the processor until a test asks for it by name."""
+    for server in _started:
+        if server.name in _COSTLY and server not in _resting:
+            server.kill()
+            _resting.append(server)
 
 
 @pytest.fixture(scope="session")
@@ -154,3 +168,5 @@ def _run(kind: type[AnyServer]) -> Iterator[AnyServer]:
         _started.append(server)
         yield server
         _started.remove(server)
+        if server in _resting:
+            _resting.remove(server)
