@@ -1,8 +1,10 @@
-"""A job for tests: a source's process dies while it reads ahead. Configuration comes from the file.
+"""Jobs for tests: a source's process dies while it reads ahead. Configuration comes from the file.
 
-python dying_source_job.py NUMBER [MARK]
+python dying_source_job.py NUMBER MARK
 
-With MARK, a file that is made then, it dies once, another source that takes its time reads on, and the job is in a pool.
+In the first it dies once, when it makes the file MARK; another source, which takes its time, reads on, and the job is in a
+pool.
+In the second it dies for good, at twice the number.
 """
 
 import os
@@ -12,7 +14,7 @@ import time
 
 from pyspark import SparkContext
 
-from api.common import Types, WatermarkStrategy
+from api.common import RestartStrategies, Types, WatermarkStrategy
 from api.datastream import KeyedProcessFunction, MapFunction, StreamExecutionEnvironment
 from api.datastream.connectors.number_seq import NumberSequenceSource
 from api.datastream.state import ValueStateDescriptor
@@ -61,12 +63,10 @@ class Count(KeyedProcessFunction):
         return ()
 
 
-def main(number, mark=None):
+def run(name, number, mark=None):
     env = StreamExecutionEnvironment.get_execution_environment()
-    if mark is not None:
-        env.from_collection([0]).print()
-        env.execute("starts Spark")
-        SparkContext.getOrCreate().setLocalProperty("spark.scheduler.pool", "mine")
+    if mark is None:
+        env.set_restart_strategy(RestartStrategies.no_restart())
 
     def numbers(name):
         source = NumberSequenceSource(0, 3 * number - 1)
@@ -77,9 +77,18 @@ def main(number, mark=None):
         stream = stream.union(numbers("slow").map(Slowly(), Types.LONG()))
     counted = stream.key_by(lambda each: each % 3, Types.LONG())
     counted.process(Count(0 if mark else 0.001)).uid("count").print()
-    env.execute("dying")
+    env.execute(name)
+
+
+def main(number, mark):
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection([0]).print()
+    env.execute("starts Spark")
+    SparkContext.getOrCreate().setLocalProperty("spark.scheduler.pool", "mine")
+    run("dying-once", number, mark)
+    print("THE JOB ENDED")
+    run("dying-for-good", 2 * number)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), *sys.argv[2:])
-    print("THE JOB ENDED")
+    main(int(sys.argv[1]), sys.argv[2])

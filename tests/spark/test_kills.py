@@ -143,19 +143,10 @@ def reading_ahead(folder: Path, **more: object) -> dict[str, object]:
     }
 
 
-def test_a_source_that_dies_while_it_reads_ahead_is_told_as_that(tmp_path: Path) -> None:
-    """That its state is gone, which the next epoch finds, is what follows."""
-    options = reading_ahead(tmp_path, **{"restart-strategy.type": "none"})
-    with Driver("dying_source_job.py", 2_000, options=options, work=tmp_path) as driver:
-        assert driver.end() == 1
-    assert "a Python worker ended without an error" in driver.output
-    assert "Python worker exited unexpectedly (crashed)" in driver.output
-    assert "does not hold the state" not in driver.output
-
-
-def test_a_source_that_dies_leaves_spark_to_the_one_that_reads_on(tmp_path: Path) -> None:
+def test_a_source_that_dies_while_it_reads_ahead_is_told_and_leaves_spark_to_another(tmp_path: Path) -> None:
     """The epoch is given up while it reads: were what it sends forgotten before Spark stops to expect it, the output of its
-    task could end the whole SparkContext."""
+    task could end the whole SparkContext. Where it dies for good, it is told as that: that its state is gone, which the next
+    epoch finds, is what follows."""
     options = reading_ahead(
         tmp_path,
         **{
@@ -167,10 +158,17 @@ def test_a_source_that_dies_leaves_spark_to_the_one_that_reads_on(tmp_path: Path
         },
     )
     with Driver("dying_source_job.py", 1_000, tmp_path / "mark", options=options, work=tmp_path) as driver:
-        assert driver.end() == 0, driver.output
+        assert driver.end() == 1, driver.output
+    once, for_good = driver.output.split("THE JOB ENDED")
     assert (tmp_path / "mark").exists()
-    counts = state_at(str(tmp_path / "log" / "dying" / "changelog")).states["count", "count"]
+    counts = state_at(str(tmp_path / "log" / "dying-once" / "changelog")).states["count", "count"]
     assert counts == dict.fromkeys(range(3), 2_000)
     jobs = [each["Properties"] for each in events_of(tmp_path / "events", "SparkListenerJobStart")]
-    pools = [each.get("spark.scheduler.pool") for each in jobs if "dying" in each["spark.job.description"]]
+    pools = [
+        each.get("spark.scheduler.pool") for each in jobs if "dying-once" in each["spark.job.description"]
+    ]
     assert set(pools) == {"mine"}, "all threads of the job submit to the pool of the thread that made it"
+    assert "does not hold the state" not in once
+    assert "a Python worker ended without an error" in for_good
+    assert "Python worker exited unexpectedly (crashed)" in for_good
+    assert "does not hold the state" not in for_good
