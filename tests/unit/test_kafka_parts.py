@@ -31,7 +31,7 @@ from api.datastream.connectors.kafka import (
 )
 from api.datastream.formats.avro import AvroRowSerializationSchema
 from api.datastream.formats.json import JsonRowSerializationSchema
-from changelog_engine.connectors import CommittingSink, DiscoveringSource, Sink
+from changelog_engine.connectors import CommittingSink, DiscoveringSource, Sink, still_ours
 from changelog_engine.connectors.kafka import (
     ClientProperties,
     RecordSchema,
@@ -47,6 +47,7 @@ from changelog_engine.connectors.kafka.transactions import admin_settings
 from changelog_engine.errors import (
     ConfigurationError,
     ConnectorError,
+    FencedError,
     InvalidJobError,
     NotSupportedError,
     TypeMismatchError,
@@ -455,6 +456,28 @@ def test_the_end_of_the_input_is_no_time_of_a_record() -> None:
         producer = producing.RecordProducer(ClientProperties({"bootstrap.servers": SERVERS}, "Test"), {})
     producer.send(schema, ["a", "b", "c", "d"], [5, -(2**63), 2**63 - 1, 2**63 - 2], None)
     assert [call.args[-1] for call in client.produce.call_args_list] == [5, 0, 0, 2**63 - 2]
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_who_was_replaced_hands_few_more_records_to_the_client(full: bool) -> None:
+    """On a topic that is compacted an old value of a key would come behind its newest."""
+    client, schema = mock.Mock(), RecordSchema("t", None, SimpleStringSchema())
+    if full:
+        client.produce.side_effect = [BufferError] * 2 + [None] * 1000
+
+    def check() -> None:
+        if client.produce.called:
+            raise FencedError("another driver took the job over")
+
+    with mock.patch.object(producing, "make", return_value=client):
+        producer = producing.RecordProducer(ClientProperties({"bootstrap.servers": SERVERS}, "Test"), {})
+    still_ours.ask_by(check)
+    try:
+        with pytest.raises(FencedError):
+            producer.send(schema, ["a"] * 1000, None, None)
+    finally:
+        still_ours.ask_by(None)
+    assert client.produce.call_count == (1 if full else 200)
 
 
 @pytest.mark.parametrize("call", ["poll", "flush"])

@@ -290,7 +290,7 @@ def test_the_end_of_the_input_is_no_event_time() -> None:
     assert times == [5, None, None, 2**63 - 2]
 
 
-def test_who_was_replaced_hands_few_more_messages_to_the_client() -> None:
+def test_who_was_replaced_hands_no_more_messages_to_the_client() -> None:
     """On a topic that is compacted an old value of a key would come behind its newest."""
     client, producer = mock.Mock(), mock.Mock()
     client.partitions.return_value = ["t"]
@@ -308,7 +308,7 @@ def test_who_was_replaced_hands_few_more_messages_to_the_client() -> None:
             writer.write(["a"] * 1000)
     finally:
         still_ours.ask_by(None)
-    assert producer.send_async.call_count == 200
+    assert producer.send_async.call_count == 1
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from changelog_engine.clock import Deadline
@@ -13,6 +14,7 @@ from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import INPUT_END_MS
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.still_ours import ASKS_EVERY, check_still_ours
 from changelog_engine.errors import ConnectorError, TypeMismatchError
 from changelog_engine.graph.hooks import bulk_of
 from changelog_engine.types.typeinfo import shown
@@ -140,14 +142,17 @@ class RecordProducer:
         if timestamps is not None:
             times = [time if 0 < time < INPUT_END_MS else 0 for time in timestamps]
         produce = self.client.produce
-        for topic, value, key, time in zip(topics, values, keys, times, strict=True):
-            try:
-                # By position, which costs half of what names do.
-                produce(topic, value, key, where, None, None, time)
-            except BufferError:
-                self._send_later(topic, value, key, where, time)
-            except self._kafka.KafkaException as error:
-                raise self._refused(topic, error) from None
+        records = zip(topics, values, keys, times, strict=True)
+        for _ in range(0, len(values) + 1, ASKS_EVERY):
+            check_still_ours()
+            for topic, value, key, time in islice(records, ASKS_EVERY):
+                try:
+                    # By position, which costs half of what names do.
+                    produce(topic, value, key, where, None, None, time)
+                except BufferError:
+                    self._send_later(topic, value, key, where, time)
+                except self._kafka.KafkaException as error:
+                    raise self._refused(topic, error) from None
         self.poll()
 
     def _send_later(self, topic: str, *record: Any) -> None:
@@ -156,6 +161,7 @@ class RecordProducer:
         silent = Deadline(_SILENT_S)
         while True:
             self.poll(_POLL_S)
+            check_still_ours()
             try:
                 self.client.produce(topic, value, key, where, None, None, time)
                 return

@@ -21,7 +21,7 @@ from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.properties import ClientProperties
 from changelog_engine.connectors.pulsar.routing import Router, Routing, java_hash, murmur3_hash
 from changelog_engine.connectors.reconnecting import connected
-from changelog_engine.connectors.still_ours import ASKS_EVERY, check_still_ours
+from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import ConfigurationError, ConnectorError, TypeMismatchError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.typeinfo import shown
@@ -128,9 +128,8 @@ class PulsarWriter(SinkWriter):
         """Raises ConnectorError when a message before was not taken."""
         encode, route, whole = self._encode, self._router.route, self._whole
         times = None if timestamps is None else iter(timestamps)
-        for number, value in enumerate(values):
-            if number % ASKS_EVERY == 0:
-                check_still_ours()
+        for value in values:
+            check_still_ours()
             made = encode(value)
             message = made if whole else OutgoingMessage(made)
             if not isinstance(message, OutgoingMessage) or not isinstance(message.value, bytes):
