@@ -372,3 +372,26 @@ def test_the_page_beside_a_run_ends_with_it(tmp_path: Path):
         urllib.request.urlopen(address, timeout=20)
     with page_beside(str(tmp_path)) as address, urllib.request.urlopen(address, timeout=60) as answer:
         assert "There is no job yet" in answer.read().decode()
+
+
+def test_pages_of_keys_are_turned_by_keyboard(browser: Any, tmp_path: Path) -> None:
+    """The button keeps the focus, though each page has it anew; where there is no other page, the other one has it."""
+    keys = [(f"k{number:02}", "x") for number in range(60)]
+    TestJob(tmp_path, Script((60,))).run_driver(
+        keyed_job(keys, Hostile(), key_type=Types.STRING(), uid="op", name="many")
+    )
+    with served(tmp_path) as address:
+        page = browser.new_page()
+        page.goto(address)
+        page.wait_for_selector(".pager")
+        page.get_by_role("button", name="next page").focus()
+        for shown, focused in (
+            ("2 / 3", "next"),
+            ("3 / 3", "previous"),
+            ("2 / 3", "previous"),
+            ("1 / 3", "next"),
+        ):
+            page.keyboard.press("Enter")
+            page.wait_for_selector(f".pager span:text-is('{shown}')")
+            assert f"{focused} page" in page.evaluate("document.activeElement.textContent")
+        page.close()

@@ -122,7 +122,8 @@ function start() {
       if (was !== undefined && was !== $(".value", row).textContent) row.classList.add("moved");
     }
     if (held) {
-      const same = held.id ? document.getElementById(held.id) : $$("[data-set]", part).find((each) => each.dataset.set === held.set && each.dataset.value === held.value);
+      let same = held.id ? document.getElementById(held.id) : $$("[data-set]", part).find((each) => each.dataset.set === held.set && each.dataset.value === held.value);
+      if (same?.disabled) same = $("button:enabled", same.parentElement); // of the first and the last page
       if (same) { if (held.id && held.text !== undefined) same.value = held.text; same.focus({ preventScroll: true }); if (held.at != null && same.setSelectionRange) same.setSelectionRange(held.at, held.at); }
     }
     if (part.dataset.part === "timeline") fit();
