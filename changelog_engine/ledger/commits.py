@@ -34,19 +34,19 @@ _PASSED: dict[bytes, str] = {}
 _MOST_PASSED = 10_000
 
 
-def check_commits(log: DeltaLog) -> tuple[str, str] | None:
+def check_commits(log: DeltaLog) -> dict[str, tuple[str, str]]:
     """Look at a table's commits: every line is an action, what one says is in it, and no two are the same.
 
     Behind the newest on local disks only: object stores keep checksums of their own, and reading each commit from there
     would take long.
 
     Returns:
-        The newest commit that adds a checkpoint's row, and the beginning of that row's name; None where none was looked at.
+        Of each kind of row the newest commit that adds one, and the beginning of that row's name, as far as it was looked.
 
     Raises:
         CorruptChangelogError: one isn't what somebody wrote; names the commit's file.
     """
-    newest: tuple[str, str] | None = None
+    newest: dict[str, tuple[str, str]] = {}
     oldest = (
         log.version if log.storage.keeps_checksums else min(log.version, log.last_checkpoint_version() + 1)
     )
@@ -63,8 +63,7 @@ def check_commits(log: DeltaLog) -> tuple[str, str] | None:
             if len(_PASSED) >= _MOST_PASSED:
                 _PASSED.clear()
             _PASSED[identity] = said
-        if newest is None and _PASSED[identity].startswith(f"{CHECKPOINT}-"):
-            newest = log.storage.join(path), _PASSED[identity]
+        newest.setdefault(_PASSED[identity].partition("-")[0], (log.storage.join(path), _PASSED[identity]))
         copy = seen.setdefault(identity, path)
         if copy is not path:  # each has an id of its own
             raise CorruptChangelogError(

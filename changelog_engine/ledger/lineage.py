@@ -21,7 +21,7 @@ from changelog_engine.changelog.model import Attempt, Checkpoint, Segment
 from changelog_engine.changelog.one_row_files import column_of_one
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
-from changelog_engine.changelog.rows import CHECKPOINT
+from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.clock import wall_ms
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.commits import check_commits
@@ -67,12 +67,14 @@ class Lineage:
         said = check_commits(log)
         self.checkpoints, self.attempts = rows_of(log.storage, self.files)
         self._check_newest_rows()
-        if said is not None and not said[1].startswith(f"{CHECKPOINT}-{self.newest_checkpoint_id}-"):
-            raise CorruptChangelogError(
-                f"adds {said[1]}..., and the table's list of files goes to checkpoint {self.newest_checkpoint_id}: it is an "
-                "older commit in the place of a newer one. Put the file back from a copy",
-                said[0],
-            )
+        for kind, rows in ((CHECKPOINT, self.checkpoints), (ATTEMPT, self.attempts)):
+            path, row = said.get(kind, ("", ""))
+            if row and not row.startswith(f"{kind}-{rows.newest}-"):
+                raise CorruptChangelogError(
+                    f"adds {row}..., and the table's list of files goes to {kind} {rows.newest}: it is an older commit in "
+                    "the place of a newer one. Put the file back from a copy",
+                    path,
+                )
 
     @property
     def root(self) -> str:

@@ -186,6 +186,25 @@ def test_an_older_commit_in_the_place_of_the_newest_is_damage(tmp_path: Path) ->
     assert raised.value.path == str(newest)
 
 
+def test_an_older_commit_of_an_attempt_in_the_place_of_the_newest_is_damage(tmp_path: Path) -> None:
+    """Behind a Delta checkpoint it passed for one attempt less, with whose number another driver could go on."""
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    log = driver.folder.open_changelog()
+    begin_attempt(log, 1, 1)
+    commits = tmp_path / "job" / "changelog" / "_delta_log"
+    older = (commits / f"{log.version:020}.json").read_bytes()
+    begin_attempt(log, 2, 1)
+    shorten(driver.folder.changelog, 1)
+    begin_attempt(log, 3, 1)
+    newest = commits / f"{log.version:020}.json"
+    Lineage(driver.folder.open_changelog())
+    newest.write_bytes(older)
+    with pytest.raises(CorruptChangelogError, match="an older commit in the place of a newer one") as raised:
+        Lineage(driver.folder.open_changelog())
+    assert raised.value.path == str(newest)
+
+
 class Lying(MemoryDisk):
     """A disk that links a file as it is asked to, and then cannot make that durable for a while."""
 
