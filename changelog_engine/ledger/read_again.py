@@ -1,7 +1,7 @@
 """Readers beside a job that commits, compacts and truncates: what left the tables while it was read is no damage.
 
-Invariant: an error that names a file is raised only where neither table has moved on since the reading began, or where
-they did so each time.
+Invariant: an error that names a file is raised only where neither table has moved on since before the reading that gave it,
+or where they did so each time. What they are at is looked at behind an error only, so that others pay nothing for it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from changelog_engine.ledger.snapshots import beside
 from changelog_engine.storage.delta_log import DeltaLog
 
 _TIMES = 5
+_NOT_KNOWN = object()
 Given = ParamSpec("Given")
 Read = TypeVar("Read")
 
@@ -32,13 +33,15 @@ def read_again(read: Callable[Given, Read]) -> Callable[Given, Read]:
 
     @functools.wraps(read)
     def again(*args: Given.args, **named: Given.kwargs) -> Read:
+        before: object = _NOT_KNOWN
         for _ in range(_TIMES - 1):
-            before = _versions(args[0] if args else named.get(name))
             try:
                 return read(*args, **named)
             except CorruptChangelogError:
-                if _versions(args[0] if args else named.get(name)) == before:
+                now = _versions(args[0] if args else named.get(name))
+                if now == before:
                     raise
+                before = now
         return read(*args, **named)
 
     return again

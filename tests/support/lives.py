@@ -475,7 +475,7 @@ class Life:
             for number, row in rows.items():
                 if number in held:
                     found = folded(f"{self.base}/{name}/changelog", number)
-                    shown = held[number].shown(row.time_ms)
+                    shown = held[number].shown(row.wall_clock_ms)
                     expired = {
                         key for key, (since, _) in held[number].short.items() if since + TTL <= WALL.highest
                     }
