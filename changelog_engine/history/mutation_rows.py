@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -120,7 +121,7 @@ class WantedMutations:
 
 
 @dataclass(frozen=True)
-class MutationPiece:
+class MutationPiece(ABC):
     """Some mutations of a lineage. It can be shipped.
 
     Args:
@@ -135,6 +136,7 @@ class MutationPiece:
     times: Mapping[int, int]
     wanted: WantedMutations
 
+    @abstractmethod
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Its rows, with the columns of ``WantedMutations.columns``.
 
@@ -144,7 +146,6 @@ class MutationPiece:
         Raises:
             CorruptChangelogError: a file is missing or isn't what it was; names it.
         """
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

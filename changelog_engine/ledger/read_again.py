@@ -1,4 +1,4 @@
-"""Readers beside a job that commits, compacts and truncates: what left the tables while it was read is no damage.
+"""Readers beside a job that commits, compacts and truncates: a file that left the tables while it was read is not damage.
 
 Invariant: an error that names a file is raised only where neither table has moved on since before the reading that gave it,
 or where they did so each time. What they are at is looked at behind an error only, so that others pay nothing for it.

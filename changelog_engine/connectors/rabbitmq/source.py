@@ -47,7 +47,7 @@ _FIRST_WINDOW, _LARGEST_WINDOW = 4, 4_096
 _WINDOW_BYTES = 32 << 20
 _REMEMBERED_S = 10.0  # ids after their acknowledgement; a broker writes it within half a second
 _REMEMBERED = 50_000  # and not more of them
-# Ids of a checkpoint: whoever read before may keep the messages until its connection ends
+# Ids of a checkpoint: the reader before may keep the messages until its connection ends
 _RESTORED_S = 600.0
 
 
