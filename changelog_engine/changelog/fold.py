@@ -141,7 +141,7 @@ def column_of(table: pa.Table, name: str) -> pa.Array:
 
 
 def map_identities_of(table: pa.Table, spec: StateSpec) -> list[Any]:
-    """The identities of the rows' map keys; None where there is no text."""
+    """The identities of the rows' map keys; None for rows without one."""
     codec, texts = key_codec_for(spec.map_key_type), column_of(table, "map_key")
     if not texts.null_count:
         return codec.from_texts(texts)

@@ -134,7 +134,7 @@ def _is_clear(error: ChangelogEngineError, at: int, inner: str) -> bool:
 def test_case_20_readers_look_again_where_files_went_without_a_time_of_grace(
     template: Any, tmp_path: Path, reader: str
 ) -> None:
-    """What truncation merged away is no damage: nobody is told to put it back from a copy."""
+    """A file that truncation merged away is not damage: nobody is told to put it back from a copy."""
     read_it, (source, _) = READERS[reader], template
     right, number, done = read_it(str(source), EPOCHS), 0, [0]
     assert right

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from contextlib import AbstractContextManager
 from typing import Any
 
 from deltalake import DeltaTable
@@ -21,7 +22,7 @@ from materializer.truncation import truncate
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.live import LiveStates, logged_state
-from support.materialized import Killed, killed_after
+from support.materialized import perhaps_killed
 from support.model import pictured
 from support.operations import Operations
 from support.profiles import PROFILES
@@ -133,16 +134,10 @@ class World:
             imported = min(self.checkpoints(new), key=lambda row: row.id)
             self.held[new][imported.attempt, imported.id] = state
 
-    @contextlib.contextmanager
-    def killed(self) -> Any:
+    def killed(self) -> AbstractContextManager[list[bool]]:
         """Die after some changes of the disk, or not; gives a list that isn't empty then."""
         steps = self.draw(st.none() | st.integers(0, 15), "killed after")
-        died: list[bool] = []
-        with killed_after(steps, swallow=False):
-            try:
-                yield died
-            except Killed:
-                died.append(True)
+        return perhaps_killed(steps)
 
     def folder(self, name: str) -> JobFolder:
         return find_job_folder(self.base, name)

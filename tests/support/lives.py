@@ -12,6 +12,7 @@ import contextlib
 import copy
 import logging
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ from materializer.truncation import truncate
 from support import programs
 from support.functions import rounds
 from support.graphs import keyed_job
-from support.materialized import Killed, killed_after, merging_few
+from support.materialized import merging_few, perhaps_killed
 from support.programs import added, state_of
 from support.rescaled import RescaledJob
 from support.script import DriverKilled, Failure, Fault, Script
@@ -457,16 +458,10 @@ class Life:
         lineage = Lineage(self.folder(name).open_changelog())
         return {each: lineage.checkpoint(each) for each in sorted(lineage.checkpoints)}
 
-    @contextlib.contextmanager
-    def killed(self) -> Iterator[list[bool]]:
+    def killed(self) -> AbstractContextManager[list[bool]]:
         """Die before one of the next changes of the disk, or not; gives a list that isn't empty then."""
         steps = self.draw(st.none() | st.none() | st.integers(0, 15), "killed after")
-        died: list[bool] = []
-        with killed_after(steps, swallow=False):
-            try:
-                yield died
-            except Killed:
-                died.append(True)
+        return perhaps_killed(steps)
 
     def check(self) -> None:
         """Compare every checkpoint of every job with the model."""

@@ -56,6 +56,17 @@ def killed_after(steps: int | None, swallow: bool = True) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def perhaps_killed(steps: int | None) -> Iterator[list[bool]]:
+    """Die before so many changes of the disk are made (None: never); gives a list that isn't empty then."""
+    died: list[bool] = []
+    with killed_after(steps, swallow=False):
+        try:
+            yield died
+        except Killed:
+            died.append(True)
+
+
+@contextlib.contextmanager
 def merging_few(files: int = 2) -> Iterator[None]:
     """Let truncations merge so few parts, and so few files of single rows."""
     with (

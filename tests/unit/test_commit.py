@@ -249,7 +249,7 @@ def no_looks(lying: Lying, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_unknown_outcome_then_another_checkpoint_is_refused(
     tmp_path: Path, lying: Lying, seen: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether it is there was seen but could not be made durable, or could not be seen: there is no second row of it."""
+    """The row was seen but not made durable, or could not be looked for: no second one is committed."""
     driver = Driver.start(tmp_path)
     part = driver.part({"a": 1})
     row = driver.row([part])

@@ -163,7 +163,7 @@ class Dialect(abc.ABC):
 
     @abc.abstractmethod
     def columns(self, connection: Any, table: str) -> Sequence[str]:
-        """The columns into which an INSERT into a table goes that names none; none where there is no such table.
+        """The columns that an INSERT without column names fills; empty if the table does not exist.
 
         Args:
             table: as SQL names it.
