@@ -5,8 +5,8 @@
 ``pyflink`` in its imports, or as it is with ``changelog-engine run``. Importing and building run nothing; ``execute()``
 loads the engine.
 
-``Source:`` in a docstring names the class of PyFlink that is documented there. A class inside of another one has its source
-below that one's, and a module without a line has that of its own path.
+PyFlink documents what is here under the paths that it is imported from, with ``pyflink`` for ``changelog_engine.api``.
+Where a docstring has a line ``Source:``, something else was the model, or nothing.
 """
 
 import importlib

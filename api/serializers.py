@@ -20,10 +20,7 @@ _LENGTH = struct.Struct("!i")
 
 
 class Serializer(ABC):
-    """Turns objects into bytes, and a stream of bytes into objects; each is preceded by its length.
-
-    Source: pyflink.serializers.Serializer
-    """
+    """Turns objects into bytes, and a stream of bytes into objects; each is preceded by its length."""
 
     @abstractmethod
     def dumps(self, obj: Any) -> bytes:
@@ -76,8 +73,6 @@ class PickleSerializer(Serializer):
         >>> serializer = PickleSerializer()
         >>> serializer.loads(serializer.dumps({"a": (1, None)}))
         {'a': (1, None)}
-
-    Source: pyflink.serializers.PickleSerializer
     """
 
     def dumps(self, obj: Any) -> bytes:

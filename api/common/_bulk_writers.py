@@ -13,8 +13,6 @@ class BulkWriterFactory:
 
     Args:
         factory: beyond PyFlink, an object that inherits ``changelog_engine.connectors.files.BulkFactory``.
-
-    Source: pyflink.common.serialization.BulkWriterFactory
     """
 
     def __init__(self, factory: Any) -> None:
@@ -27,8 +25,6 @@ class RowDataBulkWriterFactory(BulkWriterFactory):
 
     Args:
         factory: see `BulkWriterFactory`.
-
-    Source: pyflink.common.serialization.RowDataBulkWriterFactory
     """
 
     def __init__(self, factory: Any, row_type: RowTypeInfo) -> None:

@@ -7,10 +7,7 @@ from typing import Any
 
 
 class CompletableFuture:
-    """A value that is there later.
-
-    Source: pyflink.common.CompletableFuture
-    """
+    """A value that is there later."""
 
     def __init__(self, future: Future[Any]) -> None:
         self._future = future

@@ -21,8 +21,6 @@ class ConfigOption(Generic[T]):
     Args:
         key: what it is called in a configuration.
         default: its value where nothing is set; None for none.
-
-    Source: pyflink.common.ConfigOption
     """
 
     key: str
@@ -37,8 +35,6 @@ class ConfigOptions:
         ConfigOption(key='application.retries', default=3)
         >>> ConfigOptions.key("user.name").string_type().no_default_value().default is None
         True
-
-    Source: pyflink.common.ConfigOptions
     """
 
     @staticmethod

@@ -47,8 +47,6 @@ class Configuration(NamesOfPyFlink):
         >>> conf = Configuration()
         >>> conf.set_string("execution.checkpointing.interval", "1 s").get_string("parallelism.default", "2")
         '2'
-
-    Source: pyflink.common.Configuration
     """
 
     _not_here: Mapping[str, str] = {

@@ -28,10 +28,7 @@ _Interval = Annotated[int, Whole(0, unit="ms")]
 
 @checked
 class ExecutionConfig(NamesOfPyFlink):
-    """Settings of a program's execution, from ``env.get_config()``; a view on those of the environment.
-
-    Source: pyflink.common.ExecutionConfig
-    """
+    """Settings of a program's execution, from ``env.get_config()``; a view on those of the environment."""
 
     PARALLELISM_DEFAULT = _arguments.PARALLELISM_DEFAULT
     PARALLELISM_UNKNOWN = _arguments.PARALLELISM_UNKNOWN

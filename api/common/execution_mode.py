@@ -6,10 +6,7 @@ from enum import Enum
 
 
 class ExecutionMode(Enum):
-    """How exchanges were to be performed. Kept without effect: here they always are those of epochs.
-
-    Source: pyflink.common.ExecutionMode
-    """
+    """How exchanges were to be performed. Kept without effect: here they always are those of epochs."""
 
     PIPELINED = 0
     PIPELINED_FORCED = 1

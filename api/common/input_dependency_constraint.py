@@ -6,10 +6,7 @@ from enum import Enum
 
 
 class InputDependencyConstraint(Enum):
-    """When a task with several inputs was to be scheduled. Kept without effect; obsolete in Flink since 1.13.
-
-    Source: pyflink.common.InputDependencyConstraint
-    """
+    """When a task with several inputs was to be scheduled. Kept without effect; obsolete in Flink since 1.13."""
 
     ANY = 0
     ALL = 1

@@ -20,10 +20,7 @@ from .job_status import JobStatus
 
 @checked
 class JobClient:
-    """A handle of a job that runs in the background, from ``execute_async``.
-
-    Source: pyflink.common.JobClient
-    """
+    """A handle of a job that runs in the background, from ``execute_async``."""
 
     def __init__(self, running_job: Any) -> None:
         self._running = running_job

@@ -10,10 +10,7 @@ from .job_id import JobID
 
 
 class JobExecutionResult:
-    """The result of a job that has ended.
-
-    Source: pyflink.common.JobExecutionResult
-    """
+    """The result of a job that has ended."""
 
     def __init__(self, job_id: str, net_runtime_ms: int) -> None:
         self._job_id = JobID(job_id)

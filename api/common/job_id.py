@@ -4,10 +4,7 @@ from __future__ import annotations
 
 
 class JobID:
-    """Identity of one run of a job; ``str()`` gives 32 hexadecimal digits.
-
-    Source: pyflink.common.JobID
-    """
+    """Identity of one run of a job; ``str()`` gives 32 hexadecimal digits."""
 
     def __init__(self, job_id: str) -> None:
         self._job_id = job_id

@@ -6,10 +6,7 @@ from enum import Enum
 
 
 class JobStatus(Enum):
-    """What a job is doing.
-
-    Source: pyflink.common.JobStatus
-    """
+    """What a job is doing."""
 
     CREATED = 0
     RUNNING = 1

@@ -73,10 +73,7 @@ def _span_ms(span: Any, what: str, least: int) -> int:
 
 
 class RestartStrategyConfiguration:
-    """Base of the restart strategies; made by `RestartStrategies`.
-
-    Source: pyflink.common.restart_strategy.RestartStrategyConfiguration
-    """
+    """Base of the restart strategies; made by `RestartStrategies`."""
 
     def get_description(self) -> str:
         """One line for people."""
@@ -214,8 +211,6 @@ class RestartStrategies:
 
     A job without one: with checkpointing on it restarts for ever, after pauses that grow as those of
     ``exponential_delay_restart()`` do; without checkpointing it fails at once.
-
-    Source: pyflink.common.RestartStrategies
     """
 
     NoRestartStrategyConfiguration = _NoRestart

@@ -23,10 +23,7 @@ __all__ = [
 
 
 class SerializationSchema(ABC):
-    """Turns a value into the bytes of one message. Beyond PyFlink you can write one in Python.
-
-    Source: pyflink.common.serialization.SerializationSchema
-    """
+    """Turns a value into the bytes of one message. Beyond PyFlink you can write one in Python."""
 
     @abstractmethod
     def serialize(self, element: Any) -> bytes:
@@ -38,10 +35,7 @@ class SerializationSchema(ABC):
 
 
 class DeserializationSchema(ABC):
-    """Turns the bytes of one message into a value. Beyond PyFlink you can write one in Python.
-
-    Source: pyflink.common.serialization.DeserializationSchema
-    """
+    """Turns the bytes of one message into a value. Beyond PyFlink you can write one in Python."""
 
     @abstractmethod
     def deserialize(self, message: bytes) -> Any:
@@ -78,8 +72,6 @@ class SimpleStringSchema(SerializationSchema, DeserializationSchema):
         >>> schema = SimpleStringSchema()
         >>> schema.serialize("é"), schema.deserialize(b"a"), schema.get_produced_type()
         (b'\xc3\xa9', 'a', String)
-
-    Source: pyflink.common.serialization.SimpleStringSchema
     """
 
     def __init__(self, charset: str = "UTF-8") -> None:
@@ -135,8 +127,6 @@ class ByteArraySchema(SerializationSchema, DeserializationSchema):
         >>> schema = ByteArraySchema()
         >>> schema.serialize(bytearray(b"\0a")), schema.deserialize(b"a"), schema.get_produced_type()
         (b'\x00a', b'a', PrimitiveArrayTypeInfo<Byte>)
-
-    Source: pyflink.common.serialization.ByteArraySchema
     """
 
     def serialize(self, element: bytes) -> bytes:
@@ -166,8 +156,6 @@ class RowFieldExtractorSchema(SerializationSchema):
         >>> from changelog_engine.api.common import Row
         >>> RowFieldExtractorSchema(1).serialize(Row("one", b"1"))
         b'1'
-
-    Source: pyflink.common.serialization.RowFieldExtractorSchema
     """
 
     def __init__(self, field_index: int) -> None:
@@ -202,10 +190,7 @@ def _bytes(value: Any, schema: str, what: str) -> bytes:
 
 
 class Encoder:
-    """Writes elements to the files of a sink, each by itself. Made by `simple_string_encoder`.
-
-    Source: pyflink.common.serialization.Encoder
-    """
+    """Writes elements to the files of a sink, each by itself. Made by `simple_string_encoder`."""
 
     def __init__(self, charset_name: str) -> None:
         self._charset_name = charset_name

@@ -27,8 +27,6 @@ class TypeSerializer(ABC, Generic[T]):
         >>> Latin1().serialize("é", stream)
         >>> stream.getvalue()
         b'\xe9'
-
-    Source: pyflink.common.serializer.TypeSerializer
     """
 
     @abstractmethod

@@ -33,8 +33,6 @@ class Duration:
     Example:
         >>> Duration.of_seconds(2).to_milliseconds()
         2000
-
-    Source: pyflink.common.Duration
     """
 
     def __init__(self, nanoseconds: int) -> None:
@@ -102,8 +100,6 @@ class Time:
     Example:
         >>> Time.minutes(1).to_milliseconds()
         60000
-
-    Source: pyflink.common.Time
     """
 
     def __init__(self, milliseconds: float) -> None:

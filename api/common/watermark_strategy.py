@@ -26,10 +26,7 @@ _NO_ASSIGNER = "WatermarkStrategy.with_timestamp_assigner needs an instance of a
 
 
 class TimestampAssigner(abc.ABC):
-    """Gives each element its event time.
-
-    Source: pyflink.common.watermark_strategy.TimestampAssigner
-    """
+    """Gives each element its event time."""
 
     @abc.abstractmethod
     def extract_timestamp(self, value: Any, record_timestamp: int) -> int:
@@ -51,8 +48,6 @@ class WatermarkStrategy(NamesOfPyFlink):
 
     Example:
         >>> strategy = WatermarkStrategy.for_bounded_out_of_orderness(Duration.of_seconds(2))
-
-    Source: pyflink.common.WatermarkStrategy
     """
 
     _not_here: Mapping[str, str] = {

@@ -10,10 +10,7 @@ from .runtime_context import RuntimeContext
 
 
 class Function(ABC):  # noqa: B024 - subclasses have the abstract methods
-    """Base of all functions that users write.
-
-    Source: pyflink.datastream.Function
-    """
+    """Base of all functions that users write."""
 
     def open(self, runtime_context: RuntimeContext) -> None:  # noqa: B027 - a hook
         """Called once in each subtask before the first element: the place to get state.

@@ -29,8 +29,6 @@ class AsyncDataStream:
 
     Every element's call is under way at the same time as those of others, up to ``capacity`` in each subtask. What was asked
     before a checkpoint is answered before it; after a failure, elements since the checkpoint are asked again.
-
-    Source: pyflink.datastream.AsyncDataStream
     """
 
     @staticmethod

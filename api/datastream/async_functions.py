@@ -29,8 +29,6 @@ class AsyncFunction(Function, Generic[IN, OUT]):
         ...         return [2 * value]
         >>> asyncio.run(Twice().async_invoke(2))
         [4]
-
-    Source: pyflink.datastream.AsyncFunction
     """
 
     @abstractmethod
@@ -53,10 +51,7 @@ class AsyncFunction(Function, Generic[IN, OUT]):
 
 
 class AsyncRetryPredicate(ABC, Generic[OUT]):
-    """Says which results and exceptions of an async function call for another attempt.
-
-    Source: pyflink.datastream.AsyncRetryPredicate
-    """
+    """Says which results and exceptions of an async function call for another attempt."""
 
     @abstractmethod
     def result_predicate(self) -> ResultPredicate | None:

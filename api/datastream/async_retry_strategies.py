@@ -21,10 +21,7 @@ __all__ = [
 
 
 class AsyncRetryStrategy(ABC, Generic[OUT]):
-    """Says whether and when an async function is tried again. All attempts share the element's timeout.
-
-    Source: pyflink.datastream.AsyncRetryStrategy
-    """
+    """Says whether and when an async function is tried again. All attempts share the element's timeout."""
 
     @abstractmethod
     def can_retry(self, current_attempts: int) -> bool:
@@ -87,8 +84,6 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
 
     Raises:
         ConfigurationError: neither a function nor None.
-
-    Source: pyflink.datastream.async_retry_strategies.RetryPredicate
     """
 
     def __init__(
@@ -110,10 +105,7 @@ class RetryPredicate(AsyncRetryPredicate[OUT]):
 
 
 class NoRetryStrategy(AsyncRetryStrategy[OUT]):
-    """No attempt but the first.
-
-    Source: pyflink.datastream.async_retry_strategies.NoRetryStrategy
-    """
+    """No attempt but the first."""
 
     def can_retry(self, current_attempts: int) -> bool:
         """Never."""
@@ -166,8 +158,6 @@ class FixedDelayRetryStrategy(_Limited[OUT]):
         >>> strategy = FixedDelayRetryStrategy(2, 100, None, lambda error: isinstance(error, OSError))
         >>> [strategy.can_retry(attempts) for attempts in (1, 2, 3)]
         [True, True, False]
-
-    Source: pyflink.datastream.async_retry_strategies.FixedDelayRetryStrategy
     """
 
     def __init__(
@@ -201,8 +191,6 @@ class ExponentialBackoffDelayRetryStrategy(_Limited[OUT]):
         >>> strategy = ExponentialBackoffDelayRetryStrategy(9, 100, 500, 2.0, None, None)
         >>> [strategy.get_backoff_time_millis(attempts) for attempts in (1, 2, 3, 4)]
         [100, 200, 400, 500]
-
-    Source: pyflink.datastream.async_retry_strategies.ExponentialBackoffDelayRetryStrategy
     """
 
     def __init__(

@@ -23,10 +23,7 @@ OUT = TypeVar("OUT")
 
 
 class BaseBroadcastProcessFunction(Function):
-    """What `BroadcastProcessFunction` and `KeyedBroadcastProcessFunction` have in common.
-
-    Source: pyflink.datastream.functions.BaseBroadcastProcessFunction
-    """
+    """What `BroadcastProcessFunction` and `KeyedBroadcastProcessFunction` have in common."""
 
     class BaseContext(ABC):
         """The time of an element."""
@@ -92,8 +89,6 @@ class BroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[IN1, IN2, O
         ...         ctx.get_broadcast_state(prices).put(value[0], value[1])
         ...     def process_element(self, value, ctx):
         ...         yield value, ctx.get_broadcast_state(prices).get(value)
-
-    Source: pyflink.datastream.BroadcastProcessFunction
     """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):
@@ -129,8 +124,6 @@ class KeyedBroadcastProcessFunction(BaseBroadcastProcessFunction, Generic[KEY, I
     """As `BroadcastProcessFunction`, with a keyed stream: ``process_element`` has keyed state and timers.
 
     Elements of the broadcast stream have no key: they must not touch keyed state.
-
-    Source: pyflink.datastream.KeyedBroadcastProcessFunction
     """
 
     class Context(BaseBroadcastProcessFunction.Context, ABC):

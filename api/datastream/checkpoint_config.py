@@ -22,10 +22,7 @@ _UNLIMITED = 2**31 - 1
 
 
 class ExternalizedCheckpointCleanup(Enum):
-    """What happens to the job's checkpoints when it is cancelled. After a failure they are always kept.
-
-    Source: pyflink.datastream.ExternalizedCheckpointCleanup
-    """
+    """What happens to the job's checkpoints when it is cancelled. After a failure they are always kept."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1
@@ -46,8 +43,6 @@ class CheckpointConfig(NamesOfPyFlink):
         >>> config = StreamExecutionEnvironment.get_execution_environment().get_checkpoint_config()
         >>> config.set_checkpoint_interval(1000).get_checkpoint_interval()
         1000
-
-    Source: pyflink.datastream.CheckpointConfig
     """
 
     DEFAULT_MODE = CheckpointingMode.EXACTLY_ONCE

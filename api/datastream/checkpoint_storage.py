@@ -14,10 +14,7 @@ _MOST_THRESHOLD = 1024 * 1024
 
 
 class CheckpointStorage:
-    """Where checkpoints lie. Base class; see `FileSystemCheckpointStorage`.
-
-    Source: pyflink.datastream.CheckpointStorage
-    """
+    """Where checkpoints lie. Base class; see `FileSystemCheckpointStorage`."""
 
     _path: str | None = None
 
@@ -40,8 +37,6 @@ class JobManagerCheckpointStorage(CheckpointStorage):
     Args:
         checkpoint_path: folder or URI, or None.
         max_state_size: bytes of one state; default 5242880.
-
-    Source: pyflink.datastream.JobManagerCheckpointStorage
     """
 
     DEFAULT_MAX_STATE_SIZE = 5 * 1024 * 1024
@@ -76,8 +71,6 @@ class FileSystemCheckpointStorage(CheckpointStorage):
         checkpoint_path: folder or URI.
         file_state_size_threshold: kept and given back, in bytes; None or -1 for the default of 20480, at most 1048576.
         write_buffer_size: kept and given back, in bytes; -1 for the default of 4096.
-
-    Source: pyflink.datastream.FileSystemCheckpointStorage
     """
 
     MAX_FILE_STATE_THRESHOLD = _MOST_THRESHOLD
@@ -130,8 +123,6 @@ class CustomCheckpointStorage(CheckpointStorage):
         ...         return "file:///data/checkpoints"
         >>> CustomCheckpointStorage(Mine()).get_checkpoint_path()
         'file:/data/checkpoints'
-
-    Source: pyflink.datastream.CustomCheckpointStorage
     """
 
     def __init__(self, checkpoint_storage: Any) -> None:

@@ -9,8 +9,6 @@ class CheckpointingMode(Enum):
     """The guarantee that a job gives after a failure.
 
     This engine always gives EXACTLY_ONCE for state; AT_LEAST_ONCE is accepted and given back.
-
-    Source: pyflink.datastream.CheckpointingMode
     """
 
     EXACTLY_ONCE = 0

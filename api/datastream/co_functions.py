@@ -26,8 +26,6 @@ class CoMapFunction(Function):
         ...         return value
         >>> Texts().map1(1), Texts().map2("a")
         ('1', 'a')
-
-    Source: pyflink.datastream.CoMapFunction
     """
 
     @abstractmethod
@@ -58,8 +56,6 @@ class CoFlatMapFunction(Function):
         ...         yield value
         >>> list(Words().flat_map1("to be")), list(Words().flat_map2("to be"))
         (['to', 'be'], ['to be'])
-
-    Source: pyflink.datastream.CoFlatMapFunction
     """
 
     @abstractmethod
@@ -80,10 +76,7 @@ class CoFlatMapFunction(Function):
 
 
 class CoProcessFunction(Function):
-    """Makes any number of elements of each element of two connected streams, and sees time.
-
-    Source: pyflink.datastream.CoProcessFunction
-    """
+    """Makes any number of elements of each element of two connected streams, and sees time."""
 
     class Context(ABC):
         """What ``process_element1`` and ``process_element2`` are given; valid during the call only."""
@@ -130,8 +123,6 @@ class KeyedCoProcessFunction(Function):
         ...         yield ctx.get_current_key(), value[1] * (self.rate.value() or 1.0)
         ...     def process_element2(self, value, ctx):
         ...         self.rate.update(value[1])
-
-    Source: pyflink.datastream.KeyedCoProcessFunction
     """
 
     class Context(KeyedProcessFunction.Context):

@@ -181,8 +181,6 @@ class DataStream(_OfOperator):
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> env.from_collection([1, 2, 3]).map(lambda n: n * 2).filter(lambda n: n > 2).get_name()
         'Filter'
-
-    Source: pyflink.datastream.DataStream
     """
 
     _said = "DataStream"
@@ -715,8 +713,6 @@ class KeyedStream(DataStream):
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> env.from_collection([1, 2, 3]).key_by(lambda n: n % 2).reduce(lambda a, b: a + b).get_name()
         'Reduce'
-
-    Source: pyflink.datastream.KeyedStream
     """
 
     def __init__(
@@ -1022,8 +1018,6 @@ class WindowedStream(_Windows[WindowFunction[Any, Any, Any, Any], ProcessWindowF
         >>> windows = WindowedStream(keyed, TumblingEventTimeWindows.of(Time.seconds(1)))
         >>> windows.reduce(lambda a, b: a + b).get_name()
         'TumblingEventTimeWindows'
-
-    Source: pyflink.datastream.WindowedStream
     """
 
     _firings: ClassVar[dict[ABCMeta, Firing]] = {
@@ -1070,8 +1064,6 @@ class AllWindowedStream(_Windows[AllWindowFunction[Any, Any, Any], ProcessAllWin
 
     Args:
         window_assigner: says which windows an element belongs to.
-
-    Source: pyflink.datastream.AllWindowedStream
     """
 
     _firings: ClassVar[dict[ABCMeta, Firing]] = {
@@ -1141,8 +1133,6 @@ class ConnectedStreams(NamesOfPyFlink):
         >>> numbers, words = env.from_collection([1]), env.from_collection(["a"])
         >>> numbers.connect(words).map(Texts()).get_name()
         'Co-Map'
-
-    Source: pyflink.datastream.ConnectedStreams
     """
 
     def __init__(self, stream1: DataStream, stream2: DataStream) -> None:
@@ -1240,8 +1230,6 @@ class BroadcastStream(NamesOfPyFlink):
 
     Raises:
         ConfigurationError: no MapStateDescriptor, or two with the same name.
-
-    Source: pyflink.datastream.BroadcastStream
     """
 
     def __init__(
@@ -1280,8 +1268,6 @@ class BroadcastConnectedStream(NamesOfPyFlink):
         >>> broadcast = env.from_collection([("tea", 2)]).broadcast(prices)
         >>> env.from_collection(["tea"]).connect(broadcast).process(Price()).get_name()
         'Co-Process-Broadcast'
-
-    Source: pyflink.datastream.BroadcastConnectedStream
     """
 
     def __init__(
@@ -1327,10 +1313,7 @@ class BroadcastConnectedStream(NamesOfPyFlink):
 
 
 class DataStreamSink(_OfOperator):
-    """The handle of a sink, from ``print()``, ``add_sink()`` or ``sink_to()``.
-
-    Source: pyflink.datastream.DataStreamSink
-    """
+    """The handle of a sink, from ``print()``, ``add_sink()`` or ``sink_to()``."""
 
     _said = "DataStreamSink"
 
@@ -1412,8 +1395,6 @@ class CloseableIterator:
         >>> with env.from_collection([1, 2]).execute_and_collect() as results:  # doctest: +SKIP
         ...     print(list(results))
         [1, 2]
-
-    Source: pyflink.datastream.data_stream.CloseableIterator
     """
 
     def __init__(self, running_job: Any, results: Iterator[Any]) -> None:

@@ -10,8 +10,6 @@ class RuntimeExecutionMode(Enum):
 
     STREAMING handles elements as they come. BATCH needs bounded sources: it gives the final result of each key and
     makes no checkpoints. AUTOMATIC is BATCH when all sources are bounded, else STREAMING.
-
-    Source: pyflink.datastream.RuntimeExecutionMode
     """
 
     STREAMING = 0

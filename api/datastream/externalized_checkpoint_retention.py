@@ -6,10 +6,7 @@ __all__ = ["ExternalizedCheckpointRetention"]
 
 
 class ExternalizedCheckpointRetention(Enum):
-    """What happens to the job's checkpoints when it is cancelled. After a failure they are always kept.
-
-    Source: pyflink.datastream.ExternalizedCheckpointRetention
-    """
+    """What happens to the job's checkpoints when it is cancelled. After a failure they are always kept."""
 
     DELETE_ON_CANCELLATION = 0
     RETAIN_ON_CANCELLATION = 1

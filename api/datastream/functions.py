@@ -63,10 +63,7 @@ __all__ = [
 
 
 class MapFunction(Function):
-    """Makes one element of each element.
-
-    Source: pyflink.datastream.MapFunction
-    """
+    """Makes one element of each element."""
 
     @abstractmethod
     def map(self, value: Any) -> Any:
@@ -86,8 +83,6 @@ class FlatMapFunction(Function):
         ...         yield from value.split()
         >>> list(Words().flat_map("to be"))
         ['to', 'be']
-
-    Source: pyflink.datastream.FlatMapFunction
     """
 
     @abstractmethod
@@ -100,10 +95,7 @@ class FlatMapFunction(Function):
 
 
 class FilterFunction(Function):
-    """Keeps some of the elements.
-
-    Source: pyflink.datastream.FilterFunction
-    """
+    """Keeps some of the elements."""
 
     @abstractmethod
     def filter(self, value: Any) -> bool:
@@ -115,10 +107,7 @@ class FilterFunction(Function):
 
 
 class ReduceFunction(Function):
-    """Combines two elements into one of the same type.
-
-    Source: pyflink.datastream.ReduceFunction
-    """
+    """Combines two elements into one of the same type."""
 
     @abstractmethod
     def reduce(self, value1: Any, value2: Any) -> Any:
@@ -131,10 +120,7 @@ class ReduceFunction(Function):
 
 
 class AggregateFunction(Function):
-    """Aggregates elements in an accumulator.
-
-    Source: pyflink.datastream.AggregateFunction
-    """
+    """Aggregates elements in an accumulator."""
 
     @abstractmethod
     def create_accumulator(self) -> Any:
@@ -158,10 +144,7 @@ class AggregateFunction(Function):
 
 
 class KeySelector(Function):
-    """Gives each element its key.
-
-    Source: pyflink.datastream.KeySelector
-    """
+    """Gives each element its key."""
 
     @abstractmethod
     def get_key(self, value: Any) -> Any:
@@ -173,10 +156,7 @@ class KeySelector(Function):
 
 
 class NullByteKeySelector(KeySelector):
-    """Gives all elements the same key: 0.
-
-    Source: pyflink.datastream.functions.NullByteKeySelector
-    """
+    """Gives all elements the same key: 0."""
 
     def get_key(self, value: Any) -> int:
         """The key: 0.
@@ -196,8 +176,6 @@ class Partitioner(Function):
         ...         return key % num_partitions
         >>> ByRemainder().partition(7, 4)
         3
-
-    Source: pyflink.datastream.Partitioner
     """
 
     @abstractmethod
@@ -211,10 +189,7 @@ class Partitioner(Function):
 
 
 class JavaFunctionWrapper:
-    """Base of `SourceFunction` and `SinkFunction`. In PyFlink they wrap Java objects, here Python objects.
-
-    Source: pyflink.datastream.functions.JavaFunctionWrapper
-    """
+    """Base of `SourceFunction` and `SinkFunction`. In PyFlink they wrap Java objects, here Python objects."""
 
     def __init__(self, j_function: Any) -> None:
         if isinstance(j_function, str):
@@ -239,8 +214,6 @@ class SourceFunction(JavaFunctionWrapper):
 
     Raises:
         NotSupportedError: the name of a Java class.
-
-    Source: pyflink.datastream.SourceFunction
     """
 
     def __init__(self, source_func: Any) -> None:
@@ -256,8 +229,6 @@ class SinkFunction(JavaFunctionWrapper):
 
     Raises:
         NotSupportedError: the name of a Java class.
-
-    Source: pyflink.datastream.SinkFunction
     """
 
     def __init__(self, sink_func: Any) -> None:

@@ -14,10 +14,7 @@ from .timerservice import TimerService
 
 
 class ProcessFunction(Function):
-    """Makes any number of elements of each element, and sees time.
-
-    Source: pyflink.datastream.ProcessFunction
-    """
+    """Makes any number of elements of each element, and sees time."""
 
     class Context(ABC):
         """What ``process_element`` is given; valid during the call only."""
@@ -52,8 +49,6 @@ class KeyedProcessFunction(Function):
         ...     def process_element(self, value, ctx):
         ...         self.count.update((self.count.value() or 0) + 1)
         ...         yield ctx.get_current_key(), self.count.value()
-
-    Source: pyflink.datastream.KeyedProcessFunction
     """
 
     class Context(ABC):

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStateStore(ABC):
-    """Gives access to keyed state. Only on keyed streams, after ``key_by``.
-
-    Source: pyflink.datastream.functions.KeyedStateStore
-    """
+    """Gives access to keyed state. Only on keyed streams, after ``key_by``."""
 
     @abstractmethod
     def get_state(self, state_descriptor: ValueStateDescriptor) -> ValueState[Any]:
@@ -61,10 +58,7 @@ class KeyedStateStore(ABC):
 
 
 class RuntimeContext(KeyedStateStore):
-    """Where a function runs, and its state; given to ``open``.
-
-    Source: pyflink.datastream.RuntimeContext
-    """
+    """Where a function runs, and its state; given to ``open``."""
 
     @abstractmethod
     def get_task_name(self) -> str:

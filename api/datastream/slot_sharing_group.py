@@ -27,8 +27,6 @@ class MemorySize:
         >>> size = MemorySize(bytes_size=3 * 1024 * 1024 + 1)
         >>> size.get_mebi_bytes(), size.get_kibi_bytes(), str(size), str(MemorySize.of_mebi_bytes(3))
         (3, 3072, '3145729 bytes', '3 mb')
-
-    Source: pyflink.datastream.MemorySize
     """
 
     def __init__(self, j_memory_size: Any = None, bytes_size: int | None = None) -> None:
@@ -117,8 +115,6 @@ class SlotSharingGroup:
         >>> group = SlotSharingGroup.builder("big").set_cpu_cores(2.0).set_task_heap_memory_mb(100).build()
         >>> group.get_name(), group.get_cpu_cores(), str(group.get_task_heap_memory())
         ('big', 2.0, '100 mb')
-
-    Source: pyflink.datastream.SlotSharingGroup
     """
 
     def __init__(self, j_slot_sharing_group: Any) -> None:

@@ -48,10 +48,7 @@ __all__ = [
 
 
 class State(ABC):
-    """Base of all kinds of state.
-
-    Source: pyflink.datastream.state.State
-    """
+    """Base of all kinds of state."""
 
     @abstractmethod
     def clear(self) -> None:
@@ -59,10 +56,7 @@ class State(ABC):
 
 
 class ValueState(State, Generic[T]):
-    """One value for each key.
-
-    Source: pyflink.datastream.state.ValueState
-    """
+    """One value for each key."""
 
     @abstractmethod
     def value(self) -> T:
@@ -81,10 +75,7 @@ class ValueState(State, Generic[T]):
 
 
 class AppendingState(State, Generic[IN, OUT]):
-    """State to which elements are added.
-
-    Source: pyflink.datastream.state.AppendingState
-    """
+    """State to which elements are added."""
 
     @abstractmethod
     def get(self) -> OUT:
@@ -100,17 +91,11 @@ class AppendingState(State, Generic[IN, OUT]):
 
 
 class MergingState(AppendingState[IN, OUT]):
-    """Appending state whose contents can be merged.
-
-    Source: pyflink.datastream.state.MergingState
-    """
+    """Appending state whose contents can be merged."""
 
 
 class ListState(MergingState[T, Iterable[T]]):
-    """A list for each key. ``get()`` gives an iterable; empty when nothing was added.
-
-    Source: pyflink.datastream.state.ListState
-    """
+    """A list for each key. ``get()`` gives an iterable; empty when nothing was added."""
 
     @abstractmethod
     def update(self, values: list[T]) -> None:
@@ -209,18 +194,13 @@ class _WritableMap(_ReadableMap[K, V]):
 
 
 class MapState(_WritableMap[K, V]):
-    """A map for each key of the stream; the keys that its methods take and give are the map's.
-
-    Source: pyflink.datastream.state.MapState
-    """
+    """A map for each key of the stream; the keys that its methods take and give are the map's."""
 
 
 class ReducingState(MergingState[T, T]):
     """One value for each key: all added elements combined by a reduce function.
 
     ``get()`` gives None before the first.
-
-    Source: pyflink.datastream.state.ReducingState
     """
 
 
@@ -228,16 +208,11 @@ class AggregatingState(MergingState[IN, OUT]):
     """An accumulator for each key, into which elements are added.
 
     ``get()`` gives the result out of it, or None before the first element.
-
-    Source: pyflink.datastream.state.AggregatingState
     """
 
 
 class ReadOnlyBroadcastState(_ReadableMap[K, V]):
-    """A broadcast state as the elements of the other stream see it: to be read only.
-
-    Source: pyflink.datastream.state.ReadOnlyBroadcastState
-    """
+    """A broadcast state as the elements of the other stream see it: to be read only."""
 
 
 class BroadcastState(_WritableMap[K, V], ReadOnlyBroadcastState[K, V]):
@@ -245,16 +220,11 @@ class BroadcastState(_WritableMap[K, V], ReadOnlyBroadcastState[K, V]):
 
     All subtasks see the same elements, and each changes its own copy: make the change depend on the element
     and the state alone.
-
-    Source: pyflink.datastream.state.BroadcastState
     """
 
 
 class OperatorStateStore(ABC):
-    """Gives access to state that belongs to no key.
-
-    Source: pyflink.datastream.state.OperatorStateStore
-    """
+    """Gives access to state that belongs to no key."""
 
     @abstractmethod
     def get_broadcast_state(self, state_descriptor: MapStateDescriptor) -> BroadcastState[Any, Any]:

@@ -31,10 +31,7 @@ __all__ = [
 
 
 class StateBackend:
-    """Where the working state of a job is kept between checkpoints. Base class; see `HashMapStateBackend`.
-
-    Source: pyflink.datastream.StateBackend
-    """
+    """Where the working state of a job is kept between checkpoints. Base class; see `HashMapStateBackend`."""
 
     _kind: str | None = None
 
@@ -51,8 +48,6 @@ class HashMapStateBackend(StateBackend):
     """Keeps the working state as Python objects in the memory of the worker processes.
 
     The state of all keys must fit there. This is the default.
-
-    Source: pyflink.datastream.HashMapStateBackend
     """
 
     _kind = HASHMAP
@@ -71,8 +66,6 @@ class PredefinedOptions(Enum):
 
     DEFAULT is RocksDB's own; SPINNING_DISK_OPTIMIZED is for spinning disks; SPINNING_DISK_OPTIMIZED_HIGH_MEM is too, and
     uses some 500 MB a subtask; FLASH_SSD_OPTIMIZED is for flash.
-
-    Source: pyflink.datastream.PredefinedOptions
     """
 
     DEFAULT = 0
@@ -182,8 +175,6 @@ class EmbeddedRocksDBStateBackend(_RocksDBBackend):
         >>> backend.set_db_storage_paths("file:///fast/disk")
         >>> backend.get_db_storage_paths()
         ['/fast/disk']
-
-    Source: pyflink.datastream.EmbeddedRocksDBStateBackend
     """
 
     def __init__(self, enable_incremental_checkpointing: bool | None = None) -> None:
@@ -222,8 +213,6 @@ class CustomStateBackend(StateBackend):
         ...     def table(self, operator, state, kind):
         ...         return {}
         >>> backend = CustomStateBackend(Mine)
-
-    Source: pyflink.datastream.CustomStateBackend
     """
 
     _kind = CUSTOM
@@ -252,8 +241,6 @@ class MemoryStateBackend(StateBackend):
         savepoint_path: kept; None for none.
         max_state_size: bytes of one state in a full snapshot; default 5242880.
         using_asynchronous_snapshots: kept and given back; None for the default, True.
-
-    Source: pyflink.datastream.MemoryStateBackend
     """
 
     DEFAULT_MAX_STATE_SIZE = JobManagerCheckpointStorage.DEFAULT_MAX_STATE_SIZE
@@ -303,8 +290,6 @@ class FsStateBackend(StateBackend):
         file_state_size_threshold: kept and given back, in bytes; default 20480, at most 1048576.
         write_buffer_size: kept and given back, in bytes; default 4096.
         using_asynchronous_snapshots: kept and given back; None for the default, True.
-
-    Source: pyflink.datastream.FsStateBackend
     """
 
     _kind = HASHMAP
@@ -367,8 +352,6 @@ class RocksDBStateBackend(_RocksDBBackend):
     Example:
         >>> RocksDBStateBackend("file:///data/checkpoints").get_checkpoint_backend().get_checkpoint_path()
         'file:/data/checkpoints'
-
-    Source: pyflink.datastream.RocksDBStateBackend
     """
 
     def __init__(

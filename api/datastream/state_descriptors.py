@@ -25,8 +25,6 @@ class StateDescriptor(NamesOfPyFlink, StateDescription):
     Args:
         name: unique within the operator.
         type_info: type of what is kept: of a list or a map as a whole.
-
-    Source: pyflink.datastream.state.StateDescriptor
     """
 
     _elsewhere = dict.fromkeys(
@@ -128,8 +126,6 @@ class ValueStateDescriptor(StateDescriptor):
 
     Args:
         name: unique within the operator.
-
-    Source: pyflink.datastream.state.ValueStateDescriptor
     """
 
     _kind = StateKind.VALUE
@@ -144,8 +140,6 @@ class ListStateDescriptor(StateDescriptor):
     Args:
         name: unique within the operator.
         elem_type_info: type of the elements.
-
-    Source: pyflink.datastream.state.ListStateDescriptor
     """
 
     _kind = StateKind.LIST
@@ -161,8 +155,6 @@ class MapStateDescriptor(StateDescriptor):
 
     Args:
         name: unique within the operator.
-
-    Source: pyflink.datastream.state.MapStateDescriptor
     """
 
     _kind = StateKind.MAP
@@ -181,8 +173,6 @@ class ReducingStateDescriptor(StateDescriptor):
         name: unique within the operator.
         reduce_function: a ReduceFunction, or a function of two elements.
         type_info: type of the elements and of their combination.
-
-    Source: pyflink.datastream.state.ReducingStateDescriptor
     """
 
     _kind = StateKind.REDUCING
@@ -203,8 +193,6 @@ class AggregatingStateDescriptor(StateDescriptor):
         name: unique within the operator.
         agg_function: an AggregateFunction.
         state_type_info: type of the accumulator.
-
-    Source: pyflink.datastream.state.AggregatingStateDescriptor
     """
 
     _kind = StateKind.AGGREGATING

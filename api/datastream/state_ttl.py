@@ -20,8 +20,6 @@ class CleanupStrategies:
     Args:
         strategies: what was asked for.
         is_cleanup_in_background: whether a backend's own strategy runs when none was asked for.
-
-    Source: pyflink.datastream.state.StateTtlConfig.CleanupStrategies
     """
 
     class Strategies(Enum):
@@ -162,8 +160,6 @@ class StateTtlConfig:
         ... )
         >>> descriptor = ValueStateDescriptor("session", Types.STRING())
         >>> descriptor.enable_time_to_live(config)
-
-    Source: pyflink.datastream.state.StateTtlConfig
     """
 
     class UpdateType(Enum):

@@ -67,8 +67,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         >>> env = StreamExecutionEnvironment.get_execution_environment()
         >>> sink = env.from_collection([("a", 1), ("b", 2)]).key_by(lambda v: v[0]).print()
         >>> env.execute("an example")  # doctest: +SKIP
-
-    Source: pyflink.datastream.StreamExecutionEnvironment
     """
 
     _elsewhere = OF_ENVIRONMENTS

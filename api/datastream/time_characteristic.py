@@ -6,10 +6,7 @@ from enum import Enum
 
 
 class TimeCharacteristic(Enum):
-    """The notion of time of a program. Event time is always on; timers name the domain they mean.
-
-    Source: pyflink.datastream.TimeCharacteristic
-    """
+    """The notion of time of a program. Event time is always on; timers name the domain they mean."""
 
     ProcessingTime = 0
     IngestionTime = 1

@@ -12,8 +12,6 @@ class TimerService(ABC):
 
     Times are milliseconds since 1970-01-01 UTC. A timer is set once however often it is registered for the
     same time, and fires by ``on_timer``.
-
-    Source: pyflink.datastream.TimerService
     """
 
     @abstractmethod

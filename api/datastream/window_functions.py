@@ -25,8 +25,6 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
         >>> class Total(WindowFunction):
         ...     def apply(self, key, window, inputs):
         ...         yield key, window.end, sum(inputs)
-
-    Source: pyflink.datastream.WindowFunction
     """
 
     @abstractmethod
@@ -40,10 +38,7 @@ class WindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 
 class AllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Makes any number of elements of a window over all keys.
-
-    Source: pyflink.datastream.functions.AllWindowFunction
-    """
+    """Makes any number of elements of a window over all keys."""
 
     @abstractmethod
     def apply(self, window: W, inputs: Iterable[IN]) -> Iterable[OUT]:
@@ -55,10 +50,7 @@ class AllWindowFunction(Function, Generic[IN, OUT, W]):
 
 
 class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
-    """Makes any number of elements of a key's window, and sees time and state.
-
-    Source: pyflink.datastream.ProcessWindowFunction
-    """
+    """Makes any number of elements of a key's window, and sees time and state."""
 
     class Context(ABC, Generic[W2]):
         """The window, time and state; valid during the call only."""
@@ -107,10 +99,7 @@ class ProcessWindowFunction(Function, Generic[IN, OUT, KEY, W]):
 
 
 class ProcessAllWindowFunction(Function, Generic[IN, OUT, W]):
-    """Makes any number of elements of a window over all keys, and sees time and state.
-
-    Source: pyflink.datastream.functions.ProcessAllWindowFunction
-    """
+    """Makes any number of elements of a window over all keys, and sees time and state."""
 
     class Context(ABC, Generic[W2]):
         """The window and its state; valid during the call only."""

@@ -17,17 +17,11 @@ refuse_other_names(__name__)
 
 
 class Metric:
-    """Base of metrics.
-
-    Source: pyflink.metrics.metricbase.Metric
-    """
+    """Base of metrics."""
 
 
 class Counter(Metric, ABC):
-    """A number that goes up and down.
-
-    Source: pyflink.metrics.metricbase.Counter
-    """
+    """A number that goes up and down."""
 
     @abstractmethod
     def inc(self, n: int = 1) -> None:
@@ -51,10 +45,7 @@ class Counter(Metric, ABC):
 
 
 class Distribution(Metric, ABC):
-    """Sum, count, least and largest of the values it is given.
-
-    Source: pyflink.metrics.metricbase.Distribution
-    """
+    """Sum, count, least and largest of the values it is given."""
 
     @abstractmethod
     def update(self, value: int) -> None:
@@ -66,10 +57,7 @@ class Distribution(Metric, ABC):
 
 
 class Meter(Metric, ABC):
-    """How often something happens, per second.
-
-    Source: pyflink.metrics.metricbase.Meter
-    """
+    """How often something happens, per second."""
 
     @abstractmethod
     def mark_event(self, value: int = 1) -> None:
@@ -89,10 +77,7 @@ class Meter(Metric, ABC):
 
 
 class MetricGroup(ABC):
-    """Makes metrics, and groups of metrics; names are unique within a group.
-
-    Source: pyflink.metrics.metricbase.MetricGroup
-    """
+    """Makes metrics, and groups of metrics; names are unique within a group."""
 
     @abstractmethod
     def add_group(self, name: str, extra: str | None = None) -> MetricGroup:

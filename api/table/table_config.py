@@ -17,8 +17,6 @@ class TableConfig(NamesOfPyFlink):
         >>> config.set_python_executable("/usr/local/bin/python3")
         >>> config.get_python_executable()
         '/usr/local/bin/python3'
-
-    Source: pyflink.table.TableConfig
     """
 
     _not_here = names_of(

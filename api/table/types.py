@@ -36,8 +36,6 @@ class DataTypes:
     Example:
         >>> DataTypes.ROW([DataTypes.FIELD("id", DataTypes.BIGINT()), DataTypes.FIELD("name", DataTypes.STRING())])
         RowTypeInfo(id: Long, name: String)
-
-    Source: pyflink.table.DataTypes
     """
 
     @staticmethod

@@ -26,8 +26,6 @@ class OutputTag(JavaMembers):
         >>> from changelog_engine.api.common import Types
         >>> OutputTag("late", Types.STRING()).tag_id
         'late'
-
-    Source: pyflink.datastream.OutputTag
     """
 
     __slots__ = ("tag_id", "type_info")

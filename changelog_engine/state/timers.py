@@ -29,8 +29,6 @@ class TimeDomain(enum.Enum):
     """Which clock a timer that fires follows.
 
     EVENT_TIME is that of the watermarks, PROCESSING_TIME that of the machine.
-
-    Source: pyflink.datastream.TimeDomain
     """
 
     EVENT_TIME = 0

@@ -18,16 +18,10 @@ W2 = TypeVar("W2")
 
 
 class WindowAssigner(ABC, Generic[T, W]):
-    """Says which windows an element belongs to.
-
-    Source: pyflink.datastream.WindowAssigner
-    """
+    """Says which windows an element belongs to."""
 
     class WindowAssignerContext(ABC):
-        """What an assigner may ask; valid during the call only.
-
-        Source: pyflink.datastream.WindowAssigner.WindowAssignerContext
-        """
+        """What an assigner may ask; valid during the call only."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -66,16 +60,10 @@ class WindowAssigner(ABC, Generic[T, W]):
 
 
 class MergingWindowAssigner(WindowAssigner[T, W]):
-    """An assigner whose windows may become one.
-
-    Source: pyflink.datastream.MergingWindowAssigner
-    """
+    """An assigner whose windows may become one."""
 
     class MergeCallback(ABC, Generic[W2]):
-        """Is told which windows become one.
-
-        Source: pyflink.datastream.MergingWindowAssigner.MergeCallback
-        """
+        """Is told which windows become one."""
 
         @abstractmethod
         def merge(self, to_be_merged: Iterable[W2], merge_result: W2) -> None:
@@ -97,10 +85,7 @@ class MergingWindowAssigner(WindowAssigner[T, W]):
 
 
 class SessionWindowTimeGapExtractor(ABC):
-    """Says how long after an element its session ends.
-
-    Source: pyflink.datastream.window.SessionWindowTimeGapExtractor
-    """
+    """Says how long after an element its session ends."""
 
     @abstractmethod
     def extract(self, element: Any) -> int:

@@ -52,8 +52,6 @@ class CountTumblingWindowAssigner(CountWindows):
 
     Raises:
         ConfigurationError: another number.
-
-    Source: pyflink.datastream.window.CountTumblingWindowAssigner
     """
 
     def __init__(self, window_size: int) -> None:
@@ -78,8 +76,6 @@ class CountSlidingWindowAssigner(CountWindows):
 
     Raises:
         ConfigurationError: another number.
-
-    Source: pyflink.datastream.window.CountSlidingWindowAssigner
     """
 
     def __init__(self, window_size: int, window_slide: int) -> None:
@@ -97,10 +93,7 @@ class CountSlidingWindowAssigner(CountWindows):
 
 
 class GlobalWindows(WindowAssigner[Any, GlobalWindow]):
-    """One window for all elements of a key. It never fires unless the program sets a trigger.
-
-    Source: pyflink.datastream.window.GlobalWindows
-    """
+    """One window for all elements of a key. It never fires unless the program sets a trigger."""
 
     @staticmethod
     def create() -> GlobalWindows:

@@ -25,8 +25,6 @@ class CountTrigger(QuietTrigger):
 
     Raises:
         ConfigurationError: another number.
-
-    Source: pyflink.datastream.window.CountTrigger
     """
 
     def __init__(self, window_size: int) -> None:
@@ -59,10 +57,7 @@ class CountTrigger(QuietTrigger):
 
 
 class NeverTrigger(QuietTrigger):
-    """Never fires.
-
-    Source: pyflink.datastream.window.NeverTrigger
-    """
+    """Never fires."""
 
     def on_merge(self, window: Window, ctx: Trigger.OnMergeContext) -> None:
         return None
@@ -79,8 +74,6 @@ class PurgingTrigger(Trigger[Any, Any]):
 
     Raises:
         ConfigurationError: it is not a trigger.
-
-    Source: pyflink.datastream.window.PurgingTrigger
     """
 
     def __init__(self, nested_trigger: Trigger[Any, Any]) -> None:

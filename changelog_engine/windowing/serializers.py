@@ -20,8 +20,6 @@ class TimeWindowSerializer:
         >>> TimeWindowSerializer().serialize(TimeWindow(0, 1000), stream)
         >>> TimeWindowSerializer().deserialize(BytesIO(stream.getvalue()))
         TimeWindow(start=0, end=1000)
-
-    Source: pyflink.datastream.window.TimeWindowSerializer
     """
 
     def serialize(self, element: TimeWindow, stream: BinaryIO) -> None:
@@ -39,10 +37,7 @@ class TimeWindowSerializer:
 
 
 class CountWindowSerializer:
-    """Writes a `CountWindow` as 8 bytes: its id.
-
-    Source: pyflink.datastream.window.CountWindowSerializer
-    """
+    """Writes a `CountWindow` as 8 bytes: its id."""
 
     def serialize(self, element: CountWindow, stream: BinaryIO) -> None:
         """Write a window; see `TimeWindowSerializer.serialize`."""
@@ -54,10 +49,7 @@ class CountWindowSerializer:
 
 
 class GlobalWindowSerializer:
-    """Writes the `GlobalWindow` as one byte.
-
-    Source: pyflink.datastream.window.GlobalWindowSerializer
-    """
+    """Writes the `GlobalWindow` as one byte."""
 
     def serialize(self, element: GlobalWindow, stream: BinaryIO) -> None:
         """Write the window; see `TimeWindowSerializer.serialize`."""

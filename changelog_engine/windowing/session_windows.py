@@ -98,8 +98,6 @@ class DynamicEventTimeSessionWindows(_DynamicGap, ByTimestamp):
 
     Raises:
         ConfigurationError: no extractor.
-
-    Source: pyflink.datastream.window.DynamicEventTimeSessionWindows
     """
 
 
@@ -107,8 +105,6 @@ class DynamicProcessingTimeSessionWindows(_DynamicGap, ByMachine):
     """Sessions by the machine's clock, with a gap that depends on the element.
 
     Args and Raises as `DynamicEventTimeSessionWindows`.
-
-    Source: pyflink.datastream.window.DynamicProcessingTimeSessionWindows
     """
 
 
@@ -120,8 +116,6 @@ class EventTimeSessionWindows(_FixedGap, ByTimestamp):
 
     Raises:
         ConfigurationError: a gap of less than 1.
-
-    Source: pyflink.datastream.window.EventTimeSessionWindows
     """
 
     @staticmethod
@@ -131,10 +125,7 @@ class EventTimeSessionWindows(_FixedGap, ByTimestamp):
 
 
 class ProcessingTimeSessionWindows(_FixedGap, ByMachine):
-    """Sessions by the machine's clock. Args and Raises as `EventTimeSessionWindows`.
-
-    Source: pyflink.datastream.window.ProcessingTimeSessionWindows
-    """
+    """Sessions by the machine's clock. Args and Raises as `EventTimeSessionWindows`."""
 
     @staticmethod
     def with_dynamic_gap(extractor: SessionWindowTimeGapExtractor) -> DynamicProcessingTimeSessionWindows:

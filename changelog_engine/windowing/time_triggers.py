@@ -75,10 +75,7 @@ class _AtEnd(_Timed):
 
 
 class EventTimeTrigger(_AtEnd, _ByWatermark):
-    """Fires when the watermark passes the end of the window, and then for every late element.
-
-    Source: pyflink.datastream.window.EventTimeTrigger
-    """
+    """Fires when the watermark passes the end of the window, and then for every late element."""
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
@@ -94,10 +91,7 @@ class EventTimeTrigger(_AtEnd, _ByWatermark):
 
 
 class ProcessingTimeTrigger(_AtEnd, _ByMachine):
-    """Fires when the machine's clock passes the end of the window.
-
-    Source: pyflink.datastream.window.ProcessingTimeTrigger
-    """
+    """Fires when the machine's clock passes the end of the window."""
 
     def on_element(
         self, element: Any, timestamp: int, window: Window, ctx: Trigger.TriggerContext
@@ -172,8 +166,6 @@ class ContinuousEventTimeTrigger(_Continuous, _ByWatermark):
 
     Raises:
         ConfigurationError: an interval of less than 1 ms.
-
-    Source: pyflink.datastream.window.ContinuousEventTimeTrigger
     """
 
     def on_element(
@@ -204,8 +196,6 @@ class ContinuousProcessingTimeTrigger(_Continuous, _ByMachine):
 
     Raises:
         ConfigurationError: an interval of less than 1 ms.
-
-    Source: pyflink.datastream.window.ContinuousProcessingTimeTrigger
     """
 
     def on_element(

@@ -148,16 +148,11 @@ class TumblingEventTimeWindows(_Tumbling, ByTimestamp):
     Example:
         >>> TumblingEventTimeWindows(1000, 0).windows_at(1500)
         [TimeWindow(start=1000, end=2000)]
-
-    Source: pyflink.datastream.window.TumblingEventTimeWindows
     """
 
 
 class TumblingProcessingTimeWindows(_Tumbling, ByMachine):
-    """Windows of one size, one after the other, by the machine's clock. Args and Raises as `TumblingEventTimeWindows`.
-
-    Source: pyflink.datastream.window.TumblingProcessingTimeWindows
-    """
+    """Windows of one size, one after the other, by the machine's clock. Args and Raises as `TumblingEventTimeWindows`."""
 
 
 class SlidingEventTimeWindows(_Sliding, ByTimestamp):
@@ -174,8 +169,6 @@ class SlidingEventTimeWindows(_Sliding, ByTimestamp):
     Example:
         >>> SlidingEventTimeWindows(1000, 500, 0).windows_at(700)
         [TimeWindow(start=500, end=1500), TimeWindow(start=0, end=1000)]
-
-    Source: pyflink.datastream.window.SlidingEventTimeWindows
     """
 
 
@@ -183,6 +176,4 @@ class SlidingProcessingTimeWindows(_Sliding, ByMachine):
     """Windows of one size that start at regular times and may overlap, by the machine's clock.
 
     Args and Raises as `SlidingEventTimeWindows`.
-
-    Source: pyflink.datastream.window.SlidingProcessingTimeWindows
     """

@@ -15,8 +15,6 @@ class TriggerResult(enum.Enum):
 
     CONTINUE does nothing, FIRE calls the window's function and keeps the elements, PURGE drops the elements, and
     FIRE_AND_PURGE does both.
-
-    Source: pyflink.datastream.TriggerResult
     """
 
     CONTINUE = (False, False)
@@ -38,15 +36,10 @@ class Trigger(ABC, Generic[T, W]):
 
     One object serves all keys and windows of a subtask: what it has to remember belongs into state, from
     ``ctx.get_partitioned_state``.
-
-    Source: pyflink.datastream.Trigger
     """
 
     class TriggerContext(ABC):
-        """Clocks, timers and state of the window at hand; valid during the call only.
-
-        Source: pyflink.datastream.Trigger.TriggerContext
-        """
+        """Clocks, timers and state of the window at hand; valid during the call only."""
 
         @abstractmethod
         def get_current_processing_time(self) -> int:
@@ -101,10 +94,7 @@ class Trigger(ABC, Generic[T, W]):
             """
 
     class OnMergeContext(TriggerContext):
-        """What ``on_merge`` is given.
-
-        Source: pyflink.datastream.Trigger.OnMergeContext
-        """
+        """What ``on_merge`` is given."""
 
         @abstractmethod
         def merge_partitioned_state(self, state_descriptor: Any) -> None:

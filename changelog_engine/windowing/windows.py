@@ -10,10 +10,7 @@ MAX_TIMESTAMP = 2**63 - 1
 
 
 class Window(ABC):
-    """A finite group of elements. Programs may have kinds of their own: equal windows must have equal hashes.
-
-    Source: pyflink.datastream.window.Window
-    """
+    """A finite group of elements. Programs may have kinds of their own: equal windows must have equal hashes."""
 
     @abstractmethod
     def max_timestamp(self) -> int:
@@ -32,8 +29,6 @@ class TimeWindow(Window):
         999
         >>> TimeWindow(0, 1000).cover(TimeWindow(500, 1500))
         TimeWindow(start=0, end=1500)
-
-    Source: pyflink.datastream.window.TimeWindow
     """
 
     __slots__ = ("end", "start")
@@ -123,8 +118,6 @@ class CountWindow(Window):
 
     Args:
         id: tells it from the key's other windows.
-
-    Source: pyflink.datastream.window.CountWindow
     """
 
     __slots__ = ("id",)
@@ -147,10 +140,7 @@ class CountWindow(Window):
 
 
 class GlobalWindow(Window):
-    """The window of all elements of a key.
-
-    Source: pyflink.datastream.window.GlobalWindow
-    """
+    """The window of all elements of a key."""
 
     __slots__ = ()
 

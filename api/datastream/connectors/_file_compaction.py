@@ -16,8 +16,6 @@ class FileCompactStrategy:
 
     Example:
         >>> strategy = FileCompactStrategy.builder().set_size_threshold(1024).enable_compaction_on_checkpoint(5).build()
-
-    Source: pyflink.datastream.connectors.file_system.FileCompactStrategy
     """
 
     def __init__(self, strategy: files.CompactStrategy) -> None:
@@ -78,10 +76,7 @@ class FileCompactStrategy:
 
 
 class FileCompactor:
-    """How a `FileSink` makes one file of several; made by its static methods.
-
-    Source: pyflink.datastream.connectors.file_system.FileCompactor
-    """
+    """How a `FileSink` makes one file of several; made by its static methods."""
 
     def __init__(self, compactor: files.Compactor) -> None:
         self._compactor = compactor

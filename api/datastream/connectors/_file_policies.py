@@ -22,8 +22,6 @@ class BucketAssigner:
         >>> class ByFirstLetter(BucketAssigner):
         ...     def get_bucket_id(self, element):
         ...         return element[0]
-
-    Source: pyflink.datastream.connectors.BucketAssigner
     """
 
     def __init__(self, buckets: Any = None) -> None:
@@ -69,10 +67,7 @@ class BucketAssigner:
 
 @checked
 class RollingPolicy:
-    """When the file that is written ends and the next one begins; made by its static methods.
-
-    Source: pyflink.datastream.connectors.RollingPolicy
-    """
+    """When the file that is written ends and the next one begins; made by its static methods."""
 
     def __init__(self, rolling: files.Rolling) -> None:
         self._rolling = rolling
@@ -99,17 +94,11 @@ class RollingPolicy:
 
 
 class DefaultRollingPolicy(RollingPolicy):
-    """By size and time; see `RollingPolicy.default_rolling_policy`.
-
-    Source: pyflink.datastream.connectors.file_system.DefaultRollingPolicy
-    """
+    """By size and time; see `RollingPolicy.default_rolling_policy`."""
 
 
 class OnCheckpointRollingPolicy(RollingPolicy):
-    """At every checkpoint; see `RollingPolicy.on_checkpoint_rolling_policy`.
-
-    Source: pyflink.datastream.connectors.file_system.OnCheckpointRollingPolicy
-    """
+    """At every checkpoint; see `RollingPolicy.on_checkpoint_rolling_policy`."""
 
 
 class OutputFileConfig:
@@ -126,8 +115,6 @@ class OutputFileConfig:
         >>> config = OutputFileConfig.builder().with_part_prefix("out").with_part_suffix(".txt").build()
         >>> config.get_part_prefix(), config.get_part_suffix()
         ('out', '.txt')
-
-    Source: pyflink.datastream.connectors.OutputFileConfig
     """
 
     def __init__(self, part_prefix: str, part_suffix: str) -> None:

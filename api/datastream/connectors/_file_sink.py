@@ -134,18 +134,13 @@ class FileSink(Sink):
         ...     .with_output_file_config(OutputFileConfig("words", ".txt"))
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.FileSink
     """
 
     class RowFormatBuilder(_CompactingBuilder):
         """Builds a `FileSink` that writes elements one by one."""
 
     class BulkFormatBuilder(_CompactingBuilder):
-        """Builds a `FileSink` that writes many elements together.
-
-        Source: pyflink.datastream.connectors.file_system.FileSink.BulkFormatBuilder
-        """
+        """Builds a `FileSink` that writes many elements together."""
 
     @staticmethod
     def for_row_format(base_path: str, encoder: _Encoder) -> FileSink.RowFormatBuilder:
@@ -173,8 +168,6 @@ class StreamingFileSink(SinkFunction):
     """As `FileSink`, under its older name and for ``add_sink``; files are called ``<prefix>-<subtask>-<counter><suffix>``.
 
     Deprecated: use FileSink.
-
-    Source: pyflink.datastream.connectors.StreamingFileSink
     """
 
     def __init__(self, sink: files.FileSink) -> None:
@@ -195,10 +188,7 @@ class StreamingFileSink(SinkFunction):
             return super().with_rolling_policy(policy)
 
     class DefaultBulkFormatBuilder(_Builder["StreamingFileSink"]):
-        """Builds a `StreamingFileSink` that writes many elements together.
-
-        Source: pyflink.datastream.connectors.file_system.StreamingFileSink.DefaultBulkFormatBuilder
-        """
+        """Builds a `StreamingFileSink` that writes many elements together."""
 
         _by_subtask = True
 

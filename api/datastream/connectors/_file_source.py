@@ -19,8 +19,6 @@ class FileEnumeratorProvider:
 
     Folders are searched however deep they are; names that begin with ``.`` or ``_`` are left out. A file is read by one
     subtask, whichever of the two is chosen.
-
-    Source: pyflink.datastream.connectors.FileEnumeratorProvider
     """
 
     def __init__(self, name: str) -> None:
@@ -38,10 +36,7 @@ class FileEnumeratorProvider:
 
 
 class FileSplitAssignerProvider:
-    """Which subtask reads which file; made by its static method.
-
-    Source: pyflink.datastream.connectors.FileSplitAssignerProvider
-    """
+    """Which subtask reads which file; made by its static method."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -58,10 +53,7 @@ class FileSplitAssignerProvider:
 
 
 class StreamFormat:
-    """How the records of a file are read; made by its static methods, or by a format's own class.
-
-    Source: pyflink.datastream.connectors.StreamFormat
-    """
+    """How the records of a file are read; made by its static methods, or by a format's own class."""
 
     def __init__(self, file_format: files.FileFormat) -> None:
         check_inherits(file_format, "StreamFormat needs", files.FileFormat)
@@ -96,10 +88,7 @@ class StreamFormat:
 
 
 class BulkFormat:
-    """How the records of a file are read, many at a time; the formats are in ``api.datastream.formats``.
-
-    Source: pyflink.datastream.connectors.file_system.BulkFormat
-    """
+    """How the records of a file are read, many at a time; the formats are in ``api.datastream.formats``."""
 
     def __init__(self, file_format: files.FileFormat) -> None:
         check_inherits(file_format, "BulkFormat needs", files.FileFormat)
@@ -113,8 +102,6 @@ class InputFormat(StreamFormat):
         file_format: how files are read.
         path: file or folder.
         produced_type: type of the elements.
-
-    Source: pyflink.datastream.connectors.file_system.InputFormat
     """
 
     def __init__(
@@ -143,8 +130,6 @@ class FileSource(Source):
 
     Example:
         >>> source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "file:///data/logs").build()
-
-    Source: pyflink.datastream.connectors.FileSource
     """
 
     @staticmethod
@@ -170,10 +155,7 @@ class FileSource(Source):
 
 @checked
 class FileSourceBuilder:
-    """Builds a `FileSource`.
-
-    Source: pyflink.datastream.connectors.FileSourceBuilder
-    """
+    """Builds a `FileSource`."""
 
     def __init__(self, file_format: files.FileFormat, paths: tuple[str, ...]) -> None:
         files.FileSource(paths, file_format)  # refuses what can't be read

@@ -23,10 +23,7 @@ _INTERVAL = "flink.partition-discovery.interval-millis"
 @checked
 @needs(packages.KAFKA)
 class FlinkKafkaConsumerBase(SourceFunction):
-    """What consumers of all versions of Kafka share. Each setter returns this object.
-
-    Source: pyflink.datastream.connectors.kafka.FlinkKafkaConsumerBase
-    """
+    """What consumers of all versions of Kafka share. Each setter returns this object."""
 
     def __init__(
         self, topics: tuple[str, ...], schema: DeserializationSchema, properties: engine.ClientProperties
@@ -114,8 +111,6 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> properties = {"bootstrap.servers": "localhost:9092", "group.id": "billing"}
         >>> consumer = FlinkKafkaConsumer("orders", SimpleStringSchema(), properties).set_start_from_earliest()
-
-    Source: pyflink.datastream.connectors.FlinkKafkaConsumer
     """
 
     def __init__(

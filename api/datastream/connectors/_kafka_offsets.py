@@ -26,8 +26,6 @@ class KafkaTopicPartition:
     Example:
         >>> KafkaTopicPartition("orders", 0) == KafkaTopicPartition("orders", 0)
         True
-
-    Source: pyflink.datastream.connectors.kafka.KafkaTopicPartition
     """
 
     def __init__(self, topic: str, partition: Annotated[int, Whole(0)]) -> None:
@@ -58,10 +56,7 @@ class KafkaTopicPartition:
 
 
 class KafkaOffsetResetStrategy(Enum):
-    """What stands in for an offset that is not there.
-
-    Source: pyflink.datastream.connectors.kafka.KafkaOffsetResetStrategy
-    """
+    """What stands in for an offset that is not there."""
 
     LATEST = 0
     EARLIEST = 1
@@ -73,8 +68,6 @@ class KafkaOffsetsInitializer:
     """Where reading starts or stops; made by its static methods. ``OffsetsInitializer`` is another name of it.
 
     Offsets are looked up once, on the driver, when the job starts from nothing; a restore goes on where its checkpoint is.
-
-    Source: pyflink.datastream.connectors.kafka.KafkaOffsetsInitializer
     """
 
     def __init__(self, offsets: Annotated[Offsets, MadeBy(_STATIC_METHODS)]) -> None:

@@ -19,10 +19,7 @@ _PREFIX = "kafka-producer"
 
 
 class Semantic(Enum):
-    """What holds for a producer's records after a failure; see `KafkaSink` for what each means here.
-
-    Source: pyflink.datastream.connectors.Semantic
-    """
+    """What holds for a producer's records after a failure; see `KafkaSink` for what each means here."""
 
     EXACTLY_ONCE = (0,)
     AT_LEAST_ONCE = (1,)
@@ -32,10 +29,7 @@ class Semantic(Enum):
 @checked
 @needs(packages.KAFKA)
 class FlinkKafkaProducerBase(SinkFunction):
-    """What producers of all versions of Kafka share. Each setter returns this object.
-
-    Source: pyflink.datastream.connectors.kafka.FlinkKafkaProducerBase
-    """
+    """What producers of all versions of Kafka share. Each setter returns this object."""
 
     def __init__(
         self, schema: engine.RecordSchema, properties: engine.ClientProperties, semantic: Semantic
@@ -107,8 +101,6 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
     Example:
         >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> producer = FlinkKafkaProducer("counts", SimpleStringSchema(), {"bootstrap.servers": "localhost:9092"})
-
-    Source: pyflink.datastream.connectors.FlinkKafkaProducer
     """
 
     def __init__(

@@ -20,10 +20,7 @@ _PREFIX = "kafka-sink"
 
 
 class KafkaTopicSelector(ABC):
-    """Chooses the topic of each element.
-
-    Source: pyflink.datastream.connectors.kafka.KafkaTopicSelector
-    """
+    """Chooses the topic of each element."""
 
     @abstractmethod
     def apply(self, data: Any) -> str:
@@ -32,10 +29,7 @@ class KafkaTopicSelector(ABC):
 
 @checked
 class KafkaRecordSerializationSchema:
-    """Turns elements into records; made by its `builder`.
-
-    Source: pyflink.datastream.connectors.kafka.KafkaRecordSerializationSchema
-    """
+    """Turns elements into records; made by its `builder`."""
 
     def __init__(
         self, schema: Annotated[engine.RecordSchema, MadeBy("KafkaRecordSerializationSchema.builder()")]
@@ -62,8 +56,6 @@ class KafkaRecordSerializationSchemaBuilder:
         ...     .set_value_serialization_schema(SimpleStringSchema())
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.kafka.KafkaRecordSerializationSchemaBuilder
     """
 
     def __init__(self) -> None:
@@ -147,8 +139,6 @@ class KafkaSink(Sink):
         ...     .set_transactional_id_prefix("billing")
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.kafka.KafkaSink
     """
 
     @staticmethod
@@ -163,8 +153,6 @@ class KafkaSinkBuilder:
     """Builds a `KafkaSink`. Each method but `build` returns this object.
 
     Needed are bootstrap servers and a record serializer.
-
-    Source: pyflink.datastream.connectors.kafka.KafkaSinkBuilder
     """
 
     def __init__(self) -> None:

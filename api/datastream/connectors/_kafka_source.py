@@ -24,10 +24,7 @@ LONGEST_INTERVAL_MS = 2**63 - 1
 
 
 class KafkaRecordDeserializationSchema(ABC):
-    """Turns a whole record, with its key, headers and place, into a value. Beyond PyFlink you can write one in Python.
-
-    Source: pyflink.datastream.connectors.kafka.KafkaRecordDeserializationSchema
-    """
+    """Turns a whole record, with its key, headers and place, into a value. Beyond PyFlink you can write one in Python."""
 
     @abstractmethod
     def deserialize_record(self, record: engine.KafkaRecord) -> Any:
@@ -53,8 +50,6 @@ class SimpleStringValueKafkaRecordDeserializationSchema(KafkaRecordDeserializati
 
     Raises:
         ConfigurationError: an unknown charset.
-
-    Source: pyflink.datastream.connectors.kafka.SimpleStringValueKafkaRecordDeserializationSchema
     """
 
     def __init__(self, charset: str = "UTF-8") -> None:
@@ -91,8 +86,6 @@ class KafkaSource(Source):
         ...     .set_value_only_deserializer(SimpleStringSchema())
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.kafka.KafkaSource
     """
 
     @staticmethod
@@ -107,8 +100,6 @@ class KafkaSourceBuilder:
     """Builds a `KafkaSource`. Each method but `build` returns this object.
 
     Needed are bootstrap servers, what to read, and a deserializer.
-
-    Source: pyflink.datastream.connectors.kafka.KafkaSourceBuilder
     """
 
     def __init__(self) -> None:

@@ -28,8 +28,6 @@ class StartCursor:
     """Where reading begins when the job starts from nothing; made by its static methods.
 
     Each partition's place is looked up once, on the driver; a restore goes on where its checkpoint is.
-
-    Source: pyflink.datastream.connectors.pulsar.StartCursor
     """
 
     def __init__(self, start: Annotated[StartPosition, MadeBy(_METHODS.format("StartCursor"))]) -> None:
@@ -72,10 +70,7 @@ class StartCursor:
 
 @checked
 class StopCursor:
-    """Where reading a partition ends; made by its static methods.
-
-    Source: pyflink.datastream.connectors.pulsar.StopCursor
-    """
+    """Where reading a partition ends; made by its static methods."""
 
     def __init__(self, stop: Annotated[Stop, MadeBy(_METHODS.format("StopCursor"))]) -> None:
         self._stop = stop

@@ -29,8 +29,6 @@ class PulsarSerializationSchema(ABC):
         >>> class ByUser(PulsarSerializationSchema):
         ...     def serialize_message(self, element):
         ...         return OutgoingMessage(element["text"].encode(), key=element["user"])
-
-    Source: pyflink.datastream.connectors.pulsar.PulsarSerializationSchema
     """
 
     @abstractmethod
@@ -64,8 +62,6 @@ class TopicRoutingMode(Enum):
 
     ``ROUND_ROBIN``: one after the other, with as many messages each as a batch may have. ``MESSAGE_KEY_HASH``: that of the
     key's hash; any for messages without a key. ``CUSTOM``: the topic router decides.
-
-    Source: pyflink.datastream.connectors.pulsar.TopicRoutingMode
     """
 
     ROUND_ROBIN = 0
@@ -75,10 +71,7 @@ class TopicRoutingMode(Enum):
 
 @checked
 class MessageDelayer:
-    """How long brokers keep messages from consumers of shared subscriptions; made by its static methods.
-
-    Source: pyflink.datastream.connectors.pulsar.MessageDelayer
-    """
+    """How long brokers keep messages from consumers of shared subscriptions; made by its static methods."""
 
     def __init__(self, delay_ms: Annotated[int, Whole(0, LONGEST_MS)]) -> None:
         self._delay_ms = delay_ms
@@ -101,10 +94,7 @@ class MessageDelayer:
 
 @needs(packages.PULSAR)
 class PulsarSink(Sink):
-    """Writes to topics; made by its `builder`.
-
-    Source: pyflink.datastream.connectors.pulsar.PulsarSink
-    """
+    """Writes to topics; made by its `builder`."""
 
     @staticmethod
     def builder() -> PulsarSinkBuilder:
@@ -129,8 +119,6 @@ class PulsarSinkBuilder(_PulsarBuilder):
         ...     .set_delivery_guarantee(DeliveryGuarantee.AT_LEAST_ONCE)
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.pulsar.PulsarSinkBuilder
     """
 
     def __init__(self) -> None:

@@ -32,10 +32,7 @@ _BY_KEYS = (
 
 
 class SubscriptionType(Enum):
-    """How consumers share a subscription. Here one reads each partition: `Exclusive` and `Failover` mean the same.
-
-    Source: pyflink.datastream.connectors.pulsar.SubscriptionType
-    """
+    """How consumers share a subscription. Here one reads each partition: `Exclusive` and `Failover` mean the same."""
 
     Exclusive = 0
     Shared = 1
@@ -44,10 +41,7 @@ class SubscriptionType(Enum):
 
 
 class RangeGenerator(NamesOfPyFlink):
-    """Which keys are read: all.
-
-    Source: pyflink.datastream.connectors.pulsar.RangeGenerator
-    """
+    """Which keys are read: all."""
 
     _not_here: Mapping[str, str] = {"fixed_key": _BY_KEYS}
 
@@ -59,10 +53,7 @@ class RangeGenerator(NamesOfPyFlink):
 
 @checked
 class PulsarDeserializationSchema(ABC):
-    """Turns a whole message, with its key, times and properties, into a value. Beyond PyFlink you can write one in Python.
-
-    Source: pyflink.datastream.connectors.pulsar.PulsarDeserializationSchema
-    """
+    """Turns a whole message, with its key, times and properties, into a value. Beyond PyFlink you can write one."""
 
     @abstractmethod
     def deserialize_message(self, message: PulsarMessage) -> Any:
@@ -107,8 +98,6 @@ class PulsarSource(Source):
 
     The job's checkpoints hold the message ids up to which it has read, so a restore reads exactly the same messages again.
     Elements have the event times of their messages, where producers have given some.
-
-    Source: pyflink.datastream.connectors.pulsar.PulsarSource
     """
 
     @staticmethod
@@ -135,8 +124,6 @@ class PulsarSourceBuilder(_PulsarBuilder):
         ...     .set_deserialization_schema(SimpleStringSchema())
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.pulsar.PulsarSourceBuilder
     """
 
     def __init__(self) -> None:

@@ -20,8 +20,6 @@ class Source:
 
     Raises:
         NotSupportedError: the name of a Java class.
-
-    Source: pyflink.datastream.connectors.Source
     """
 
     def __init__(self, source: Any) -> None:
@@ -37,8 +35,6 @@ class Sink(NamesOfPyFlink):
 
     Raises:
         NotSupportedError: the name of a Java class.
-
-    Source: pyflink.datastream.connectors.Sink
     """
 
     _not_here: Mapping[str, str] = {
@@ -51,10 +47,7 @@ class Sink(NamesOfPyFlink):
 
 
 class DeliveryGuarantee(Enum):
-    """What holds for the output of a sink after a failure.
-
-    Source: pyflink.datastream.connectors.DeliveryGuarantee
-    """
+    """What holds for the output of a sink after a failure."""
 
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1

@@ -39,10 +39,7 @@ _NO_LOG = (
 
 
 class ConsistencyLevel(Enum):
-    """How many replicas must have a row before it counts as written.
-
-    Source: pyflink.datastream.connectors.cassandra.ConsistencyLevel
-    """
+    """How many replicas must have a row before it counts as written."""
 
     ANY = 0
     ONE = 1
@@ -63,8 +60,6 @@ class MapperOptions:
 
     Say in the query what they would say: ``USING TTL 1800``, ``USING TIMESTAMP ?``, ``IF NOT EXISTS``. `ClusterBuilder`
     takes a consistency level.
-
-    Source: pyflink.datastream.connectors.cassandra.MapperOptions
     """
 
     def __init__(self) -> None:
@@ -112,8 +107,6 @@ class ClusterBuilder:
     Example:
         >>> ClusterBuilder(["db1", "db2"], user_name="me", password="x", consistency_level=ConsistencyLevel.QUORUM)
         ClusterBuilder(hosts=['db1', 'db2'], port=9042, user_name='me')
-
-    Source: pyflink.datastream.connectors.cassandra.ClusterBuilder
     """
 
     def __init__(
@@ -153,19 +146,13 @@ class ClusterBuilder:
 
 
 class CassandraCommitter(NamesOfPyFlink):
-    """Notes in a table which checkpoints were written, for the write-ahead log, which is not here.
-
-    Source: pyflink.datastream.connectors.cassandra.CassandraCommitter
-    """
+    """Notes in a table which checkpoints were written, for the write-ahead log, which is not here."""
 
     _not_here: Mapping[str, str] = {"default_checkpoint_committer": _NO_LOG}
 
 
 class CassandraFailureHandler:
-    """What happens when a row cannot be written: the job fails.
-
-    Source: pyflink.datastream.connectors.cassandra.CassandraFailureHandler
-    """
+    """What happens when a row cannot be written: the job fails."""
 
     @staticmethod
     def no_op() -> CassandraFailureHandler:
@@ -191,8 +178,6 @@ class CassandraSink(DataStreamSink):
         >>> words = env.from_collection([("a", 1)], Types.TUPLE([Types.STRING(), Types.LONG()]))
         >>> builder = CassandraSink.add_sink(words).set_query("INSERT INTO shop.words (word, n) VALUES (?, ?)")
         >>> sink = builder.set_host("localhost").build().uid("words")
-
-    Source: pyflink.datastream.connectors.cassandra.CassandraSink
     """
 
     def __init__(self, sink: DataStreamSink) -> None:

@@ -40,8 +40,6 @@ class FlushBackoffType(Enum):
     * ``CONSTANT``: after the same wait each time.
     * ``EXPONENTIAL``: the wait doubles each time, up to a minute.
     * ``NONE``: the job fails at once, and begins again at its last checkpoint as its restart strategy says.
-
-    Source: pyflink.datastream.connectors.elasticsearch.FlushBackoffType
     """
 
     CONSTANT = (0,)
@@ -55,8 +53,6 @@ class ElasticsearchEmitter:
 
     Elements are dicts (``Types.MAP``) or rows with named fields. Beyond PyFlink values may be anything that JSON has, lists,
     dicts and rows among them; dates and times are in ISO 8601, decimals are strings with every digit, bytes are Base64.
-
-    Source: pyflink.datastream.connectors.elasticsearch.ElasticsearchEmitter
     """
 
     def __init__(self, emitter: Annotated[engine.Emitter, MadeBy(_EMITTERS)]) -> None:
@@ -95,18 +91,13 @@ class ElasticsearchSink(Sink):
 
     A checkpoint is made only when the cluster has every document before it. After a failure those since the last checkpoint
     are written again: with a ``key_field`` that changes nothing.
-
-    Source: pyflink.datastream.connectors.elasticsearch.ElasticsearchSink
     """
 
 
 @checked
 @needs(packages.ELASTICSEARCH)
 class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
-    """What the builders share. Each method but `build` returns the builder. Needed are hosts and an emitter.
-
-    Source: pyflink.datastream.connectors.elasticsearch.ElasticsearchSinkBuilderBase
-    """
+    """What the builders share. Each method but `build` returns the builder. Needed are hosts and an emitter."""
 
     _not_here: Mapping[str, str] = {
         "get_http_host_class": "wraps a Java class: give the hosts' URLs to set_hosts()"
@@ -294,8 +285,6 @@ class Elasticsearch6SinkBuilder(ElasticsearchSinkBuilderBase):
         ...     .set_emitter(ElasticsearchEmitter.static_index("users", "id"))
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.elasticsearch.Elasticsearch6SinkBuilder
     """
 
 
@@ -310,8 +299,6 @@ class Elasticsearch7SinkBuilder(ElasticsearchSinkBuilderBase):
         ...     .set_bulk_flush_backoff_strategy(FlushBackoffType.EXPONENTIAL, 5, 1000)
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.elasticsearch.Elasticsearch7SinkBuilder
     """
 
 

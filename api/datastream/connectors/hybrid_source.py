@@ -21,8 +21,6 @@ class HybridSource(Source):
     Example:
         >>> files = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "/data/history").build()
         >>> source = HybridSource.builder(files).add_source(kafka).build()
-
-    Source: pyflink.datastream.connectors.hybrid_source.HybridSource
     """
 
     @staticmethod
@@ -36,10 +34,7 @@ class HybridSource(Source):
 
 
 class HybridSourceBuilder:
-    """Builds a `HybridSource`.
-
-    Source: pyflink.datastream.connectors.hybrid_source.HybridSourceBuilder
-    """
+    """Builds a `HybridSource`."""
 
     def __init__(self, first_source: Source) -> None:
         self._source = engine.HybridSource([as_source(first_source, "HybridSource.builder")])

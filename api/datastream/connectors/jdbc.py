@@ -36,8 +36,6 @@ class JdbcSink(SinkFunction):
         >>> from changelog_engine.api.datastream.connectors.jdbc import JdbcConnectionOptions, JdbcSink
         >>> options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:sqlite:/data/rows.db").build()
         >>> sink = JdbcSink.sink("INSERT INTO counts VALUES (?, ?)", Types.ROW([Types.STRING(), Types.LONG()]), options)
-
-    Source: pyflink.datastream.connectors.JdbcSink
     """
 
     def __init__(self, jdbc_sink: BatchingSink) -> None:
@@ -110,8 +108,6 @@ class JdbcConnectionOptions:
         >>> builder = JdbcConnectionOptions.JdbcConnectionOptionsBuilder()
         >>> builder.with_url("jdbc:postgresql://localhost:5432/shop").with_user_name("me").with_password("x").build()
         JdbcConnectionOptions(url='jdbc:postgresql://localhost:5432/shop', driver_name=None, user='me')
-
-    Source: pyflink.datastream.connectors.JdbcConnectionOptions
     """
 
     def __init__(self, options: ConnectionOptions) -> None:
@@ -203,8 +199,6 @@ class JdbcExecutionOptions:
     Example:
         >>> JdbcExecutionOptions.builder().with_batch_size(200).with_batch_interval_ms(500).build()
         JdbcExecutionOptions(batch_size=200, batch_interval_ms=500, max_retries=3)
-
-    Source: pyflink.datastream.connectors.JdbcExecutionOptions
     """
 
     def __init__(self, options: ExecutionOptions) -> None:

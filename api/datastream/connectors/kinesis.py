@@ -35,10 +35,7 @@ _MOST_MS = 2**63 - 1
 
 
 class KinesisShardAssigner:
-    """Which subtask reads which shard; the engine spreads shards evenly whatever is asked for.
-
-    Source: pyflink.datastream.connectors.kinesis.KinesisShardAssigner
-    """
+    """Which subtask reads which shard; the engine spreads shards evenly whatever is asked for."""
 
     def __init__(self, name: str = "default") -> None:
         self._name = name
@@ -55,10 +52,7 @@ class KinesisShardAssigner:
 
 
 class KinesisDeserializationSchema(ABC):
-    """Turns a whole record, with its partition key and place, into a value. Beyond PyFlink you can write one in Python.
-
-    Source: pyflink.datastream.connectors.kinesis.KinesisDeserializationSchema
-    """
+    """Turns a whole record, with its partition key and place, into a value. Beyond PyFlink you can write one in Python."""
 
     @abstractmethod
     def deserialize_record(self, record: KinesisRecord) -> Any:
@@ -95,8 +89,6 @@ class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
         >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> properties = {"aws.region": "eu-west-1", "flink.stream.initpos": "TRIM_HORIZON"}
         >>> consumer = FlinkKinesisConsumer("orders", SimpleStringSchema(), properties)
-
-    Source: pyflink.datastream.connectors.kinesis.FlinkKinesisConsumer
     """
 
     _not_here: Mapping[str, str] = {
@@ -129,8 +121,6 @@ class PartitionKeyGenerator:
         >>> class ByUser(PartitionKeyGenerator):
         ...     def apply(self, element):
         ...         return element["user"]
-
-    Source: pyflink.datastream.connectors.kinesis.PartitionKeyGenerator
     """
 
     _kind: str | None = "own"
@@ -163,8 +153,6 @@ class KinesisStreamsSink(Sink):
 
     A checkpoint is made only when the stream has every record before it; after a failure those since the last checkpoint are
     written again.
-
-    Source: pyflink.datastream.connectors.kinesis.KinesisStreamsSink
     """
 
     @staticmethod
@@ -190,8 +178,6 @@ class KinesisStreamsSinkBuilder:
         ...     .set_partition_key_generator(PartitionKeyGenerator.random())
         ...     .build()
         ... )
-
-    Source: pyflink.datastream.connectors.kinesis.KinesisStreamsSinkBuilder
     """
 
     def __init__(self) -> None:

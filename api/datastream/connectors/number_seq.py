@@ -18,8 +18,6 @@ class NumberSequenceSource(Source):
 
     Raises:
         ConfigurationError: a bound that cannot be used.
-
-    Source: pyflink.datastream.connectors.NumberSequenceSource
     """
 
     def __init__(self, start: int, end: int) -> None:

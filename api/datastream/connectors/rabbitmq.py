@@ -28,8 +28,6 @@ class RMQConnectionConfig:
         >>> builder = RMQConnectionConfig.Builder().set_host("localhost").set_port(5672).set_virtual_host("/")
         >>> builder.set_user_name("me").set_password("x").build()
         RMQConnectionConfig(host='localhost', port=5672, virtual_host='/', user_name='me')
-
-    Source: pyflink.datastream.connectors.RMQConnectionConfig
     """
 
     def __init__(self, options: engine.ConnectionOptions, uri: str | None = None) -> None:
@@ -286,8 +284,6 @@ class RMQSource(SourceFunction):
         >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> builder = RMQConnectionConfig.Builder().set_uri("amqp://me:x@localhost:5672/%2F")
         >>> source = RMQSource(builder.build(), "orders", True, SimpleStringSchema())
-
-    Source: pyflink.datastream.connectors.RMQSource
     """
 
     def __init__(
@@ -323,8 +319,6 @@ class RMQSink(SinkFunction):
         >>> from changelog_engine.api.common.serialization import SimpleStringSchema
         >>> builder = RMQConnectionConfig.Builder().set_uri("amqp://me:x@localhost:5672/%2F")
         >>> sink = RMQSink(builder.build(), "bills", SimpleStringSchema())
-
-    Source: pyflink.datastream.connectors.RMQSink
     """
 
     def __init__(

@@ -22,8 +22,6 @@ class AvroSchema:
     Example:
         >>> str(AvroSchema.parse_string('{"type": "string"}'))
         '{"type": "string"}'
-
-    Source: pyflink.datastream.formats.avro.AvroSchema
     """
 
     def __init__(self, json_schema: str) -> None:
@@ -61,10 +59,7 @@ class AvroSchema:
 
 
 class GenericRecordAvroTypeInfo(PickledBytesTypeInfo):
-    """Type of Avro records: dicts, which travel as they are.
-
-    Source: pyflink.datastream.formats.avro.GenericRecordAvroTypeInfo
-    """
+    """Type of Avro records: dicts, which travel as they are."""
 
     def __init__(self, schema: AvroSchema) -> None:
         schema_text(schema, "GenericRecordAvroTypeInfo")
@@ -82,8 +77,6 @@ class AvroInputFormat(InputFormat):
 
     Raises:
         ConfigurationError: an argument that cannot be used, or fastavro is not installed.
-
-    Source: pyflink.datastream.formats.avro.AvroInputFormat
     """
 
     def __init__(self, path: str, schema: AvroSchema) -> None:
@@ -93,10 +86,7 @@ class AvroInputFormat(InputFormat):
 
 @needs(packages.AVRO)
 class AvroBulkWriters:
-    """Writes Avro files. Needs the package fastavro: ``pip install 'changelog-engine[avro]'``.
-
-    Source: pyflink.datastream.formats.avro.AvroBulkWriters
-    """
+    """Writes Avro files. Needs the package fastavro: ``pip install 'changelog-engine[avro]'``."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:

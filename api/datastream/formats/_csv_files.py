@@ -31,8 +31,6 @@ class CsvSchema:
         ... )
         >>> schema.get_type_info().get_field_names()
         ['id', 'name', 'tags']
-
-    Source: pyflink.datastream.formats.csv.CsvSchema
     """
 
     def __init__(self, schema: files.CsvSchema) -> None:
@@ -70,8 +68,6 @@ class CsvSchemaBuilder(NamesOfPyFlink):
 
     Without further calls: cells end at ``,``, are quoted by ``"``, nothing escapes, lines end with ``\n``, there is no
     header, nulls are written as empty cells, and empty cells are null where they cannot be a text or an array.
-
-    Source: pyflink.datastream.formats.csv.CsvSchemaBuilder
     """
 
     _not_here: Mapping[str, str] = {
@@ -247,8 +243,6 @@ class CsvReaderFormat(StreamFormat):
         >>> from changelog_engine.api.datastream.connectors.file_system import FileSource
         >>> schema = CsvSchema.builder().add_string_column("name").set_use_header().build()
         >>> source = FileSource.for_record_stream_format(CsvReaderFormat.for_schema(schema), "/data/in").build()
-
-    Source: pyflink.datastream.formats.csv.CsvReaderFormat
     """
 
     @staticmethod
@@ -268,8 +262,6 @@ class CsvBulkWriters:
         >>> from changelog_engine.api.datastream.connectors.file_system import FileSink
         >>> schema = CsvSchema.builder().add_string_column("name").build()
         >>> sink = FileSink.for_bulk_format("/data/out", CsvBulkWriters.for_schema(schema)).build()
-
-    Source: pyflink.datastream.formats.csv.CsvBulkWriters
     """
 
     @staticmethod

@@ -43,8 +43,6 @@ class AvroRowDeserializationSchema(DeserializationSchema):
     Raises:
         ConfigurationError: no schema of a record, or the package fastavro is not installed.
         NotSupportedError: a Java class is given.
-
-    Source: pyflink.datastream.formats.avro.AvroRowDeserializationSchema
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:
@@ -90,8 +88,6 @@ class AvroRowSerializationSchema(SerializationSchema):
     Raises:
         ConfigurationError: no schema of a record, or the package fastavro is not installed.
         NotSupportedError: a Java class is given.
-
-    Source: pyflink.datastream.formats.avro.AvroRowSerializationSchema
     """
 
     def __init__(self, record_class: str | None = None, avro_schema_string: str | None = None) -> None:

@@ -66,8 +66,6 @@ class CsvRowDeserializationSchema(DeserializationSchema):
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> CsvRowDeserializationSchema.Builder(row_type).build().deserialize(b'1,"a, b"')
         Row(id=1, name='a, b')
-
-    Source: pyflink.datastream.formats.csv.CsvRowDeserializationSchema
     """
 
     def __init__(self, type_info: RowTypeInfo, options: CsvOptions, ignore_parse_errors: bool) -> None:
@@ -176,8 +174,6 @@ class CsvRowSerializationSchema(SerializationSchema):
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(1, 'a, b'))
         b'1,"a, b"\n'
-
-    Source: pyflink.datastream.formats.csv.CsvRowSerializationSchema
     """
 
     def __init__(self, type_info: RowTypeInfo, options: CsvOptions) -> None:

@@ -32,8 +32,6 @@ class JsonRowDeserializationSchema(DeserializationSchema):
         >>> schema = JsonRowDeserializationSchema.builder().type_info(row_type).build()
         >>> schema.deserialize(b'{"name": "one", "id": 1, "more": 2}')
         Row(id=1, name='one')
-
-    Source: pyflink.datastream.formats.json.JsonRowDeserializationSchema
     """
 
     def __init__(
@@ -163,8 +161,6 @@ class JsonRowSerializationSchema(SerializationSchema):
         >>> row_type = Types.ROW_NAMED(["id", "name"], [Types.LONG(), Types.STRING()])
         >>> JsonRowSerializationSchema.builder().with_type_info(row_type).build().serialize(Row(1, "one"))
         b'{"id":1,"name":"one"}'
-
-    Source: pyflink.datastream.formats.json.JsonRowSerializationSchema
     """
 
     def __init__(self, type_info: RowTypeInfo) -> None:

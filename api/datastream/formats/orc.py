@@ -51,10 +51,7 @@ class OrcColumnarRowInputFormat(BulkFormat):
 
 @checked
 class OrcBulkWriters:
-    """Writes rows to ORC files.
-
-    Source: pyflink.datastream.formats.orc.OrcBulkWriters
-    """
+    """Writes rows to ORC files."""
 
     @staticmethod
     def for_row_type(

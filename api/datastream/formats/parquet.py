@@ -29,10 +29,7 @@ _RowType = Annotated[RowTypeInfo, row_type_of]
 
 
 class AvroParquetReaders:
-    """Reads Parquet files as Avro records, which are dicts.
-
-    Source: pyflink.datastream.formats.parquet.AvroParquetReaders
-    """
+    """Reads Parquet files as Avro records, which are dicts."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> StreamFormat:
@@ -67,8 +64,6 @@ class ParquetColumnarRowInputFormat(BulkFormat):
         >>> from changelog_engine.api.datastream.connectors.file_system import FileSource
         >>> format = ParquetColumnarRowInputFormat(Types.ROW_NAMED(["id"], [Types.LONG()]))
         >>> source = FileSource.for_bulk_file_format(format, "/data/in").build()
-
-    Source: pyflink.datastream.formats.parquet.ParquetColumnarRowInputFormat
     """
 
     def __init__(
@@ -84,10 +79,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
 
 @checked
 class ParquetBulkWriters:
-    """Writes rows to Parquet files.
-
-    Source: pyflink.datastream.formats.parquet.ParquetBulkWriters
-    """
+    """Writes rows to Parquet files."""
 
     @staticmethod
     def for_row_type(
@@ -111,10 +103,7 @@ class ParquetBulkWriters:
 
 
 class AvroParquetWriters:
-    """Writes Avro records, which are dicts, to Parquet files.
-
-    Source: pyflink.datastream.formats.parquet.AvroParquetWriters
-    """
+    """Writes Avro records, which are dicts, to Parquet files."""
 
     @staticmethod
     def for_generic_record(schema: AvroSchema) -> BulkWriterFactory:
