@@ -13,11 +13,9 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import pickle
 import queue
-import select
 import subprocess
 import sys
 import threading
@@ -28,14 +26,11 @@ import pyarrow as pa
 
 from changelog_engine.errors import StorageError
 from changelog_engine.storage.file_systems import options_in_use, use_options
-from changelog_engine.storage.locks import is_stopped
+from changelog_engine.storage.locks import stopped_materializer_is_told
 from materializer.runner import R, T
-
-log = logging.getLogger("changelog_engine")
 
 NICENESS = 10
 _PROGRAM = os.path.join(os.path.dirname(__file__), "fold_worker.py")
-_LOOK_S = 10.0
 
 
 class FoldProcesses:
@@ -124,7 +119,8 @@ class FoldProcesses:
                     return
                 pickle.dump((function, tasks[index]), worker.stdin)
                 worker.stdin.flush()
-                answer = _answer_of(worker)
+                with stopped_materializer_is_told(lambda: worker.pid):
+                    answer = pickle.load(worker.stdout)
                 if isinstance(answer, BaseException):
                     raise answer
                 results[index] = answer
@@ -168,23 +164,6 @@ class FoldProcesses:
             worker.stdin.close()
         worker.wait()
         worker.stdout.close()
-
-
-def _answer_of(worker: subprocess.Popen[bytes]) -> Any:
-    """What our own child answers; a fold may take long, but one that is stopped never ends."""
-    assert worker.stdout is not None
-    said = False
-    while not select.select([worker.stdout], [], [], _LOOK_S)[0]:
-        if not said and is_stopped(worker.pid):
-            said = True
-            log.warning(
-                "a process of the materializer (pid %d) is stopped, and nothing is materialized meanwhile: let it go on "
-                "(kill -CONT %d), or end it (kill -KILL %d)",
-                worker.pid,
-                worker.pid,
-                worker.pid,
-            )
-    return pickle.load(worker.stdout)
 
 
 def _start(niceness: int) -> subprocess.Popen[bytes]:

@@ -29,7 +29,7 @@ from pyspark.util import _load_from_socket
 
 from changelog_engine.clock import Deadline
 from changelog_engine.errors import EpochFailedError, StorageError
-from changelog_engine.spark.daemon_messages import BACKGROUND, PIN_VARIABLE
+from changelog_engine.spark.daemon_messages import BACKGROUND, INT, PIN_VARIABLE
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.job_group import name_stages
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
@@ -38,7 +38,12 @@ from changelog_engine.spark.session import local_cores, spark_context
 from changelog_engine.spark.session_options import engine_path
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
-from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
+from changelog_engine.storage.locks import (
+    Lock,
+    LockTakenError,
+    lock_file,
+    stopped_materializer_is_told,
+)
 
 NICENESS = 10
 _LOCK = "background-task"
@@ -85,6 +90,7 @@ class BackgroundTasks:
         self.locations: list[str] = []
         self._stopped = threading.Event()
         self._lock_path: str | None = None
+        self._worked: int | None = None  # the process that ran the last task
         if most == 1 and local_cores(context.master) is not None and context._temp_dir:
             self._lock_path = os.path.join(context._temp_dir, f"{_LOCK}-{self._group}")
             lock_file(self._lock_path).release()
@@ -104,6 +110,10 @@ class BackgroundTasks:
         except StorageError:  # stopped
             pass
         return None
+
+    def _awaited(self) -> int | None:
+        """The process on this machine that runs a task, or is to begin one."""
+        return None if self._lock_path is None else self.worker or self._worked
 
     def ready(self) -> bool:
         """Whether tasks can run: false where executors of their own do not come, which are waited for."""
@@ -211,7 +221,7 @@ class BackgroundTasks:
         return active
 
     def _run(self, command: bytes, task: Any) -> Any:
-        with self._slot_held():
+        with self._slot_held(), stopped_materializer_is_told(self._awaited):
             try:
                 served = self._python_rdd(command, pickle.dumps(task))
                 with _load_from_socket(served, NoOpSerializer()) as stream:
@@ -220,7 +230,8 @@ class BackgroundTasks:
                 raise self._failure(error) from None
         if len(answers) != 1:
             raise self._failure(None)
-        answer = pickle.loads(answers[0])  # our own task's
+        (self._worked,) = INT.unpack_from(answers[0])
+        answer = pickle.loads(answers[0][INT.size :])  # our own task's
         if isinstance(answer, _Failed):
             raise answer.error
         return answer
@@ -305,7 +316,7 @@ class _Task:
 
     def __call__(self, index: int, data: Iterable[bytes]) -> Iterator[bytes]:
         for task in data:
-            yield self._answer(task)
+            yield INT.pack(os.getpid()) + self._answer(task)
 
     def _answer(self, task: bytes) -> bytes:
         lower_priority(self.niceness)

@@ -29,7 +29,9 @@ _SHUT_DOWN = re.compile(r"SparkContext (?:has been|was) shut ?down|stopped Spark
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
 _FULL = ("No space left on device", "Disk quota exceeded")
-_REMOVED = re.compile(r"NoSuchFileException: (\S*/blockmgr-[0-9a-f-]+)")
+_REMOVED = re.compile(
+    r"(?:NoSuchFileException: |FileNotFoundException: (?=.*\(No such file or directory\)))(\S*/blockmgr-[0-9a-f-]+)"
+)
 _LONGEST = 2_000
 
 

@@ -13,10 +13,12 @@ import contextlib
 import errno
 import fcntl
 import json
+import logging
 import os
 import socket
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 from changelog_engine.clock import wall_s
@@ -25,6 +27,8 @@ from changelog_engine.storage.retry import explain
 
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _NOTE_BYTES = 4096
+_LOOK_S = 10.0  # from one look to the next whether a process that is waited for is stopped
+log = logging.getLogger("changelog_engine")
 
 
 class LockTakenError(StorageError):
@@ -44,9 +48,7 @@ class LockTakenError(StorageError):
             return "it has just started"
         words = f"host {host}, pid {pid}, since {since}"
         if host == socket.gethostname() and is_stopped(pid):
-            words += (
-                f"; that process is stopped: let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})"
-            )
+            words += f"; that process is stopped: {_go_on(pid)}"
         return words
 
 
@@ -175,6 +177,37 @@ def is_stopped(pid: object) -> bool:
             return file.read().rpartition(")")[2].split()[0] in ("T", "t")
     except (OSError, IndexError):
         return False
+
+
+@contextlib.contextmanager
+def stopped_materializer_is_told(worker: Callable[[], int | None]) -> Iterator[None]:
+    """Within it, wait for a process that may take long, but never ends while it is stopped: a warning says so, once.
+
+    Args:
+        worker: gives its id; None while there is none.
+    """
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(_LOOK_S):
+            pid = worker()
+            if is_stopped(pid):
+                log.warning(
+                    "a process of the materializer (pid %d) is stopped, and nothing is materialized meanwhile: %s",
+                    pid,
+                    _go_on(pid),
+                )
+                return
+
+    threading.Thread(target=look, name="stopped", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _go_on(pid: object) -> str:
+    return f"let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})"
 
 
 def _forget_after_fork() -> None:

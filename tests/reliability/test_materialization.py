@@ -45,10 +45,10 @@ from changelog_engine.errors import (
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.observing.words import running_words
+from changelog_engine.storage import locks as locks_module
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.verify import verify
-from materializer import processes as processes_module
 from materializer.fold import state_at
 from materializer.lock import materializer_lock
 from materializer.materialize import materialize
@@ -201,7 +201,7 @@ def test_case_17_a_process_that_is_stopped_is_named(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Reliability case 17: it goes on where it stood."""
-    monkeypatch.setattr(processes_module, "_LOOK_S", 0.05)
+    monkeypatch.setattr(locks_module, "_LOOK_S", 0.05)
     run = FoldProcesses(1)
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(run.map, signal.raise_signal, [signal.SIGSTOP])

@@ -309,10 +309,17 @@ def test_case_12_a_full_disk_of_spark_names_the_folder_and_is_an_outage() -> Non
     assert not is_mistake(failure)
 
 
-def test_case_12_a_folder_of_spark_that_was_removed_is_named_with_what_to_do() -> None:
+@pytest.mark.parametrize(
+    "said",
+    [
+        "java.nio.file.NoSuchFileException: /tmp/s/blockmgr-08c0-5282/02",
+        "java.io.FileNotFoundException: /tmp/s/blockmgr-08c0-5282/02/temp_shuffle_db1 (No such file or directory)",
+    ],
+)
+def test_case_12_a_folder_of_spark_that_was_removed_is_named_with_what_to_do(said: str) -> None:
     failure = failure_of_spark(
         "An error occurred while calling z:collectAndServe.\n: org.apache.spark.SparkException: Job aborted: Lost task "
-        "1.0 in stage 2.0: java.nio.file.NoSuchFileException: /tmp/s/blockmgr-08c0-5282/02\n\tat java.base/x",
+        f"1.0 in stage 2.0: {said}\n\tat java.base/x",
         "/tmp/s",
     )
     assert isinstance(failure, EpochFailedError)

@@ -22,6 +22,7 @@ from changelog_engine.launch import RUNNING
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.spark.background import BackgroundTasks
+from changelog_engine.storage import locks as locks_module
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import Storage
 from changelog_engine.verification.verify import verify
@@ -99,12 +100,17 @@ def test_a_task_that_can_only_be_asked_to_end_is_waited_for(tmp_path: Path) -> N
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize(("parallelism", "runner"), [(1, BackgroundTasks), (2, FoldProcesses)])
 def test_in_a_session_of_the_users(
-    tmp_path: Path, parallelism: int, runner: type, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    parallelism: int,
+    runner: type,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Of its two slots a job with one subtask leaves one: snapshots are made there; with two subtasks in a process.
 
-    A worker is killed while it folds; the job is cancelled while another one does, and goes on.
+    A worker is stopped, which is told, and then killed; the job is cancelled while another one folds, and goes on.
     """
+    monkeypatch.setattr(locks_module, "_LOOK_S", 0.05)
     gate, folder = tmp_path / "gate", find_job_folder(str(tmp_path / "log"), "beside")
 
     def build() -> StreamExecutionEnvironment:
@@ -125,7 +131,10 @@ def test_in_a_session_of_the_users(
         wait_for(lambda: schedule.done is not None)
     assert [type(run) for run in schedule._runners] == [runner]
     assert ("has no slot that epochs" in caplog.text) == (runner is FoldProcesses)
-    os.kill(_busy(schedule), signal.SIGKILL)
+    worker = _busy(schedule)
+    os.kill(worker, signal.SIGSTOP)  # while it folds, or between two tasks
+    wait_for(lambda: f"a process of the materializer (pid {worker}) is stopped" in caplog.text)
+    os.kill(worker, signal.SIGKILL)
     killed_at = schedule.done.checkpoint
     wait_for(lambda: schedule.done.checkpoint > killed_at)
     assert client.get_job_status().result() == JobStatus.RUNNING
