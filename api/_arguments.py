@@ -106,10 +106,11 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "", *others:
         given = f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
     hint = "; build() it" if hook_of(value, "build") else ""
     if issubclass(wanted, Enum):
-        such_as = f"{wanted.__name__}.{next(iter(wanted)).name}"
-    example = f" such as {such_as}" if such_as else ""
-    classes = " or ".join([a_class(each) for each in (wanted, *others)])
-    raise ArgumentTypeError(f"{what} must be {classes}{example}, got {given}{hint}")
+        fits = f"one of {', '.join(f'{wanted.__name__}.{each.name}' for each in wanted)}"
+    else:
+        fits = " or ".join([a_class(each) for each in (wanted, *others)])
+        fits += f" such as {such_as}" if such_as else ""
+    raise ArgumentTypeError(f"{what} must be {fits}, got {given}{hint}")
 
 
 def flag(value: Any, what: str) -> bool:

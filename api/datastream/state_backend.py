@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Annotated, Any
 
 from changelog_engine.config import rocksdb_options as keys
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.state.backends import CUSTOM, HASHMAP, ROCKSDB, check_backend_class, local_dirs
 
 from .._arguments import Whole, checked, checked_later, text
@@ -116,13 +116,8 @@ class _RocksDBBackend(StateBackend):
         """As given; default False. With the changelog on, checkpoints hold changes only, whatever this says."""
         return bool(self._incremental)
 
-    def set_predefined_options(self, options: Annotated[PredefinedOptions, checked_later]) -> None:
+    def set_predefined_options(self, options: PredefinedOptions) -> None:
         """Set the settings that options by key and the options factory then change."""
-        if not isinstance(options, PredefinedOptions):
-            raise ArgumentTypeError(
-                f"{self._what}.set_predefined_options needs one such as PredefinedOptions.FLASH_SSD_OPTIMIZED, got "
-                f"{options!r}"
-            )
         self._predefined = options
 
     def get_predefined_options(self) -> PredefinedOptions:

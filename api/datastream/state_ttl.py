@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self
 
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.nodes import TtlSpec
 
-from .._arguments import instance, whole_number
+from .._arguments import Whole, checked, checked_later
 from ..common.time import Duration, Time
 
-E = TypeVar("E", bound=Enum)
+_Count = Annotated[int, Whole(1)]
 
 
 class CleanupStrategies:
@@ -35,6 +35,7 @@ class CleanupStrategies:
     class EmptyCleanupStrategy(CleanupStrategy):
         """A strategy that has no settings."""
 
+    @checked
     class IncrementalCleanupStrategy(CleanupStrategy):
         """Some keys are checked at each access to the state. It works on the heap backend.
 
@@ -46,12 +47,13 @@ class CleanupStrategies:
             ConfigurationError: a size below 1, or no flag.
         """
 
-        def __init__(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> None:
-            what = "IncrementalCleanupStrategy"
-            self._cleanup_size = whole_number(cleanup_size, f"{what}: cleanup_size", 1)
+        def __init__(
+            self, cleanup_size: _Count, run_cleanup_for_every_record: Annotated[bool, checked_later]
+        ) -> None:
+            self._cleanup_size = cleanup_size
             if run_cleanup_for_every_record not in (0, 1):
                 raise ConfigurationError(
-                    f"{what}: run_cleanup_for_every_record must be True or False, got "
+                    "IncrementalCleanupStrategy: run_cleanup_for_every_record must be True or False, got "
                     f"{run_cleanup_for_every_record!r}"
                 )
             self._run_cleanup_for_every_record = bool(run_cleanup_for_every_record)
@@ -64,6 +66,7 @@ class CleanupStrategies:
             """Whether each record has keys checked."""
             return self._run_cleanup_for_every_record
 
+    @checked
     class RocksdbCompactFilterCleanupStrategy(CleanupStrategy):
         """Expired entries leave the tables of the RocksDB backend.
 
@@ -79,16 +82,10 @@ class CleanupStrategies:
         """
 
         def __init__(
-            self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
+            self, query_time_after_num_entries: _Count, periodic_compaction_time: Duration | None = None
         ) -> None:
-            what = "RocksdbCompactFilterCleanupStrategy"
-            self._query_time_after_num_entries = whole_number(
-                query_time_after_num_entries, f"{what}: query_time_after_num_entries", 1
-            )
-            if periodic_compaction_time is None:
-                periodic_compaction_time = Duration.of_days(30)
-            instance(periodic_compaction_time, Duration, f"{what}: periodic_compaction_time")
-            self._periodic_compaction_time = periodic_compaction_time
+            self._query_time_after_num_entries = query_time_after_num_entries
+            self._periodic_compaction_time = periodic_compaction_time or Duration.of_days(30)
 
         def get_query_time_after_num_entries(self) -> int:
             """After how many keys the check reads the clock anew."""
@@ -132,8 +129,10 @@ class CleanupStrategies:
 
 
 _Strategies = CleanupStrategies  # inside StateTtlConfig, the plain name is its attribute
+_Time = Annotated[Time | Duration, checked_later]
 
 
+@checked
 class StateTtlConfig:
     """How long the entries of a state live, and who removes those that expired. Made by ``new_builder``.
 
@@ -190,6 +189,7 @@ class StateTtlConfig:
 
     CleanupStrategies = CleanupStrategies
 
+    @checked
     class Builder:
         """Builds a StateTtlConfig; every method but ``build`` gives the builder back.
 
@@ -199,7 +199,7 @@ class StateTtlConfig:
             ttl: how long entries live.
         """
 
-        def __init__(self, ttl: Time) -> None:
+        def __init__(self, ttl: _Time) -> None:
             self._ttl = _positive(ttl, "StateTtlConfig.new_builder")
             self._update_type = StateTtlConfig.UpdateType.OnCreateAndWrite
             self._state_visibility = StateTtlConfig.StateVisibility.NeverReturnExpired
@@ -213,7 +213,7 @@ class StateTtlConfig:
             Args:
                 update_type: default OnCreateAndWrite.
             """
-            self._update_type = _member(update_type, StateTtlConfig.UpdateType, "Builder.set_update_type")
+            self._update_type = update_type
             return self
 
         def update_ttl_on_create_and_write(self) -> Self:
@@ -230,9 +230,7 @@ class StateTtlConfig:
             Args:
                 state_visibility: default NeverReturnExpired.
             """
-            self._state_visibility = _member(
-                state_visibility, StateTtlConfig.StateVisibility, "Builder.set_state_visibility"
-            )
+            self._state_visibility = state_visibility
             return self
 
         def return_expired_if_not_cleaned_up(self) -> Self:
@@ -251,11 +249,7 @@ class StateTtlConfig:
             Args:
                 ttl_time_characteristic: ProcessingTime, the only one.
             """
-            self._ttl_time_characteristic = _member(
-                ttl_time_characteristic,
-                StateTtlConfig.TtlTimeCharacteristic,
-                "Builder.set_ttl_time_characteristic",
-            )
+            self._ttl_time_characteristic = ttl_time_characteristic
             return self
 
         def use_processing_time(self) -> Self:
@@ -271,7 +265,11 @@ class StateTtlConfig:
             strategies = CleanupStrategies
             return self._clean(strategies.Strategies.FULL_STATE_SCAN_SNAPSHOT, strategies.EMPTY_STRATEGY)
 
-        def cleanup_incrementally(self, cleanup_size: int, run_cleanup_for_every_record: bool) -> Self:
+        def cleanup_incrementally(
+            self,
+            cleanup_size: Annotated[int, checked_later],
+            run_cleanup_for_every_record: Annotated[bool, checked_later],
+        ) -> Self:
             """Check some keys at each access to the state, going round all of them. It works on the heap backend.
 
             State that nobody accesses is not cleaned. Each check costs time; the keys are those of one subtask.
@@ -291,7 +289,9 @@ class StateTtlConfig:
             )
 
         def cleanup_in_rocksdb_compact_filter(
-            self, query_time_after_num_entries: int, periodic_compaction_time: Duration | None = None
+            self,
+            query_time_after_num_entries: Annotated[int, checked_later],
+            periodic_compaction_time: Annotated[Duration | None, checked_later] = None,
         ) -> Self:
             """Remove expired entries from the tables of the RocksDB backend.
 
@@ -321,7 +321,7 @@ class StateTtlConfig:
             self._is_cleanup_in_background = False
             return self
 
-        def set_ttl(self, ttl: Time) -> Self:
+        def set_ttl(self, ttl: _Time) -> Self:
             """Say how long entries live."""
             self._ttl = _positive(ttl, "Builder.set_ttl")
             return self
@@ -341,24 +341,17 @@ class StateTtlConfig:
         update_type: StateTtlConfig.UpdateType,
         state_visibility: StateTtlConfig.StateVisibility,
         ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic,
-        ttl: Time | Duration,
+        ttl: _Time,
         cleanup_strategies: _Strategies,
     ) -> None:
-        self._update_type = _member(update_type, StateTtlConfig.UpdateType, "StateTtlConfig: update_type")
-        self._state_visibility = _member(
-            state_visibility, StateTtlConfig.StateVisibility, "StateTtlConfig: state_visibility"
-        )
-        self._ttl_time_characteristic = _member(
-            ttl_time_characteristic,
-            StateTtlConfig.TtlTimeCharacteristic,
-            "StateTtlConfig: ttl_time_characteristic",
-        )
+        self._update_type = update_type
+        self._state_visibility = state_visibility
+        self._ttl_time_characteristic = ttl_time_characteristic
         self._ttl = _positive(ttl, "StateTtlConfig")
-        instance(cleanup_strategies, CleanupStrategies, "StateTtlConfig: cleanup_strategies")
         self._cleanup_strategies = cleanup_strategies
 
     @staticmethod
-    def new_builder(ttl: Time) -> StateTtlConfig.Builder:
+    def new_builder(ttl: _Time) -> StateTtlConfig.Builder:
         """Begin a config.
 
         Args:
@@ -424,11 +417,3 @@ def _positive(ttl: Any, what: str) -> Time | Duration:
     if ttl.to_milliseconds() < 1:
         raise ConfigurationError(f"{what}: the ttl must be at least a millisecond, got {ttl!r}")
     return ttl
-
-
-def _member(value: Any, members: type[E], what: str) -> E:
-    """The value if it is one of the enum's."""
-    if not isinstance(value, members):
-        names = ", ".join(f"{members.__name__}.{each.name}" for each in members)
-        raise ArgumentTypeError(f"{what} must be one of {names}, got {value!r}")
-    return value

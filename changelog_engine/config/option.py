@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -20,15 +20,7 @@ from changelog_engine.config.parsing import (
 from changelog_engine.errors import ConfigurationError
 
 _CLASS_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*[.:][^\W\d]\w*")
-_READERS: dict[str, Callable[[str], Any]] = {
-    "bool": parse_bool,
-    "int": parse_int,
-    "float": parse_float,
-    "duration": parse_duration_ms,
-    "memory": parse_memory_bytes,
-    "map": parse_map,
-}
-_MOST = {"int": 2**31 - 1, "duration": 2**63 - 1, "memory": 2**63 - 1}  # as in Java
+_INT, _LONG = 2**31 - 1, 2**63 - 1  # the largest of Java's
 
 
 @dataclass(frozen=True)
@@ -62,25 +54,29 @@ class Option:
         """
         writable(text, f"option {self.key!r}")
         try:
-            return self._checked(_READERS.get(self.kind, str.strip)(text))
+            return self._checked(self._read(text))
         except ValueError as error:
             raise ConfigurationError(f"option {self.key!r}: {error}, got {text!r}") from None
 
+    @staticmethod
+    def _read(text: str) -> Any:
+        """What a text says; raises ValueError, as `_checked` does: it says what was expected."""
+        return text.strip()
+
     def _checked(self, value: Any) -> Any:
-        """The value of what was read; raises ValueError, which says what was expected."""
         return value
 
 
 class FlagOption(Option):
     """True or False."""
 
-    kind = "bool"
+    kind, _read = "bool", staticmethod(parse_bool)
 
 
 class MapOption(Option):
     """Strings by strings."""
 
-    kind = "map"
+    kind, _read = "map", staticmethod(parse_map)
 
 
 @dataclass(frozen=True)
@@ -88,37 +84,53 @@ class IntOption(Option):
     """A whole number, within bounds."""
 
     kind = "int"
+    most: ClassVar[float] = _INT
     minimum: int | None = None
     maximum: int | None = None
 
+    @staticmethod
+    def _read(text: str) -> Any:
+        return parse_int(text)
+
     def _checked(self, value: Any) -> Any:
-        if self.kind == "float" and not math.isfinite(value):
-            raise ValueError("expected a finite number")
-        most = _MOST.get(self.kind) if self.maximum is None else self.maximum
-        if most is not None and value > most:
+        most = self.most if self.maximum is None else self.maximum
+        if value > most:
             raise ValueError(f"must be at most {most}")
         if self.minimum is not None and value < self.minimum:
-            least = f"{math.ceil(self.minimum / 2**20)} MiB" if self.kind == "memory" else self.minimum
-            raise ValueError(f"must be at least {least}")
+            raise ValueError(f"must be at least {self._shown(self.minimum)}")
         return value
+
+    def _shown(self, value: int) -> str:
+        return str(value)
 
 
 class FloatOption(IntOption):
     """A number."""
 
-    kind = "float"
+    kind, _read = "float", staticmethod(parse_float)
+    most = math.inf
+
+    def _checked(self, value: Any) -> Any:
+        if not math.isfinite(value):
+            raise ValueError("expected a finite number")
+        return super()._checked(value)
 
 
 class DurationOption(IntOption):
     """A time in ms."""
 
-    kind = "duration"
+    kind, _read = "duration", staticmethod(parse_duration_ms)
+    most = _LONG
 
 
 class MemoryOption(IntOption):
     """A number of bytes."""
 
-    kind = "memory"
+    kind, _read = "memory", staticmethod(parse_memory_bytes)
+    most = _LONG
+
+    def _shown(self, value: int) -> str:
+        return f"{math.ceil(value / 2**20)} MiB"
 
 
 @dataclass(frozen=True)

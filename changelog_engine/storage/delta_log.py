@@ -203,18 +203,15 @@ class DeltaLog:
             CorruptChangelogError: one of these commits is damaged; names it.
             CommitsGoneError: one of these commits was cleaned up.
         """
-        added = (action["add"]["path"] for action in self._actions_since(version) if "add" in action)
-        return plain_names(self.storage, added)
+        return self._paths_since(version, "add")
 
     def removed_since(self, version: int) -> list[str]:
-        """Paths of the files that commits after a version removed, up to the current version.
+        """As `added_since`, of the files that they removed."""
+        return self._paths_since(version, "remove")
 
-        Raises:
-            CorruptChangelogError: one of these commits is damaged; names it.
-            CommitsGoneError: one of these commits was cleaned up.
-        """
-        removed = (action["remove"]["path"] for action in self._actions_since(version) if "remove" in action)
-        return plain_names(self.storage, removed)
+    def _paths_since(self, version: int, kind: str) -> list[str]:
+        paths = (action[kind]["path"] for action in self._actions_since(version) if kind in action)
+        return plain_names(self.storage, paths)
 
     def files(self) -> pa.Table:
         """The files of the newest version.

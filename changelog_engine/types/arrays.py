@@ -88,16 +88,13 @@ def fit_all(elem_type: TypeInformation, values: Any) -> tuple[list[Any], bool]:
 
 
 class ListTypeInfo(ElementsTypeInfo):
-    """LIST. Documented source: ``pyflink.common.typeinfo.ListTypeInfo``."""
+    """LIST."""
 
     kind = "LIST"
 
 
 class BasicArrayTypeInfo(ElementsTypeInfo):
-    """BASIC_ARRAY: of boxed numbers or text.
-
-    Documented source: ``pyflink.common.typeinfo.BasicArrayTypeInfo``.
-    """
+    """BASIC_ARRAY: of boxed numbers or text."""
 
     kind = "BASIC_ARRAY"
 
@@ -110,16 +107,13 @@ class BasicArrayTypeInfo(ElementsTypeInfo):
 
 
 class ObjectArrayTypeInfo(ElementsTypeInfo):
-    """OBJECT_ARRAY: of anything. Documented source: ``pyflink.common.typeinfo.ObjectArrayTypeInfo``."""
+    """OBJECT_ARRAY: of anything."""
 
     kind = "OBJECT_ARRAY"
 
 
 class PrimitiveArrayTypeInfo(ElementsTypeInfo):
-    """PRIMITIVE_ARRAY of numbers: lists; of BYTE: bytes.
-
-    Documented source: ``pyflink.common.typeinfo.PrimitiveArrayTypeInfo``.
-    """
+    """PRIMITIVE_ARRAY of numbers: lists; of BYTE: bytes."""
 
     kind = "PRIMITIVE_ARRAY"
 
@@ -155,8 +149,6 @@ class MapTypeInfo(TypeInformation):
     """MAP: Python dicts; other mappings, and objects with ``items()``, become dicts.
 
     What leaves a chain has the order of Java's HashMap, as in PyFlink, where Java reads it there.
-
-    Documented source: ``pyflink.common.typeinfo.MapTypeInfo``.
 
     Args:
         key_type_info: type of every key.

@@ -23,7 +23,7 @@ _DECIMAL = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 
 
 class BasicTypeInfo(TypeInformation):
-    """Base of the types that have no parts. Documented source: ``pyflink.common.typeinfo.BasicTypeInfo``."""
+    """Base of the types that have no parts."""
 
     firm = True
 

@@ -197,7 +197,7 @@ class _FieldsTypeInfo(TypeInformation):
 
 
 class TupleTypeInfo(_FieldsTypeInfo):
-    """TUPLE. Documented source: ``pyflink.common.typeinfo.TupleTypeInfo``."""
+    """TUPLE."""
 
     kind = "TUPLE"
 
@@ -231,7 +231,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
 
 
 class RowTypeInfo(_FieldsTypeInfo):
-    """ROW and ROW_NAMED. Documented source: ``pyflink.common.typeinfo.RowTypeInfo``.
+    """ROW and ROW_NAMED.
 
     Args:
         field_names: their names; None names them f0, f1, ...

@@ -21,7 +21,7 @@ from changelog_engine.types.typeinfo import TypeInformation, not_a_type
 class Types:
     """Type information of everything a stream, key or state can be declared to hold.
 
-    Documented source: ``pyflink.common.typeinfo.Types``. Values are None or what each method names.
+    Values are None or what each method names.
 
     Example:
         >>> Types.ROW_NAMED(["id", "name"], [Types.INT(), Types.STRING()]).check((1, "one"))

@@ -15,7 +15,7 @@ _ATOMS = frozenset((type(None), bool, int, float, complex, str, bytes, Decimal, 
 
 
 class PickledBytesTypeInfo(TypeInformation):
-    """Accepts anything. Documented source: ``pyflink.common.typeinfo.PickledBytesTypeInfo``."""
+    """Accepts anything."""
 
     kind = "PICKLED_BYTE_ARRAY"
     name = "PICKLED_BYTE_ARRAY"

@@ -25,7 +25,7 @@ _ATOMS = frozenset((type(None), bool, int, float, str, bytes))
 
 
 class RowKind(JavaMembers, enum.Enum):
-    """What a row does to a changelog stream. Documented source: ``pyflink.common.RowKind``.
+    """What a row does to a changelog stream.
 
     Example:
         >>> str(RowKind.INSERT)
@@ -58,8 +58,8 @@ _Parts._own = _Parts.__dict__["__dict__"]
 class Row(_Parts):
     """Values with optional names, reached by index, by name or as attributes.
 
-    Documented source: ``pyflink.common.Row``. Named arguments make a named row; positional ones a row without
-    names, which is at the same time a factory of named rows when its values are names.
+    Named arguments make a named row; positional ones a row without names, which is at the same time a factory of named rows
+    when its values are names.
 
     Args:
         *args: the values of a row without names.

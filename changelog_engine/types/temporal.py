@@ -16,8 +16,6 @@ from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_on
 class SqlTimeTypeInfo(TypeInformation):
     """SQL_DATE, SQL_TIME, SQL_TIMESTAMP and INSTANT.
 
-    Documented source: ``pyflink.common.typeinfo.SqlTimeTypeInfo``.
-
     Args:
         kind: one of these names.
         python_class: the class of the values.

@@ -95,7 +95,7 @@ class Misfit(Exception):
 
 
 class TypeInformation(JavaMembers, ABC):
-    """Base of all types. Documented source: ``pyflink.common.typeinfo.TypeInformation``.
+    """Base of all types.
 
     Attributes:
         name: for people, e.g. ``LONG`` or ``TUPLE<STRING, INT>``.

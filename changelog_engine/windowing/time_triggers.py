@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from typing import Any, Self
 
 from changelog_engine.config.numbers import whole_number
@@ -17,25 +16,11 @@ _CONTINUE, _FIRE = TriggerResult.CONTINUE, TriggerResult.FIRE
 
 
 class _Timed(QuietTrigger):
-    """A trigger whose timers follow one of the two clocks."""
-
-    @abstractmethod
-    def _now(self, ctx: Trigger.TriggerContext) -> int:
-        """How far the clock is."""
-
-    @abstractmethod
-    def _register(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        """Set a timer."""
-
-    @abstractmethod
-    def _delete(self, time: int, ctx: Trigger.TriggerContext) -> None:
-        """Delete a timer."""
+    """A trigger whose timers follow the watermark, where it is not `_ByMachine`."""
 
     def can_merge(self) -> bool:
         return True
 
-
-class _ByWatermark(_Timed):
     def _now(self, ctx: Trigger.TriggerContext) -> int:
         return ctx.get_current_watermark()
 
@@ -47,6 +32,8 @@ class _ByWatermark(_Timed):
 
 
 class _ByMachine(_Timed):
+    """Its timers follow the machine's clock."""
+
     def _now(self, ctx: Trigger.TriggerContext) -> int:
         return ctx.get_current_processing_time()
 
@@ -74,7 +61,7 @@ class _AtEnd(_Timed):
         self._delete(window.max_timestamp(), ctx)
 
 
-class EventTimeTrigger(_AtEnd, _ByWatermark):
+class EventTimeTrigger(_AtEnd):
     """Fires when the watermark passes the end of the window, and then for every late element."""
 
     def on_element(
@@ -158,7 +145,7 @@ class _Continuous(_Timed):
             self._register(following, ctx)
 
 
-class ContinuousEventTimeTrigger(_Continuous, _ByWatermark):
+class ContinuousEventTimeTrigger(_Continuous):
     """Fires whenever the watermark has gone on by an interval, and at the end of the window.
 
     Args:

@@ -68,7 +68,7 @@ class Other(Builder):
         ("count", True, "count must be a whole number, got True"),
         ("pause", 4, "pause in ms must be at least 5, got 4"),
         ("flag", 1, "flag must be True or False, got 1"),
-        ("kind", 1, "kind must be a Kind such as Kind.ONE, got 1"),
+        ("kind", 1, "kind must be one of Kind.ONE, got 1"),
         ("either", 1, "either must be a Later or a Kind, got 1"),
         ("typed", TypeInformation, "typed must be a TypeInformation"),
         ("password", 5, "password must be a str"),

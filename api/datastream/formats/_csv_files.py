@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 
-from ..._arguments import flag, instance, text, type_info
+from ..._arguments import checked, checked_later
 from ..._unsupported import NamesOfPyFlink
 from ...common._bulk_writers import RowDataBulkWriterFactory
 from ..connectors._file_source import StreamFormat
@@ -63,6 +63,21 @@ class _Settings:
     options: dict[str, Any] = field(default_factory=dict)
 
 
+def _a_str(value: Any, what: str) -> None:
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{what} must be a str, got {value!r}")
+
+
+def _a_character(value: Any, what: str) -> None:
+    if not isinstance(value, str) or len(value) != 1:
+        raise ArgumentTypeError(f"{what} must be one character, got {value!r}")
+
+
+_Str = Annotated[str, _a_str]
+_Character = Annotated[str, _a_character]
+
+
+@checked
 class CsvSchemaBuilder(NamesOfPyFlink):
     r"""Builds a `CsvSchema`.
 
@@ -89,7 +104,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return CsvSchema(files.CsvSchema(tuple(settings.columns), **settings.options))
 
     def add_array_column(
-        self, name: str, separator: str = ";", element_type: TypeInformation | None = None
+        self, name: str, separator: _Str = ";", element_type: TypeInformation | None = None
     ) -> Self:
         """Add a column of lists.
 
@@ -97,15 +112,11 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             separator: between the elements; default ``;``.
             element_type: of single values; default text.
         """
-        what = "CsvSchemaBuilder.add_array_column"
-        element = type_info(element_type, f"{what}: element_type") or Types.STRING()
-        if not isinstance(separator, str):
-            raise ArgumentTypeError(f"{what}: separator must be a str, got {separator!r}")
-        return self._add(name, Types.LIST(element), what, separator)
+        return self._add(name, Types.LIST(element_type or Types.STRING()), separator)
 
     def add_boolean_column(self, name: str) -> Self:
         """Add a column of ``true`` and ``false``."""
-        return self._add(name, Types.BOOLEAN(), "CsvSchemaBuilder.add_boolean_column")
+        return self._add(name, Types.BOOLEAN())
 
     def add_number_column(self, name: str, number_type: TypeInformation | None = None) -> Self:
         """Add a column of numbers.
@@ -113,12 +124,11 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         Args:
             number_type: such as ``DataTypes.INT()``; default ``BIGINT``.
         """
-        what = "CsvSchemaBuilder.add_number_column"
-        return self._add(name, type_info(number_type, f"{what}: number_type") or Types.LONG(), what)
+        return self._add(name, number_type or Types.LONG())
 
     def add_string_column(self, name: str) -> Self:
         """Add a column of texts."""
-        return self._add(name, Types.STRING(), "CsvSchemaBuilder.add_string_column")
+        return self._add(name, Types.STRING())
 
     def add_column(self, name: str, data_type: TypeInformation) -> Self:
         """Add a column of any type that a cell can hold, such as dates; beyond PyFlink.
@@ -126,11 +136,11 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         Args:
             data_type: such as ``DataTypes.DATE()``.
         """
-        what = "CsvSchemaBuilder.add_column"
-        found = type_info(data_type, f"{what}: data_type")
-        if found is None:
-            raise ConfigurationError(f"{what}: data_type must be a type such as DataTypes.DATE(), got None")
-        return self._add(name, found, what)
+        if data_type is None:
+            raise ConfigurationError(
+                "CsvSchemaBuilder.add_column: data_type must be a type such as DataTypes.DATE(), got None"
+            )
+        return self._add(name, data_type)
 
     def add_columns_from(self, schema: CsvSchema) -> Self:
         """Add all columns of another schema."""
@@ -144,7 +154,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
 
     def set_allow_comments(self, allow: bool = True) -> Self:
         """Leave out lines that begin with ``#`` when reading."""
-        return self._set(comments=flag(allow, "CsvSchemaBuilder.set_allow_comments: allow"))
+        return self._set(comments=allow)
 
     def disable_array_element_separator(self) -> Self:
         """Take no separator within the array columns that there are: their cells are lists of one element."""
@@ -164,7 +174,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         columns[index] = replace(columns[index], separator="")
         return self
 
-    def set_array_element_separator(self, separator: str) -> Self:
+    def set_array_element_separator(self, separator: _Str) -> Self:
         """Set the separator within all array columns that there are."""
         columns = self._settings.columns
         for index, column in enumerate(columns):
@@ -172,19 +182,19 @@ class CsvSchemaBuilder(NamesOfPyFlink):
                 columns[index] = replace(column, separator=separator)
         return self
 
-    def set_column_separator(self, char: str) -> Self:
+    def set_column_separator(self, char: _Character) -> Self:
         """Set what ends cells: one character; default ``,``."""
-        return self._set(separator=_character(char, "set_column_separator"))
+        return self._set(separator=char)
 
     def disable_escape_char(self) -> Self:
         """Let nothing escape; this is the default."""
         return self._set(escape=None)
 
-    def set_escape_char(self, char: str) -> Self:
+    def set_escape_char(self, char: _Character) -> Self:
         """Set what escapes the character after it."""
-        return self._set(escape=_character(char, "set_escape_char"))
+        return self._set(escape=char)
 
-    def set_line_separator(self, separator: str) -> Self:
+    def set_line_separator(self, separator: Annotated[str, checked_later]) -> Self:
         r"""Set the end of lines that are written; ``\n``, ``\r`` and ``\r\n`` are read in any case."""
         if separator not in ("\n", "\r", "\r\n"):
             raise ConfigurationError(
@@ -192,33 +202,29 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             )
         return self._set(line_end=separator)
 
-    def set_null_value(self, null_value: str) -> Self:
+    def set_null_value(self, null_value: _Str) -> Self:
         """Set the cell that stands for null, in all columns."""
-        if not isinstance(null_value, str):
-            raise ArgumentTypeError(
-                f"CsvSchemaBuilder.set_null_value: null_value must be a str, got {null_value!r}"
-            )
         return self._set(null_text=null_value)
 
     def disable_quote_char(self) -> Self:
         """Quote nothing."""
         return self._set(quote=None)
 
-    def set_quote_char(self, char: str) -> Self:
+    def set_quote_char(self, char: _Character) -> Self:
         """Set what stands round cells that hold separators or ends of lines; default a double quote."""
-        return self._set(quote=_character(char, "set_quote_char"))
+        return self._set(quote=char)
 
     def set_skip_first_data_row(self, skip: bool = True) -> Self:
         """Leave out the first line (after the header) when reading."""
-        return self._set(skip_first=flag(skip, "CsvSchemaBuilder.set_skip_first_data_row: skip"))
+        return self._set(skip_first=skip)
 
     def set_strict_headers(self, strict: bool = True) -> Self:
         """Let a header name exactly the columns, in order, or reading fails."""
-        return self._set(strict_header=flag(strict, "CsvSchemaBuilder.set_strict_headers: strict"))
+        return self._set(strict_header=strict)
 
     def set_use_header(self, use: bool = True) -> Self:
         """Read and write a first line with the names of the columns; cells go by these names."""
-        return self._set(header=flag(use, "CsvSchemaBuilder.set_use_header: use"))
+        return self._set(header=use)
 
     def size(self) -> int:
         """Number of columns so far."""
@@ -227,8 +233,8 @@ class CsvSchemaBuilder(NamesOfPyFlink):
     def __len__(self) -> int:
         return self.size()
 
-    def _add(self, name: str, wanted: TypeInformation, what: str, separator: str | None = None) -> Self:
-        self._settings.columns.append(files.CsvColumn(text(name, f"{what}: name"), wanted, separator))
+    def _add(self, name: str, wanted: TypeInformation, separator: str | None = None) -> Self:
+        self._settings.columns.append(files.CsvColumn(name, wanted, separator))
         return self
 
     def _set(self, **options: Any) -> Self:
@@ -236,6 +242,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         return self
 
 
+@checked
 class CsvReaderFormat(StreamFormat):
     """Reads CSV files as rows; UTF-8. A line that does not fit the schema is an error that names file and byte.
 
@@ -252,9 +259,10 @@ class CsvReaderFormat(StreamFormat):
         Args:
             schema: made by ``CsvSchema.builder()``.
         """
-        return CsvReaderFormat(files.CsvRecords(_schema(schema, "CsvReaderFormat.for_schema")))
+        return CsvReaderFormat(files.CsvRecords(schema._schema))
 
 
+@checked
 class CsvBulkWriters:
     """Writes rows to CSV files.
 
@@ -271,15 +279,4 @@ class CsvBulkWriters:
         Args:
             schema: made by ``CsvSchema.builder()``.
         """
-        found = _schema(schema, "CsvBulkWriters.for_schema")
-        return RowDataBulkWriterFactory(files.CsvFiles(found), schema.get_type_info())
-
-
-def _schema(schema: Any, what: str) -> files.CsvSchema:
-    return instance(schema, CsvSchema, f"{what}: schema")._schema
-
-
-def _character(char: Any, method: str) -> str:
-    if not isinstance(char, str) or len(char) != 1:
-        raise ArgumentTypeError(f"CsvSchemaBuilder.{method}: char must be one character, got {char!r}")
-    return char
+        return RowDataBulkWriterFactory(files.CsvFiles(schema._schema), schema.get_type_info())

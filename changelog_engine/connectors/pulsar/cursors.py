@@ -14,7 +14,7 @@ message that is so late ends it: ``["event" or "publish", ms, inclusive]``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -59,9 +59,7 @@ class StartPosition:
         Raises:
             ConfigurationError: the id is not one.
         """
-        return StartPosition(
-            _end_of(self.at, self.message_id, what), self.message_id, self.time_ms, self.inclusive
-        )
+        return replace(self, at=_end_of(self.at, self.message_id, what))
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class Stop:
         at = _end_of(self.at, self.message_id, what)
         if at is CursorKind.EARLIEST:
             raise ConfigurationError(f"{what}: a stop cursor cannot be at MessageId.earliest")
-        return Stop(at, self.message_id, self.time_ms, self.inclusive)
+        return replace(self, at=at)
 
     def of(self, last: Any) -> list[Any] | None:
         """The stop of a partition.
