@@ -15,6 +15,7 @@ from functools import cached_property
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
 from changelog_engine.driver.log_upkeep import LogUpkeep
 from changelog_engine.errors import RestoreError, StorageError
+from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
 from changelog_engine.ledger.ledger import plan_restore
@@ -112,12 +113,15 @@ class JobJournal:
         return Lineage(self.folder.open_changelog()).branches(() if last is None else last.lineage)
 
     def finished_before(self) -> Checkpoint | None:
-        """The newest attempt's last checkpoint, if its input had ended: its driver may have died before sinks committed."""
+        """The newest attempt's last checkpoint, if its input had ended and its driver may have died before sinks committed."""
         # Not by the handle that the attempt begins with: that stands where the start was decided, and tells who began since.
         lineage = Lineage(self.folder.open_changelog())
         attempt = lineage.newest_attempt()
         newest = None if attempt is None else lineage.newest_checkpoint(attempt.id)
-        return newest if newest is not None and newest.finished else None
+        if attempt is None or newest is None or not newest.finished:
+            return None
+        note = read_notes(lineage.storage, [attempt.id]).get(attempt.id)
+        return newest if note is None or note.ended is None else None
 
     def adopt(self, savepoint: Savepoint, checkpoint: Checkpoint, claim: bool) -> Checkpoint:
         """Import a savepoint; the job goes on from the checkpoint that this returns, and needs the savepoint no more.

@@ -1,8 +1,8 @@
 """What a driver notes of each of its attempts beside the log: how its operators are connected, and the error that ended it.
 
 Invariants:
-    * A note is for people. Who restores asks it one thing, whether an attempt whose input ended has also finished; where
-      there is no note, it has.
+    * A note is for people. A run that begins asks it one thing, whether an attempt whose input ended has also finished, so
+      that its sinks have committed; without a note it begins anew, and has the sinks commit.
     * An attempt's note is written by the driver that owns the attempt, and by nobody else: two drivers never write one file.
     * It is bounded: each text is cut, and an attempt's note takes that of the one KEPT before it away.
 """

@@ -327,8 +327,8 @@ class UserTable:
         if gone:
             raise ConnectorError(
                 f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, "
-                f"such as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or start the job without its "
-                "checkpoints"
+                f"such as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or give the sink another "
+                "uid(), to go on without their rows"
             )
 
     def _make_durable(self, version: int) -> None:

@@ -308,9 +308,7 @@ class TestSink:
         engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)
         engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)  # it finds them there
         shutil.rmtree(path)
-        with pytest.raises(
-            ConnectorError, match=r"1 files .* are gone, such as part-.*without its checkpoints"
-        ):
+        with pytest.raises(ConnectorError, match=r"1 files .* are gone, such as part-.*another uid\(\)"):
             engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)
         assert table_rows(path) == []
 
@@ -624,6 +622,15 @@ class TestFaults:
                 TestJob(tmp_path / f"log{number}", script, **settings), path, parallelisms.__getitem__
             )
             assert table_rows(path) == EXPECTED, number
+
+    @pytest.mark.parametrize("restore", ["auto", "none"])
+    def test_a_job_that_runs_again_after_its_table_was_deleted_makes_it_anew(self, tmp_path, restore):
+        """It had finished, and began anew: it looked for the files of its last commit, and restarted without an end."""
+        job = TestJob(tmp_path / "log")
+        job.run(self.graph(tmp_path / "t"))
+        shutil.rmtree(tmp_path / "t")
+        job.run_driver(self.graph(tmp_path / "t"), restore=restore)
+        assert table_rows(tmp_path / "t") == EXPECTED
 
     def test_without_checkpoints_rows_come_at_the_end(self, tmp_path):
         TestJob(tmp_path / "log", checkpoint_interval_ms=None).run(self.graph(tmp_path / "t"))

@@ -126,6 +126,17 @@ def test_an_old_checkpoint_commits_nothing_again(sqlite, tmp_path):
     assert twice == Counter(counted(ELEMENTS)[20:])
 
 
+def test_a_job_that_runs_again_in_a_database_that_was_made_anew(sqlite, tmp_path):
+    """It had finished, and began anew: that the database did not know its writers was an error at each of its starts."""
+    job = TestJob(tmp_path / "log")
+    job.run(graph(exact(sqlite)))
+    for name in ("t", "changelog_engine_commits", "changelog_engine_commits_staged"):
+        sqlite.execute(f"DROP TABLE {name}")
+    sqlite.execute("CREATE TABLE t (a BIGINT, b BIGINT)")
+    job.run_driver(graph(exact(sqlite)))
+    assert table(sqlite) == EXPECTED
+
+
 def test_without_checkpoints_rows_come_at_the_end(sqlite, tmp_path):
     TestJob(tmp_path / "log", checkpoint_interval_ms=None).run(graph(exact(sqlite)))
     assert table(sqlite) == EXPECTED
