@@ -113,7 +113,7 @@ class JobJournal:
         return Lineage(self.folder.open_changelog()).branches(() if last is None else last.lineage)
 
     def finished_before(self) -> Checkpoint | None:
-        """The newest attempt's last checkpoint, if its input had ended and its driver may have died before sinks committed."""
+        """The newest attempt's last checkpoint, if its input had ended and its sinks may not have committed."""
         # Not by the handle that the attempt begins with: that stands where the start was decided, and tells who began since.
         lineage = Lineage(self.folder.open_changelog())
         attempt = lineage.newest_attempt()

@@ -120,8 +120,8 @@ class CommitTable:
         if found is None:
             raise ConnectorError(
                 f"the commit table {self.name} does not know the writer {writer} of the checkpoint that the job "
-                "goes on from: it was emptied, or is another database's; bring it back, or give the sink another uid(), to go on "
-                "without those rows"
+                "goes on from: it was emptied, or is another database's; bring it back, or give the sink another uid(), "
+                "to go on without those rows"
             )
         if found[0] < number - 1:
             raise ConnectorError(
