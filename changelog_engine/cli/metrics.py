@@ -32,21 +32,33 @@ def metrics(path: str, last: int) -> Answer:
     ids = lineage.checkpoints.ids(faults)[-last:]
     found = list(lineage.readable(ids, faults).values())
     times = {each.id: each.time_ms for each in found}
+    # A row is part of the commit that it tells of, so the next checkpoint's says how long that took.
+    acknowledged = {each.parent: ms for each in found if (ms := each.parent_acknowledged_ms) is not None}
     intervals = [each.time_ms - times[each.parent] if each.parent in times else None for each in found]
     figures = [
         {"id": each.id, "time_ms": each.time_ms, "interval_ms": interval, **measured(each), **each.figures}
         for each, interval in zip(found, intervals, strict=True)
     ]
-    names = "id", "interval ms", "duration ms", "commit ms", "rows", "rows/s", "bytes", "parts", "time (UTC)"
+    names = (
+        "id",
+        "interval ms",
+        "duration ms",
+        "committed ms",
+        "rows",
+        "rows/s",
+        "bytes",
+        "parts",
+        "time (UTC)",
+    )
     rows = [
         (
-            *(each.id, interval, each.duration_ms, _rounded(each.parent_acknowledged_ms), each.rows),
+            *(each.id, interval, each.duration_ms, _rounded(acknowledged.get(each.id)), each.rows),
             *(Rate(each.rows * 1000 / interval if interval else None), each.bytes, each.parts),
             When(each.time_ms),
         )
         for each, interval in zip(found, intervals, strict=True)
     ]
-    spare = ("parts", "commit ms", "bytes", "rows/s")
+    spare = ("parts", "committed ms", "bytes", "rows/s")
     grids = [
         Grid(names, rows, right=8, spare=spare),
         *_epochs(found),
@@ -109,7 +121,7 @@ def measured(row: Checkpoint) -> dict[str, Any]:
     """What a checkpoint cost, and how much it committed."""
     return {
         "duration_ms": row.duration_ms,
-        "acknowledged_ms": row.parent_acknowledged_ms,
+        "parent_acknowledged_ms": row.parent_acknowledged_ms,
         "restored_ms": row.restored_ms,
         "rows": row.rows,
         "bytes": row.bytes,

@@ -99,17 +99,14 @@ def status(path: str) -> Answer:
 
 
 def _splits(found: JobStatus) -> tuple[Sequence[SourcePosition], list[str]]:
-    """The splits to show, those that are not read to their end before the newest others, and a line about the rest."""
-    if len(found.sources) <= _SPLITS:
-        return found.sources, []
-    going_on = [each for each in found.sources if not each.finished]
-    finished = [each for each in reversed(found.sources) if each.finished]
-    left = [*going_on, *finished][_SPLITS:]
-    ends = (
-        "all" if all(each.finished for each in left) else f"{sum(each.finished for each in left):,} of them"
-    )
-    rest = f"{counted(len(left), 'split')} more, {ends} finished; --json has each"
-    return [*going_on, *finished][:_SPLITS], [rest]
+    """The splits to show, and a line about the rest."""
+    shown = found.first_splits(_SPLITS)
+    left = len(found.sources) - len(shown)
+    if not left:
+        return shown, []
+    ended = sum(each.finished for each in found.sources) - sum(each.finished for each in shown)
+    ends = "all" if ended == left else f"{ended:,} of them"
+    return shown, [f"{counted(left, 'split')} more, {ends} finished; --json has each"]
 
 
 def _name(job: Any) -> str:

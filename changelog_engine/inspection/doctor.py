@@ -156,7 +156,7 @@ def _extension(subject: str, what: str, why_not: str | None, price: str) -> Chec
         subject,
         WARNING,
         f"{what} run in Python: the extension in C is not used, {why_not}. {price}",
-        f"Where speed matters, install {_PACKAGE} where gcc and Python.h are there (Debian: gcc, python3-dev)",
+        f"Install {_PACKAGE} again, where gcc and Python.h are there (Debian: gcc, python3-dev)",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,6 +163,13 @@ class JobStatus:
             return None
         return self.failures[-1]
 
+    def first_splits(self, most: int) -> Sequence[SourcePosition]:
+        """So many splits; where there are more, those that are not read to their end before the newest others."""
+        if len(self.sources) <= most:
+            return self.sources
+        going_on = [each for each in self.sources if not each.finished]
+        return [*going_on, *(each for each in reversed(self.sources) if each.finished)][:most]
+
 
 def list_jobs(base: str) -> list[JobSummary]:
     """The jobs and savepoints right below a base path, by name. A damaged one is listed as such.
@@ -297,7 +305,7 @@ def _summary(
         folder.storage.root,
         "savepoint" if savepoint else "job",
         "complete" if savepoint else state,
-        attempts=lineage.newest_attempt_id,
+        attempts=len(lineage.attempts),
         checkpoints=len(lineage.checkpoints),
         newest=None if newest is None else newest.id,
         time_ms=None if newest is None else newest.time_ms,

@@ -27,6 +27,8 @@ from changelog_engine.observing.words import (
     running_words,
     starting_words,
 )
+from changelog_engine.state import handles_in_c
+from changelog_engine.types import row_loops
 
 log = logging.getLogger("changelog_engine")
 
@@ -74,7 +76,8 @@ class ShownJob:
         if self._begun is not None or now.status == "CREATED":
             return None
         self._begun = now
-        return first_words(now.job, now.folder, now.restored_from, self.monitor.empty_because)
+        slower = (row_loops.WHY_NOT or handles_in_c.WHY_NOT) is not None
+        return first_words(now.job, now.folder, now.restored_from, self.monitor.empty_because, slower)
 
     def due(self) -> str | None:
         """A line, when its time has come."""

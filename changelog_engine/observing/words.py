@@ -33,13 +33,20 @@ class WorkersAtStart(NamedTuple):
     reading_ms: float = 0.0
 
 
-def first_words(job: str, folder: str | None, restored_from: int | None, empty_because: str = "") -> str:
-    """What a run begins with; of a job that ran before and begins empty, why."""
+def first_words(
+    job: str, folder: str | None, restored_from: int | None, empty_because: str = "", slower: bool = False
+) -> str:
+    """What a run begins with; of a job that ran before and begins empty, why.
+
+    Args:
+        slower: Python does what an extension in C would do.
+    """
+    end = "; slower than it could be, as changelog-engine doctor says" if slower else ""
     if folder is None:
-        return f"job {job!r}: makes no checkpoints, begins empty"
+        return f"job {job!r}: makes no checkpoints, begins empty{end}"
     begins = "begins empty" if restored_from is None else f"restored from checkpoint {restored_from}"
     begins += f", since {empty_because}" if empty_because else ""
-    return f"job {job!r}: folder {folder}, {begins}"
+    return f"job {job!r}: folder {folder}, {begins}{end}"
 
 
 def starting_words(

@@ -12,6 +12,7 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.still_ours import ask_by
 from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.ownership import refuse_replaced
+from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 
 _LONG_S = 10.0  # an epoch is shorter, mostly; a look at the log costs what one checkpoint does
@@ -22,6 +23,7 @@ class StandingStill:
 
     Args:
         folder: where parts go, beside the changelog or in it; None for a job without checkpoints, which nobody takes over.
+            Nor a replay, whose folder is its own: there is no changelog.
     """
 
     def __init__(self, folder: str | None, clock: Callable[[], float] = monotonic_s) -> None:
@@ -39,7 +41,9 @@ class StandingStill:
         now_s = self._clock()
         still_s, self._seen_s = now_s - self._seen_s, now_s
         if still_s > _LONG_S and self._job is not None:
-            refuse_replaced(open_storage(self._job).child(CHANGELOG), self.attempt, still_s)
+            changelog = open_storage(self._job).child(CHANGELOG)
+            if DeltaLog.exists(changelog):
+                refuse_replaced(changelog, self.attempt, still_s)
 
     def __enter__(self) -> None:
         self.check()

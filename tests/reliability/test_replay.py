@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import random
 import signal
@@ -38,6 +39,7 @@ from api.datastream.state import (
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind, StateKind
+from changelog_engine.operators.standing_still import StandingStill
 from changelog_engine.operators.windows_sessions import SessionWindowOperator
 from changelog_engine.provenance.explain import Replays
 from changelog_engine.replay.job import ReplayReport, replay_graph
@@ -98,6 +100,16 @@ def recorded(base: Path, script: Script | None = None, **settings: Any) -> TestJ
     job = TestJob(base, script or Script((3, 5), (False, True, True)), **settings)
     job.run(graph())
     return job
+
+
+def test_a_slow_replay_asks_nobody_whether_the_job_was_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no driver; on a busy machine, or with much to restore, a subtask of it does nothing for long."""
+    job = recorded(tmp_path)
+    minutes = itertools.count()
+    monkeypatch.setattr(StandingStill.__init__, "__defaults__", (lambda: 60.0 * next(minutes),))
+    assert replay_graph(graph(), job.settings, 0).equal
 
 
 def contents(folder: Path) -> dict[str, str]:

@@ -283,6 +283,11 @@ def test_figures_of_checkpoints(job: Path) -> None:
     figures = json.loads(cli("metrics", job, "--json").output)
     assert [each["records_in"] for each in figures] == [2, 2, 2, 2, 1]
     assert figures[-1]["mutations"]["count"]["count"] == 1
+    after = [figures[following]["parent_acknowledged_ms"] for following in (1, 2, 4)]
+    table = csv.DictReader(io.StringIO(cli("metrics", job, "--csv").output))
+    committed = [row["committed ms"] for row in table]
+    # Of the newest of each attempt nobody knows: no checkpoint of the same driver followed.
+    assert committed == [str(round(after[0])), str(round(after[1])), "", str(round(after[2])), ""]
     output = cli("metrics", job).output
     assert "records in" in output
     assert "write ms" in output
@@ -594,6 +599,8 @@ def test_differences_between_branches_and_jobs(job: Path, tmp_path: Path) -> Non
     saved = create_savepoint(open_job(str(job)), ledger.lineage.checkpoint(3), str(tmp_path))
     assert differences(str(job), "3", saved.path).equal
     assert Timeline(f"{tmp_path}/forked").attempts[-1].how == "forked"
+    (summary,) = [each for each in list_jobs(str(tmp_path)) if each.name == "forked"]
+    assert summary.attempts == len(job_status(f"{tmp_path}/forked").attempts)
     assert Timeline(saved.path).ids == [3]
 
 

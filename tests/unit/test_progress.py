@@ -28,6 +28,7 @@ from changelog_engine.driver.figures import (
     StageFigures,
 )
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, has_ended, moment_of
+from changelog_engine.extension import NOT_BUILT
 from changelog_engine.ledger.reading import RestoreSize
 from changelog_engine.observing import progress
 from changelog_engine.observing.live_line import LiveLine
@@ -39,8 +40,10 @@ from changelog_engine.observing.words import (
     starting_words,
 )
 from changelog_engine.spark.notes import WorkerNotes, teller
+from changelog_engine.state import handles_in_c
 from changelog_engine.state.sizes import TableSize
 from changelog_engine.testing import without_spark
+from changelog_engine.types import row_loops
 
 SOME = JobFigures(
     job="words",
@@ -264,8 +267,16 @@ class TestDisplay:
             os.read(reading, 1 << 20)
         assert ended
 
-    def test_a_longer_one_says_what_it_does(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize(
+        ("why_not", "end"),
+        [(None, ""), (NOT_BUILT, "; slower than it could be, as changelog-engine doctor says")],
+    )
+    def test_a_longer_one_says_what_it_does(
+        self, monkeypatch: pytest.MonkeyPatch, why_not: str | None, end: str
+    ) -> None:
         errors = self.unlogged(monkeypatch)
+        monkeypatch.setattr(row_loops, "WHY_NOT", None)
+        monkeypatch.setattr(handles_in_c, "WHY_NOT", why_not)
         monitor = JobMonitor("long")
         job = progress.ShownJob(monitor, 1)
         display = progress.Display()
@@ -276,7 +287,7 @@ class TestDisplay:
         monitor.status("FINISHED")
         display.remove(job)
         lines = errors.getvalue().splitlines()
-        assert lines[0] == "job 'long': folder /x, begins empty"
+        assert lines[0] == f"job 'long': folder /x, begins empty{end}"
         assert lines[-1].startswith("job 'long' finished after 0 s: 0 records, 0 checkpoints. Next")
 
     def test_with_logging_all_goes_there(
