@@ -64,8 +64,7 @@ class ExecutionConfig(NamesOfPyFlink):
             max_parallelism: 1 to 32768.
         """
         value = _arguments.max_parallelism(max_parallelism, "ExecutionConfig.set_max_parallelism")
-        self._settings.set(options.MAX_PARALLELISM, str(value))
-        return self
+        return self._set(options.MAX_PARALLELISM, str(value))
 
     def get_auto_watermark_interval(self) -> int:
         """The interval of periodic watermarks in ms; default 200."""
@@ -78,18 +77,15 @@ class ExecutionConfig(NamesOfPyFlink):
         Args:
             interval: ms; 0 for none before the end of the input.
         """
-        self._settings.set(options.AUTO_WATERMARK_INTERVAL, f"{interval} ms")
-        return self
+        return self._set(options.AUTO_WATERMARK_INTERVAL, f"{interval} ms")
 
     def enable_object_reuse(self) -> Self:
         """Never copy elements: functions change neither what they are given nor what they gave."""
-        self._settings.set(options.OBJECT_REUSE, "true")
-        return self
+        return self._set(options.OBJECT_REUSE, "true")
 
     def disable_object_reuse(self) -> Self:
         """Give each function elements of its own, as they were when they were given; the default."""
-        self._settings.set(options.OBJECT_REUSE, "false")
-        return self
+        return self._set(options.OBJECT_REUSE, "false")
 
     def is_object_reuse_enabled(self) -> bool:
         """Whether elements are never copied; False by default."""
@@ -143,13 +139,11 @@ class ExecutionConfig(NamesOfPyFlink):
 
     def enable_auto_generated_uids(self) -> Self:
         """Give operators without a ``uid()`` a stable id by their place in the graph."""
-        self._settings.set(options.AUTO_GENERATE_UIDS, "true")
-        return self
+        return self._set(options.AUTO_GENERATE_UIDS, "true")
 
     def disable_auto_generated_uids(self) -> Self:
         """Ask for a ``uid()`` on every operator: a job that lacks one is refused."""
-        self._settings.set(options.AUTO_GENERATE_UIDS, "false")
-        return self
+        return self._set(options.AUTO_GENERATE_UIDS, "false")
 
     def has_auto_generated_uids_enabled(self) -> bool:
         """Whether operators without a ``uid()`` are given one; True by default."""
@@ -160,68 +154,67 @@ class ExecutionConfig(NamesOfPyFlink):
     @kept
     def enable_closure_cleaner(self) -> Self:
         """Keep that closures are cleaned."""
-        return self._keep("closure cleaner", True)
+        return self._set(program_options.CLOSURE_CLEANER_LEVEL, "RECURSIVE")
 
     @kept
     def disable_closure_cleaner(self) -> Self:
         """Keep that closures are not cleaned."""
-        return self._keep("closure cleaner", False)
+        return self._set(program_options.CLOSURE_CLEANER_LEVEL, "NONE")
 
     def is_closure_cleaner_enabled(self) -> bool:
         """What was set; True by default."""
-        kept = self._settings.get(program_options.CLOSURE_CLEANER_LEVEL) != "NONE"
-        return bool(self._kept.get("closure cleaner", kept))
+        return bool(self._settings.get(program_options.CLOSURE_CLEANER_LEVEL) != "NONE")
 
     @kept
     def enable_force_kryo(self) -> Self:
         """Keep that Kryo writes POJOs."""
-        return self._keep("force kryo", True)
+        return self._set(program_options.FORCE_KRYO, "true")
 
     @kept
     def disable_force_kryo(self) -> Self:
         """Keep that Kryo does not write POJOs."""
-        return self._keep("force kryo", False)
+        return self._set(program_options.FORCE_KRYO, "false")
 
     def is_force_kryo_enabled(self) -> bool:
         """What was set; False by default."""
-        return bool(self._setting("force kryo", program_options.FORCE_KRYO))
+        return bool(self._settings.get(program_options.FORCE_KRYO))
 
     @kept
     def enable_force_avro(self) -> Self:
         """Keep that Avro writes POJOs."""
-        return self._keep("force avro", True)
+        return self._set(program_options.FORCE_AVRO, "true")
 
     @kept
     def disable_force_avro(self) -> Self:
         """Keep that Avro does not write POJOs."""
-        return self._keep("force avro", False)
+        return self._set(program_options.FORCE_AVRO, "false")
 
     def is_force_avro_enabled(self) -> bool:
         """What was set; False by default."""
-        return bool(self._setting("force avro", program_options.FORCE_AVRO))
+        return bool(self._settings.get(program_options.FORCE_AVRO))
 
     @kept
     def enable_generic_types(self) -> Self:
         """Keep that generic types are allowed."""
-        return self._keep("generic types", True)
+        return self._set(program_options.GENERIC_TYPES, "true")
 
     @kept
     def disable_generic_types(self) -> Self:
         """Keep that generic types are not allowed."""
-        return self._keep("generic types", False)
+        return self._set(program_options.GENERIC_TYPES, "false")
 
     def has_generic_types_disabled(self) -> bool:
         """What was set; False by default."""
-        return not self._setting("generic types", program_options.GENERIC_TYPES)
+        return not self._settings.get(program_options.GENERIC_TYPES)
 
     @kept
     def disable_auto_type_registration(self) -> Self:
         """Keep that Kryo is not told of types."""
-        return self._keep("auto type registration", False)
+        return self._set(program_options.AUTO_TYPE_REGISTRATION, "false")
 
     def is_auto_type_registration_disabled(self) -> bool:
         """What was set; False by default."""
-        return not self._setting("auto type registration", program_options.AUTO_TYPE_REGISTRATION)
+        return not self._settings.get(program_options.AUTO_TYPE_REGISTRATION)
 
     @kept
     def set_use_snapshot_compression(self, use_snapshot_compression: bool) -> Self:
@@ -230,11 +223,13 @@ class ExecutionConfig(NamesOfPyFlink):
         Args:
             use_snapshot_compression: True or False.
         """
-        return self._keep("snapshot compression", use_snapshot_compression)
+        return self._set(
+            program_options.SNAPSHOT_COMPRESSION, "true" if use_snapshot_compression else "false"
+        )
 
     def is_use_snapshot_compression(self) -> bool:
         """What was set; False by default."""
-        return bool(self._setting("snapshot compression", program_options.SNAPSHOT_COMPRESSION))
+        return bool(self._settings.get(program_options.SNAPSHOT_COMPRESSION))
 
     @kept
     def set_latency_tracking_interval(self, interval: Annotated[int, Whole(-(2**63), unit="ms")]) -> Self:
@@ -243,11 +238,14 @@ class ExecutionConfig(NamesOfPyFlink):
         Args:
             interval: ms; 0 or less means off.
         """
-        return self._keep("latency interval", interval)
+        self._kept["latency below 0"] = min(interval, 0)
+        return self._set(program_options.LATENCY_INTERVAL, f"{max(interval, 0)} ms")
 
     def get_latency_tracking_interval(self) -> int:
         """What was set, in ms; 0 by default."""
-        return int(self._setting("latency interval", program_options.LATENCY_INTERVAL))
+        return int(
+            self._settings.get(program_options.LATENCY_INTERVAL) or self._kept.get("latency below 0", 0)
+        )
 
     @kept
     def set_task_cancellation_interval(self, interval: _Interval) -> Self:
@@ -256,11 +254,11 @@ class ExecutionConfig(NamesOfPyFlink):
         Args:
             interval: ms, at least 0.
         """
-        return self._keep("cancellation interval", interval)
+        return self._set(program_options.TASK_CANCELLATION_INTERVAL, str(interval))
 
     def get_task_cancellation_interval(self) -> int:
         """What was set, in ms; 30000 by default."""
-        return int(self._setting("cancellation interval", program_options.TASK_CANCELLATION_INTERVAL))
+        return int(self._settings.get(program_options.TASK_CANCELLATION_INTERVAL))
 
     @kept
     def set_task_cancellation_timeout(self, timeout: Annotated[int, Whole(0, unit="ms")]) -> Self:
@@ -269,11 +267,11 @@ class ExecutionConfig(NamesOfPyFlink):
         Args:
             timeout: ms; 0 for none.
         """
-        return self._keep("cancellation timeout", timeout)
+        return self._set(program_options.TASK_CANCELLATION_TIMEOUT, str(timeout))
 
     def get_task_cancellation_timeout(self) -> int:
         """What was set, in ms; 180000 by default."""
-        return int(self._setting("cancellation timeout", program_options.TASK_CANCELLATION_TIMEOUT))
+        return int(self._settings.get(program_options.TASK_CANCELLATION_TIMEOUT))
 
     @kept
     def set_execution_mode(self, execution_mode: Annotated[ExecutionMode, checked_later]) -> Self:
@@ -348,6 +346,6 @@ class ExecutionConfig(NamesOfPyFlink):
         self._kept[name] = value
         return self
 
-    def _setting(self, name: str, option: Option) -> Any:
-        """What the program set by its setter, else what holds by the configuration."""
-        return self._kept[name] if name in self._kept else self._settings.get(option)
+    def _set(self, option: Option, text: str) -> Self:
+        self._settings.set(option, text)
+        return self

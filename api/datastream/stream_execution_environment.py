@@ -613,14 +613,15 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Args:
             timeout_millis: ms; 0 for no wait, -1 for a full buffer.
         """
-        what = f"{_ENVIRONMENT}.set_buffer_timeout: timeout_millis"
-        self._settings.kept["buffer timeout"] = _arguments.whole_number(timeout_millis, what, -1)
+        _arguments.whole_number(timeout_millis, f"{_ENVIRONMENT}.set_buffer_timeout: timeout_millis", -1)
+        if timeout_millis < 0:  # from then on, as in Flink
+            self._settings.set(program_options.BUFFER_TIMEOUT_ENABLED, "false")
+        else:
+            self._settings.set(program_options.BUFFER_TIMEOUT, f"{timeout_millis} ms")
         return self
 
     def get_buffer_timeout(self) -> int:
         """How long output may wait in a buffer in ms, as set; default 100."""
-        if (kept := self._settings.kept.get("buffer timeout")) is not None:
-            return int(kept)
         enabled = self._settings.get(program_options.BUFFER_TIMEOUT_ENABLED)
         return int(self._settings.get(program_options.BUFFER_TIMEOUT)) if enabled else -1
 

@@ -90,10 +90,14 @@ LATENCY_INTERVAL = DurationOption(
     "metrics.latency.interval", 0, "Kept and given back; the engine sends no latency markers."
 )
 TASK_CANCELLATION_INTERVAL = IntOption(
-    "task.cancellation.interval", 30_000, "In ms. Kept and given back; Spark ends tasks.", minimum=0
+    "task.cancellation.interval",
+    30_000,
+    "In ms. Kept and given back; Spark ends tasks.",
+    minimum=0,
+    maximum=2**63 - 1,
 )
 TASK_CANCELLATION_TIMEOUT = IntOption(
-    "task.cancellation.timeout", 180_000, "As the option before it.", minimum=0
+    "task.cancellation.timeout", 180_000, "As the option before it.", minimum=0, maximum=2**63 - 1
 )
 
 PROGRAM_OPTIONS = options_in(globals())

@@ -246,6 +246,77 @@ def test_the_later_of_setter_and_configuration_holds(env):
     assert env.is_changelog_state_backend_enabled() is True
 
 
+@pytest.mark.parametrize(
+    ("set_it", "key", "text", "getter", "value"),
+    [
+        (lambda c: c.enable_force_kryo(), "pipeline.force-kryo", "false", "is_force_kryo_enabled", False),
+        (lambda c: c.enable_force_avro(), "pipeline.force-avro", "false", "is_force_avro_enabled", False),
+        (
+            lambda c: c.disable_generic_types(),
+            "pipeline.generic-types",
+            "true",
+            "has_generic_types_disabled",
+            False,
+        ),
+        (
+            lambda c: c.disable_auto_type_registration(),
+            "pipeline.auto-type-registration",
+            "true",
+            "is_auto_type_registration_disabled",
+            False,
+        ),
+        (
+            lambda c: c.disable_closure_cleaner(),
+            "pipeline.closure-cleaner-level",
+            "RECURSIVE",
+            "is_closure_cleaner_enabled",
+            True,
+        ),
+        (
+            lambda c: c.set_use_snapshot_compression(True),
+            "execution.checkpointing.snapshot-compression",
+            "false",
+            "is_use_snapshot_compression",
+            False,
+        ),
+        (
+            lambda c: c.set_latency_tracking_interval(-5),
+            "metrics.latency.interval",
+            "7 ms",
+            "get_latency_tracking_interval",
+            7,
+        ),
+        (
+            lambda c: c.set_task_cancellation_interval(2**40),
+            "task.cancellation.interval",
+            "7",
+            "get_task_cancellation_interval",
+            7,
+        ),
+        (
+            lambda c: c.set_task_cancellation_timeout(5),
+            "task.cancellation.timeout",
+            "7",
+            "get_task_cancellation_timeout",
+            7,
+        ),
+    ],
+)
+def test_the_later_holds_of_what_has_no_effect_too(env, set_it, key, text, getter, value):
+    config = env.get_config()
+    set_it(config)
+    assert getattr(config, getter)() != value
+    env.configure(Configuration({key: text}))
+    assert getattr(config, getter)() == value
+
+
+def test_a_buffer_timeout_that_is_off_stays_off(env):
+    assert env.set_buffer_timeout(5).get_buffer_timeout() == 5
+    env.configure(Configuration({"execution.buffer-timeout.interval": "7 ms"}))
+    assert env.get_buffer_timeout() == 7
+    assert env.set_buffer_timeout(-1).set_buffer_timeout(9).get_buffer_timeout() == -1  # as PyFlink 1.20
+
+
 def test_a_configuration_that_cannot_be_used_changes_nothing(env):
     with pytest.raises(ConfigurationError, match="did you mean"):
         env.configure(Configuration({"parallelism.default": "9", "changelog.restor": "auto"}))
