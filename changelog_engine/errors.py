@@ -324,10 +324,12 @@ class EpochFailedError(ChangelogEngineError, RuntimeError):
     Attributes:
         in_engine: this engine's own code raised in a task; nothing was lost.
         ended_from_outside: a process of Spark's or a Python worker ended without an error of its own, as by SIGTERM.
+        program_gone: a worker found Spark's file with the job's program removed; the next attempt has another one.
     """
 
     in_engine = False
     ended_from_outside = False
+    program_gone = False
 
 
 class SparkEndedError(ChangelogEngineError, RuntimeError):

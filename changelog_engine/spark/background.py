@@ -34,7 +34,7 @@ from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.job_group import name_stages
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.own_executors import OwnExecutors
-from changelog_engine.spark.session import local_cores, spark_context
+from changelog_engine.spark.session import local_cores, spark_context, temporary_folder
 from changelog_engine.spark.session_options import engine_path
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
@@ -91,9 +91,9 @@ class BackgroundTasks:
         self._stopped = threading.Event()
         self._lock_path: str | None = None
         self._worked: int | None = None  # the process that ran the last task
+        self._lock_made = threading.Lock()  # held by who makes the lock's file
         if most == 1 and local_cores(context.master) is not None and context._temp_dir:
             self._lock_path = os.path.join(context._temp_dir, f"{_LOCK}-{self._group}")
-            lock_file(self._lock_path).release()
         self.side_by_side = self._lock_path is None  # or elsewhere, where one may outlive ``stop``
         with _in_use_lock:
             self._slot = _in_use.setdefault(context.applicationId, threading.Lock())
@@ -163,7 +163,8 @@ class BackgroundTasks:
 
     def stop(self) -> None:
         """End the tasks at once; what they wrote is garbage that truncation removes. Safe from any thread."""
-        self._stopped.set()
+        with self._lock_made:  # afterwards there is a file to lock, or none will come
+            self._stopped.set()
         self._cancel(self._waiting)
         self._cancel(self._group)
         if self._lock_path is None:
@@ -246,10 +247,18 @@ class BackgroundTasks:
         while not self._slot.acquire(timeout=_PAUSE_S):
             self._refuse_stopped()
         try:
-            self._refuse_stopped()
+            self._make_lock(self._lock_path)
             yield
         finally:
             self._slot.release()
+
+    def _make_lock(self, path: str) -> None:
+        """The lock's file, which tasks do not make themselves; anew where a cleaner of temporary files removed it."""
+        with self._lock_made:
+            self._refuse_stopped()
+            temporary_folder(self._context)
+            with contextlib.suppress(LockTakenError):
+                lock_file(path).release()
 
     def _refuse_stopped(self) -> None:
         if self._stopped.is_set():

@@ -34,7 +34,7 @@ from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.read_ahead import Begun, ReadAhead
-from changelog_engine.spark.session import epoch_slots
+from changelog_engine.spark.session import epoch_slots, temporary_folder
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.spare_room import SpareRoom
 from changelog_engine.spark.stage_rdds import Shuffled, StageRdds
@@ -112,6 +112,8 @@ class SparkEpochRunner:
         except BaseException as error:
             instead = self._said_better(error)
             self._ahead.drop()
+            if isinstance(error, EpochFailedError) and error.program_gone:
+                self._ship(self._shipped)
             if instead is not None:
                 raise instead from None
             raise
@@ -188,13 +190,16 @@ class SparkEpochRunner:
 
     def rescale(self, plan: JobPlan) -> None:
         """See EpochRunner. The processes of subtasks that go on to be there are used again."""
-        shipped, before = self._shipped.with_plan(plan), self._job
-        job = self._broadcast(shipped)
+        self._ship(self._shipped.with_plan(plan))
+        if self._placement is not None:
+            self._placement.resize(plan.parallelism_of.values())
+
+    def _ship(self, shipped: ShippedJob) -> None:
+        """From now on tasks take the program out of another file."""
+        before, job = self._job, self._broadcast(shipped)
         self._rdds = self._rdds_of(shipped, job)
         self._shipped, self.plan, self._job = shipped, shipped.plan, job
         self._functions.carry(job)
-        if self._placement is not None:
-            self._placement.resize(plan.parallelism_of.values())
         with contextlib.suppress(Exception):
             before.destroy()
 
@@ -206,6 +211,7 @@ class SparkEpochRunner:
 
     def _broadcast(self, job: ShippedJob) -> Any:
         """A broadcast variable of the job, which PySpark writes to a file first."""
+        temporary_folder(self.context)
         try:
             return self.context.broadcast(job)
         except (*LOST, pickle.PicklingError) as error:  # the latter in place of the file's error

@@ -91,7 +91,7 @@ class StageTask:
                 print_to(self.printed)
                 order, subtask = pickle.loads(self.orders[index]), self.first + index
                 notes = None if self.notes is None else self.notes.path(order.attempt, self.stage, subtask)
-                return RUNTIMES.run(lambda: self.job.value, order, self.stage, subtask, blocks, notes)
+                return RUNTIMES.run(lambda: _program(self.job), order, self.stage, subtask, blocks, notes)
             except BaseException as error:
                 # SystemExit as well: the process holds the state of all its subtasks.
                 failure = describe_failure(error)
@@ -132,6 +132,20 @@ def pickled(order: EpochOrder) -> bytes:
     except Exception:
         return by_value.dumps(order, 5)
     return by_value.dumps(order, 5) if b"__main__" in data else data
+
+
+def _program(job: Any) -> Any:
+    """The ShippedJob of a broadcast variable, which lies in a file of Spark's until a worker needs it."""
+    try:
+        return job.value
+    except FileNotFoundError as error:
+        failure = errors.EpochFailedError(
+            f"Spark's file {error.filename}, out of which a new worker takes the job's program, is gone: somebody removed "
+            "it, as cleaners of temporary files do with old ones. Nothing that was acknowledged is lost, and the file is "
+            "made again; name folders that nobody cleans by spark.local.dir"
+        )
+        failure.program_gone = True
+        raise failure from None
 
 
 def _refuse_a_second_run(task: TaskContext | None) -> None:

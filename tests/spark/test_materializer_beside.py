@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import threading
 from pathlib import Path
 
 import pytest
-from driver_process import Driver, wait_for
+from driver_process import Driver, checkpoints, wait_for
 from final_state import assert_counted_once
 from pyspark import SparkContext
 from session_jobs import Count, Slowly, environment
@@ -40,7 +41,10 @@ OFTEN = {
 
 
 def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
-    """The log is truncated at once, so the second driver restores from a snapshot that the first one's schedule made."""
+    """The log is truncated at once, so the second driver restores from a snapshot that the first one's schedule made.
+
+    Reliability case 12 as well: a cleaner removes the first one's temporary files.
+    """
     folder = find_job_folder(str(tmp_path / "log"), "count")
     options = {
         "state.changelog.enabled": "true",
@@ -51,6 +55,7 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         "execution.checkpointing.interval": "500ms",
         "parallelism.default": 2,
         "spark.master": "local[2]",
+        "spark.local.dir": tmp_path / "spark",
     }
     job = ("counting_job.py", "count", NUMBERS, KEYS)
     ahead = {**options, "changelog.epoch.read-ahead": "true"}
@@ -60,11 +65,17 @@ def test_a_driver_killed_beside_materializations(tmp_path: Path) -> None:
         first.wait_for(first.background, what="worker beside the job")
         (worker,) = first.background()
         assert os.getpriority(os.PRIO_PROCESS, worker) >= 10
+        for folder_of_driver in (tmp_path / "spark").glob("spark-*/pyspark-*"):
+            shutil.rmtree(folder_of_driver)
         os.kill(worker, signal.SIGKILL)
         newest = max(complete_snapshots(folder))
         first.wait_for(lambda: max(complete_snapshots(folder)) > newest, what="snapshot after the kill")
         assert "begins again" not in first.output
         assert "failed and restarts" not in first.output
+        os.kill(first.pinned()["0/0/0"][0], signal.SIGKILL)
+        first.wait_for(lambda: "out of which a new worker takes the job's program, is gone" in first.output)
+        reached = checkpoints(Path(folder.changelog.root))
+        first.wait_for(lambda: checkpoints(Path(folder.changelog.root)) > reached, what="checkpoint")
         first.kill()
         first.wait_gone()
     assert complete_snapshots(folder)
