@@ -85,8 +85,13 @@ class EnvironmentSettings:
         entries = canonical(configuration.to_dict(), "the Configuration")
         _refuse_unsupported(ConfigLayers(code=entries))
         self._code.update(entries)
+        # What was set before as an object gives way.
         if options.STATE_BACKEND.key in entries:
             self._state_backend = None
+        if options.CHECKPOINT_DIR.key in entries:
+            self._checkpoint_storage = None
+        if options.JOB_PARAMETERS.key in entries:
+            self._job_parameters = None
 
     def live_entries(self) -> LiveEntries:
         """All entries of all levels as they are, to be read and set."""

@@ -310,6 +310,18 @@ def test_the_later_holds_of_what_has_no_effect_too(env, set_it, key, text, gette
     assert getattr(config, getter)() == value
 
 
+def test_the_later_of_objects_and_configuration_holds(env):
+    config = env.get_config().set_global_job_parameters({"a": "1"})
+    env.configure(Configuration({"pipeline.global-job-parameters": "a:2,b:3"}))
+    assert config.get_global_job_parameters() == {"a": "2", "b": "3"}
+    assert settings(env).parameters == {"a": "2", "b": "3"}
+    assert config.set_global_job_parameters({"z": "1"}).get_global_job_parameters() == {"z": "1"}
+    storages = env.get_checkpoint_config().set_checkpoint_storage(JobManagerCheckpointStorage())
+    env.configure(Configuration({"state.checkpoints.dir": "file:///tmp/z"}))
+    assert storages.get_checkpoint_storage().get_checkpoint_path() == "file:/tmp/z"
+    assert settings(env).max_state_bytes is None
+
+
 def test_a_buffer_timeout_that_is_off_stays_off(env):
     assert env.set_buffer_timeout(5).get_buffer_timeout() == 5
     env.configure(Configuration({"execution.buffer-timeout.interval": "7 ms"}))
