@@ -57,7 +57,6 @@ class CheckpointConfig(NamesOfPyFlink):
 
     def __init__(self, settings: EnvironmentSettings) -> None:
         self._settings = settings
-        self._fail_on_errors = True
 
     def _set(self, option: Option, text: str) -> Self:
         self._settings.set(option, text)
@@ -128,8 +127,8 @@ class CheckpointConfig(NamesOfPyFlink):
         return self._set(options.CHECKPOINT_MAX_CONCURRENT, f"{max_concurrent_checkpoints}")
 
     def is_fail_on_checkpointing_errors(self) -> bool:
-        """As set; default True."""
-        return self._fail_on_errors
+        """Whether the first failed checkpoint fails the job; default True."""
+        return self.get_tolerable_checkpoint_failure_number() == 0
 
     def set_fail_on_checkpointing_errors(self, fail_on_checkpointing_errors: bool) -> Self:
         """Say whether a failed checkpoint fails the job.
@@ -139,11 +138,10 @@ class CheckpointConfig(NamesOfPyFlink):
         Args:
             fail_on_checkpointing_errors: True, the default, or False.
         """
-        self._fail_on_errors = fail_on_checkpointing_errors
         current = self._settings.get_from_code(options.CHECKPOINT_TOLERABLE_FAILURES)
         if current not in (None, 0, _UNLIMITED):
             return self
-        tolerated = 0 if self._fail_on_errors else _UNLIMITED
+        tolerated = 0 if fail_on_checkpointing_errors else _UNLIMITED
         return self._set(options.CHECKPOINT_TOLERABLE_FAILURES, str(tolerated))
 
     def get_tolerable_checkpoint_failure_number(self) -> int:

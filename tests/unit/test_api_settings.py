@@ -143,8 +143,9 @@ def test_fail_on_checkpointing_errors(env):
     assert settings(env).tolerable_failures == 2**31 - 1
     config.set_fail_on_checkpointing_errors(True)
     assert settings(env).tolerable_failures == 0
-    config.set_tolerable_checkpoint_failure_number(2).set_fail_on_checkpointing_errors(False)
+    config.set_tolerable_checkpoint_failure_number(2).set_fail_on_checkpointing_errors(True)
     assert settings(env).tolerable_failures == 2
+    assert not config.is_fail_on_checkpointing_errors()  # as in PyFlink: the number decides
 
 
 def test_checkpoint_config_bad_arguments(env):
