@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 from support.chance import chosen_seed
@@ -12,6 +13,11 @@ from support.raising import PLACES, Trap, all_exceptions, graph_of, made
 from changelog_engine.errors import JobExecutionError, NotSerializableError, UserFunctionError
 
 ELEMENTS = 30
+# Nobody asks for these by name, so they are caught as what they derive from: one in three at each place.
+CAUGHT_AS_THEIR_BASE = re.compile(
+    r"\w*Warning|Connection\w+Error|(ChildProcess|IsADirectory|NotADirectory|Permission|Interrupted|Indentation|Tab"
+    r"|UnboundLocal|Name|Reference|System|FloatingPoint|ZeroDivision)Error"
+)
 
 
 def failure_at(tmp_path, place, trap, parallelism=1):
@@ -28,6 +34,8 @@ def test_case_44_every_exception_at_every_place_fails_the_job(tmp_path, place):
     choose = random.Random(seed)
     where = PLACES[place]
     for name in all_exceptions():
+        if CAUGHT_AS_THEIR_BASE.fullmatch(name) and choose.randrange(3):
+            continue
         at = choose.randrange(3, ELEMENTS)
         failure = failure_at(tmp_path, place, Trap(name, at), choose.choice((1, 2)))
         assert isinstance(failure, UserFunctionError), (name, failure)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import pkgutil
 import re
 from collections.abc import Iterator
@@ -54,6 +55,12 @@ USERS_READ = (
 )
 
 _SMALL = {"a", "an", "the", "of", "it", "which", "whether", "what", "that"}  # without plurals: "its" too
+
+
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    """A module of the engine's."""
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[str, str]]:
@@ -130,7 +137,7 @@ def echoed_arguments(node: ast.AST) -> Iterator[str]:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_section_repeats_the_signature(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree = parsed(path)
     found = [
         f"{name}: {echo}"
         for name, docstring in docstrings(tree)
@@ -146,7 +153,7 @@ def test_no_argument_is_told_twice() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {echo}"
         for path in ALL_MODULES
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         for echo in echoed_arguments(node)
     ]
     assert not found, "leave it out"
@@ -163,7 +170,7 @@ def test_no_line_of_a_section_of_the_engine_says_little() -> None:
     for path in ALL_MODULES[len(MODULES) :]:
         place = str(path.relative_to(ROOT))
         if not place.removeprefix("changelog_engine/").startswith(USERS_READ):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            tree = parsed(path)
             entries = [
                 (name, entry)
                 for _, text in docstrings(tree)

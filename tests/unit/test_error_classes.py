@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import copy
+import functools
 import inspect
 import json
 import pickle
@@ -115,13 +116,17 @@ def _raises(file: Path) -> list[_Raise]:
     return found
 
 
-RAISES = [found for file in sorted((ROOT / "api").rglob("*.py")) for found in _raises(file)]
+@functools.cache
+def _all_raises() -> list[_Raise]:
+    return [found for file in sorted((ROOT / "api").rglob("*.py")) for found in _raises(file)]
+
+
 _LOOKS_AT_A_CLASS = re.compile(r"\b(isinstance|callable|hasattr)\(")
 
 
 def test_the_checks_of_the_api_are_found() -> None:
-    assert len(RAISES) > 200
-    assert sum(bool(_LOOKS_AT_A_CLASS.search(each.condition)) for each in RAISES) > 60
+    assert len(_all_raises()) > 200
+    assert sum(bool(_LOOKS_AT_A_CLASS.search(each.condition)) for each in _all_raises()) > 60
 
 
 def test_case_58_every_check_of_the_api_raises_one_of_pythons_exceptions_too() -> None:
@@ -130,7 +135,7 @@ def test_case_58_every_check_of_the_api_raises_one_of_pythons_exceptions_too() -
     makers |= dict.fromkeys(["no_java", "no_java_method"], errors.NotSupportedError)
     own = {**vars(builtins), **vars(errors), **vars(_unsupported), **makers}
     bare, wrong = [], []
-    for each in RAISES:
+    for each in _all_raises():
         raised = own[each.raised]
         pythons = [cls for cls in raised.__mro__ if cls.__module__ == "builtins"]
         if pythons[0] is Exception:
