@@ -80,7 +80,7 @@ def test_the_write_ahead_log_says_what_to_use(call: Any) -> None:
         (lambda: ClusterBuilder("a", 0), "port must be between 1 and 65535"),
         (lambda: ClusterBuilder("a", user_name="ann"), "both user_name and password"),
         (lambda: ClusterBuilder("a", user_name="ann", password=5), "password must be a str"),  # type: ignore[arg-type]
-        (lambda: ClusterBuilder("a", consistency_level="ONE"), "must be a ConsistencyLevel"),  # type: ignore[arg-type]
+        (lambda: ClusterBuilder("a", consistency_level="ONE"), "must be one of ConsistencyLevel."),  # type: ignore[arg-type]
         (lambda: ClusterBuilder("a", consistency_level=ConsistencyLevel.SERIAL), "SERIAL is for reads"),
         (lambda: builder().set_query(""), "query must be a non-empty str"),
         (lambda: builder().set_host("db", 70_000), "port must be between"),
@@ -93,7 +93,7 @@ def test_the_write_ahead_log_says_what_to_use(call: Any) -> None:
         (lambda: builder().set_host("db").build(), r"give a query by set_query"),
         (lambda: builder().set_query(QUERY).build(), r"give a host by set_host"),
         (lambda: MapperOptions().ttl(-1), "ttl must be between"),
-        (lambda: MapperOptions().consistency_level(1), "must be a ConsistencyLevel"),  # type: ignore[arg-type]
+        (lambda: MapperOptions().consistency_level(1), "must be one of ConsistencyLevel."),  # type: ignore[arg-type]
         (lambda: MapperOptions().tracing(1), "must be True or False"),  # type: ignore[arg-type]
         (lambda: CassandraSink.add_sink([1]), "input must be a DataStream"),  # type: ignore[arg-type]
     ],

@@ -29,8 +29,7 @@ class _PulsarBuilder:
         Args:
             service_url: such as ``pulsar://localhost:6650``, or ``pulsar+ssl://...`` with TLS.
         """
-        self._options["pulsar.client.serviceUrl"] = service_url
-        return self
+        return self._set("pulsar.client.serviceUrl", service_url)
 
     def set_authentication(
         self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
@@ -71,6 +70,10 @@ class _PulsarBuilder:
         """
         for key, value in config.items():
             put_option(self._options, key, value, f"{type(self).__name__}.set_properties")
+        return self
+
+    def _set(self, name: str, value: Any) -> Self:
+        self._options[name] = value
         return self
 
 

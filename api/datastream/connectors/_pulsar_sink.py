@@ -141,8 +141,7 @@ class PulsarSinkBuilder(_PulsarBuilder):
 
     def set_producer_name(self, producer_name: str) -> Self:
         """What brokers show; every producer has an id of its own behind it."""
-        self._options["pulsar.producer.producerName"] = producer_name
-        return self
+        return self._set("pulsar.producer.producerName", producer_name)
 
     def set_topics(self, topics: str | list[str]) -> Self:
         """Where to: all partitions of these topics, or single partitions.

@@ -140,13 +140,11 @@ class PulsarSourceBuilder(_PulsarBuilder):
         Args:
             admin_url: such as ``http://localhost:8080``.
         """
-        self._options["pulsar.admin.adminUrl"] = admin_url
-        return self
+        return self._set("pulsar.admin.adminUrl", admin_url)
 
     def set_subscription_name(self, subscription_name: str) -> Self:
         """The durable subscription that keeps what the job may still need. No other program may use it."""
-        self._options["pulsar.consumer.subscriptionName"] = subscription_name
-        return self
+        return self._set("pulsar.consumer.subscriptionName", subscription_name)
 
     def set_subscription_type(self, subscription_type: SubscriptionType) -> Self:
         """How the subscription is used, of PyFlink before 1.18.
@@ -180,8 +178,7 @@ class PulsarSourceBuilder(_PulsarBuilder):
 
     def set_consumer_name(self, consumer_name: str) -> Self:
         """What brokers show."""
-        self._options["pulsar.consumer.consumerName"] = consumer_name
-        return self
+        return self._set("pulsar.consumer.consumerName", consumer_name)
 
     def set_range_generator(self, range_generator: RangeGenerator) -> Self:
         """Which keys are read.

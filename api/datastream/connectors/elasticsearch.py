@@ -127,8 +127,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         given = hosts if isinstance(hosts, list) else [hosts]
         if not given:
             raise ConfigurationError(f"{what}: at least one host")
-        self._cluster = replace(self._cluster, hosts=tuple(_url(host, what) for host in given))
-        return self
+        return self._set_cluster(hosts=tuple(_url(host, what) for host in given))
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:
         """What holds after a failure.
@@ -158,8 +157,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
             ConfigurationError: not a whole number, or 0.
         """
         what = f"{self._name('set_bulk_flush_max_actions')}: num_max_actions"
-        self._bulk = replace(self._bulk, max_actions=_bound(num_max_actions, what))
-        return self
+        return self._set_bulk(max_actions=_bound(num_max_actions, what))
 
     def set_bulk_flush_max_size_mb(self, max_size_mb: int) -> Self:
         """How much is sent at a time.
@@ -172,8 +170,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         """
         what = f"{self._name('set_bulk_flush_max_size_mb')}: max_size_mb"
         size = _bound(max_size_mb, what, _MOST_MB)
-        self._bulk = replace(self._bulk, max_size_bytes=size if size < 0 else size << 20)
-        return self
+        return self._set_bulk(max_size_bytes=size if size < 0 else size << 20)
 
     def set_bulk_flush_interval(self, interval_millis: Annotated[int, Whole(-1)]) -> Self:
         """How long documents wait at most. Epochs last up to a second, and are the grain of it.
@@ -181,8 +178,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Args:
             interval_millis: in ms. -1, the default: they wait for a full request or the checkpoint.
         """
-        self._bulk = replace(self._bulk, interval_ms=interval_millis)
-        return self
+        return self._set_bulk(interval_ms=interval_millis)
 
     def set_bulk_flush_backoff_strategy(
         self, flush_backoff_type: FlushBackoffType, max_retries: int, delay_millis: int
@@ -202,8 +198,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         retries = whole_number(max_retries, f"{what}: max_retries", least)
         delay_ms = whole_number(delay_millis, f"{what}: delay_millis", min(least, 0))
         backoff = engine.Backoff[flush_backoff_type.name]
-        self._bulk = replace(self._bulk, backoff=backoff, max_retries=retries, delay_ms=delay_ms)
-        return self
+        return self._set_bulk(backoff=backoff, max_retries=retries, delay_ms=delay_ms)
 
     def set_connection_username(self, username: str) -> Self:
         """The user.
@@ -211,13 +206,11 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Args:
             username: name.
         """
-        self._cluster = replace(self._cluster, user=username)
-        return self
+        return self._set_cluster(user=username)
 
     def set_connection_password(self, password: Password) -> Self:
         """The user's password. It is shipped to the workers, and is in no message and no table."""
-        self._cluster = replace(self._cluster, password=password)
-        return self
+        return self._set_cluster(password=password)
 
     def set_connection_path_prefix(self, prefix: str) -> Self:
         """What begins the path of every request, for a cluster behind a proxy.
@@ -226,8 +219,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
             prefix: such as ``/search``.
         """
         path = "/" + prefix.strip("/")
-        self._cluster = replace(self._cluster, path_prefix="" if path == "/" else path)
-        return self
+        return self._set_cluster(path_prefix="" if path == "/" else path)
 
     @kept
     def set_connection_request_timeout(self, timeout: Millis) -> Self:
@@ -244,8 +236,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Args:
             timeout: in ms, 5,000 by default.
         """
-        self._cluster = replace(self._cluster, connect_timeout_ms=timeout)
-        return self
+        return self._set_cluster(connect_timeout_ms=timeout)
 
     def set_socket_timeout(self, timeout: Annotated[int, Whole(1)]) -> Self:
         """How long the cluster may take to answer.
@@ -253,8 +244,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         Args:
             timeout: in ms, 30,000 by default.
         """
-        self._cluster = replace(self._cluster, socket_timeout_ms=timeout)
-        return self
+        return self._set_cluster(socket_timeout_ms=timeout)
 
     def build(self) -> ElasticsearchSink:
         """The sink.
@@ -270,6 +260,14 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
                 f"{what}: there is a password and no user: give it by set_connection_username()"
             )
         return ElasticsearchSink(engine.ElasticsearchSink(emitter, self._cluster, self._bulk))
+
+    def _set_cluster(self, **options: Any) -> Self:
+        self._cluster = replace(self._cluster, **options)
+        return self
+
+    def _set_bulk(self, **options: Any) -> Self:
+        self._bulk = replace(self._bulk, **options)
+        return self
 
     def _name(self, method: str) -> str:
         return f"{type(self).__name__}.{method}"

@@ -218,8 +218,7 @@ class KinesisStreamsSinkBuilder:
         Args:
             fail_on_error: default False: it is sent again, 50 times at most while the stream takes none.
         """
-        self._options = replace(self._options, fail_on_error=fail_on_error)
-        return self
+        return self._set(fail_on_error=fail_on_error)
 
     def set_kinesis_client_properties(self, kinesis_client_properties: Mapping[str, str]) -> Self:
         """Where Kinesis is, and who writes.
@@ -240,8 +239,7 @@ class KinesisStreamsSinkBuilder:
         Args:
             max_batch_size: 500 by default, the most that Kinesis takes.
         """
-        self._options = replace(self._options, batch_size=max_batch_size)
-        return self
+        return self._set(batch_size=max_batch_size)
 
     @kept
     def set_max_in_flight_requests(self, max_in_flight_requests: Annotated[int, Whole(1)]) -> Self:
@@ -267,8 +265,7 @@ class KinesisStreamsSinkBuilder:
         Args:
             max_batch_size_in_bytes: 5 MB by default, the most that Kinesis takes.
         """
-        self._options = replace(self._options, batch_bytes=max_batch_size_in_bytes)
-        return self
+        return self._set(batch_bytes=max_batch_size_in_bytes)
 
     def set_max_time_in_buffer_ms(self, max_time_in_buffer_ms: Annotated[int, Whole(1, _MOST_MS)]) -> Self:
         """How long a record waits at most. Epochs last up to a second, and are the grain of it.
@@ -276,8 +273,7 @@ class KinesisStreamsSinkBuilder:
         Args:
             max_time_in_buffer_ms: 5,000 by default.
         """
-        self._options = replace(self._options, time_in_buffer_ms=max_time_in_buffer_ms)
-        return self
+        return self._set(time_in_buffer_ms=max_time_in_buffer_ms)
 
     def set_max_record_size_in_bytes(
         self, max_record_size_in_bytes: Annotated[int, Whole(1, 10 << 20)]
@@ -287,8 +283,7 @@ class KinesisStreamsSinkBuilder:
         Args:
             max_record_size_in_bytes: 1 MB by default; streams can be set to take up to 10 MB.
         """
-        self._options = replace(self._options, record_bytes=max_record_size_in_bytes)
-        return self
+        return self._set(record_bytes=max_record_size_in_bytes)
 
     def build(self) -> KinesisStreamsSink:
         """The sink.
@@ -308,6 +303,10 @@ class KinesisStreamsSinkBuilder:
             )
         key_of = generator.apply if generator._kind == "own" else generator._kind
         return KinesisStreamsSink(engine.KinesisSink(stream, schema, key_of, properties, self._options))
+
+    def _set(self, **options: Any) -> Self:
+        self._options = replace(self._options, **options)
+        return self
 
 
 def _properties(given: Any, what: str, source: bool) -> engine.ClientProperties:
