@@ -194,10 +194,10 @@ def key_history(
     search = _Search(ledger, checkpoint, state, allow_pickle)
     for described in keyed:
         search.look(described, meant[described.uid])
-    # A key that is an object is found as it is shown: its text does not make it.
-    if not search.found and allow_pickle:
+    # As it is shown: of a date, a decimal or an object that text makes no key.
+    if not search.found:
         there = entries_at(
-            path, checkpoint.id, operator=operator, state=state, key=key, allow_pickle=True
+            path, checkpoint.id, operator=operator, state=state, key=key, allow_pickle=allow_pickle
         ).entries
         for described in keyed:
             codec = key_codec_for(key_type_of(described))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import os
@@ -532,6 +533,15 @@ def test_history_of_a_key(job: Path) -> None:
     missing = cli("history", job, "--key", "nobody")
     assert missing.exit_code == 1
     assert "the nearest of 4: 'be', 'do', 'to'" in missing.output
+
+
+def test_a_key_whose_text_makes_none_is_found_as_it_is_shown(tmp_path: Path) -> None:
+    day = datetime.date(2026, 1, 31)
+    TestJob(tmp_path, Script()).run(keyed_job([(day,), (day,)], Count(), key_type=Types.SQL_DATE()))
+    for key in (repr(day), "2026-01-31"):
+        (entry,) = entries_at(f"{tmp_path}/job", key=key).entries
+        assert (entry.key, entry.value) == (day, 2)
+        assert [change.after for change in key_history(f"{tmp_path}/job", key).changes] == [1, 2]
 
 
 class _ClearsItsMap(KeyedProcessFunction):
