@@ -507,25 +507,49 @@ def test_what_postgresql_rounds_in_silence_is_said_once(exact, request, tmp_path
 
 
 @pytest.mark.slow
+def test_what_postgresql_rounds_in_arrays_and_cuts_of_texts_is_said(request, tmp_path, caplog):
+    database = Database("postgres", tmp_path, request)
+    database.execute('CREATE TABLE t (n INTEGER[], c "char", price MONEY, x NUMERIC[], at TIMESTAMP)')
+    list_type = Types.LIST(Types.DOUBLE())
+    kind = Types.ROW_NAMED(
+        ["n", "c", "price", "x", "at"],
+        [list_type, Types.STRING(), Types.BIG_DEC(), list_type, Types.INSTANT()],
+    )
+    for zone, hour in ("UTC", 0), ("Asia/Tokyo", 9):
+        database.execute(f"ALTER ROLE CURRENT_USER SET timezone = '{zone}'")
+        writer = writer_of(sink(database, "INSERT INTO t VALUES (?, ?, ?, ?, ?)", kind))
+        flushed(writer, ([1.5], "abc", Decimal("1.005"), [1.5], Instant(0, 0)))
+        writer.close()
+        assert database.execute("SELECT n, c, at FROM t") == [([2], "a", datetime.datetime(1970, 1, 1, hour))]
+        database.execute("DELETE FROM t")
+    database.execute("ALTER ROLE CURRENT_USER RESET timezone")
+    assert "field 'n' is LIST<DOUBLE>, and becomes integer[], field 'c' is STRING, and becomes" in caplog.text
+    assert caplog.text.count("field 'price' is BIG_DEC, and becomes money. SQL") == 1
+    said = "money, field 'at' is INSTANT, and becomes timestamp without time zone in the zone Asia/Tokyo. SQL"
+    assert caplog.text.count(said) == 1
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "sql", ["INSERT INTO t VALUES (?, ?, ?, ?)", "REPLACE INTO `t` (`N`, x, d, at) VALUES (?, ?, ?, ?)"]
+    "sql",
+    ["INSERT INTO t VALUES (?, ?, ?, ?, ?)", "REPLACE INTO `t` (`N`, x, d, at, s) VALUES (?, ?, ?, ?, ?)"],
 )
 def test_what_mysql_rounds_in_silence_is_said_once(sql, request, tmp_path, caplog):
     """It tells of decimals and dates only."""
     database = Database("mariadb", tmp_path, request)
-    database.execute("CREATE TABLE t (n INT(6), x FLOAT, d DATETIME, at TIME(6))")
-    fields = [Types.DOUBLE(), Types.DOUBLE(), Types.SQL_TIMESTAMP(), Types.SQL_TIME()]
-    jdbc_sink = sink(database, sql, Types.ROW_NAMED(["n", "x", "d", "at"], fields))
+    database.execute("CREATE TABLE t (n INT(6), x FLOAT, d DATETIME, at TIME(6), s INT)")
+    fields = [Types.DOUBLE(), Types.DOUBLE(), Types.SQL_TIMESTAMP(), Types.SQL_TIME(), Types.STRING()]
+    jdbc_sink = sink(database, sql, Types.ROW_NAMED(["n", "x", "d", "at", "s"], fields))
     jdbc_sink._function.check_before_start()
     writer = writer_of(jdbc_sink)
     for _ in range(2):
-        writer.write([(2.7, 0.5, datetime.datetime(2024, 1, 2, 3, 4, 5, 600_000), datetime.time(4))])
+        writer.write([(2.7, 0.5, datetime.datetime(2024, 1, 2, 3, 4, 5, 600_000), datetime.time(4), "1.5")])
         writer.prepare(False)
     writer.close()
-    assert database.execute("SELECT n, d FROM t") == [(3, datetime.datetime(2024, 1, 2, 3, 4, 5))] * 2
+    assert database.execute("SELECT n, d, s FROM t") == [(3, datetime.datetime(2024, 1, 2, 3, 4, 5), 2)] * 2
     said = "field 'n' is DOUBLE, and becomes int(6), field 'x' is DOUBLE, and becomes float, field 'd' is SQL_TIMESTAMP, and"
     assert caplog.text.count(said) == caplog.text.count("may round or cut") == 1
-    assert "becomes datetime. SQL" in caplog.text
+    assert "becomes datetime, field 's' is STRING, and becomes int(11). SQL" in caplog.text
 
 
 def test_a_statement_that_is_wrong(database, waits):

@@ -69,10 +69,13 @@ _ROUNDED_POSTGRESQL = {
     "BIG_INT": ("real", "double precision"),
     "FLOAT": _WHOLE,
     "DOUBLE": (*_WHOLE, "real"),
-    "BIG_DEC": (*_WHOLE, "real", "double precision"),
+    "BIG_DEC": (*_WHOLE, "real", "double precision", "money"),
+    "STRING": ('"char"', "name"),
     "SQL_TIMESTAMP": ("date", "time without time zone"),
-    "INSTANT": ("date",),
+    "INSTANT": ("date", "timestamp without time zone"),
 }
+_WITHOUT_ZONE = "timestamp without time zone"  # takes an INSTANT in the session's zone
+_UTC_ZONES = ("UTC", "Etc/UTC", "GMT")
 # The same of MySQL and MariaDB; of decimals and dates they tell. A time without digits in parentheses has whole seconds.
 _WHOLE_MYSQL = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _ROUNDED_MYSQL = {
@@ -82,6 +85,7 @@ _ROUNDED_MYSQL = {
     "FLOAT": _WHOLE_MYSQL,
     "DOUBLE": (*_WHOLE_MYSQL, "float"),
     "BIG_DEC": (*_WHOLE_MYSQL, "float", "double"),
+    "STRING": _WHOLE_MYSQL,
     "SQL_TIME": ("time",),
     "SQL_TIMESTAMP": ("datetime", "timestamp"),
     "INSTANT": ("datetime", "timestamp"),
@@ -154,7 +158,11 @@ class Dialect(abc.ABC):
         return self.driver().connect(**driver_arguments(options))
 
     def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
-        """The fields of a statement that ran which the server may round or cut without a word, and what its type is."""
+        """The fields of a statement that ran which the server may round or cut without a word, and what its type is.
+
+        Args:
+            kinds: of the fields; of lists those of their elements.
+        """
         return ()
 
     def quoted(self, name: str) -> str:
@@ -274,10 +282,12 @@ class PostgresDialect(Dialect):
             log.debug("no look at the types of %s: %s", sql, error)
             connection.rollback()
             return ()
+        zone = connection.info.parameter_status("TimeZone")
         return [
-            (position, found)
+            (position, f"{found} in the zone {zone}" if found == _WITHOUT_ZONE else found)
             for position, (kind, found) in enumerate(zip(kinds, types, strict=True))
-            if found in _ROUNDED_POSTGRESQL.get(kind, ())
+            if found.removesuffix("[]") in _ROUNDED_POSTGRESQL.get(kind, ())
+            and (found != _WITHOUT_ZONE or zone not in _UTC_ZONES)
         ]
 
     def columns(self, connection: Any, table: str) -> Sequence[str]:

@@ -49,6 +49,7 @@ class Statement:
 
     Attributes:
         given: the SQL, for messages.
+        kinds: of the fields; of lists those of their elements.
 
     Raises:
         ConfigurationError: the SQL has another number of ``?`` than the type fields, or no row type.
@@ -74,6 +75,9 @@ class Statement:
         self.sql, count = translated(sql, dialect.grammar)
         self.type = type_info
         self.fields = type_info.get_field_types()
+        self.kinds = [
+            (field.elem_type if isinstance(field, ElementsTypeInfo) else field).kind for field in self.fields
+        ]
         self.names = type_info.get_field_names()
         if count != len(self.fields):
             raise ConfigurationError(

@@ -138,9 +138,7 @@ class Session:
             return
         self._asked[statement.sql] = now_s, said
         try:
-            found = self.dialect.rounded(
-                connection, statement.sql, [field.kind for field in statement.fields]
-            )
+            found = self.dialect.rounded(connection, statement.sql, statement.kinds)
         except Exception as error:
             log.debug("%s", self._message("looking at a statement's types", error, 0))
             self.close()
