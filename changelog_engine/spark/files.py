@@ -140,7 +140,11 @@ def ship(context: SparkContext, staged: StagedFiles) -> WorkerFiles:
 
 
 def enter() -> None:
-    """In a worker, before its job's functions are unpickled: use the files of the job, if it has any."""
+    """In a worker, before its job's functions are unpickled: use the files of the job, if it has any.
+
+    Raises:
+        EnvironmentNotReadyError: somebody removed them.
+    """
     name = os.environ.get(FILES_VARIABLE)
     if name:
         _enter(name)
@@ -150,6 +154,12 @@ def enter() -> None:
 def _enter(name: str) -> None:
     root = Path(os.path.abspath(SparkFiles.getRootDirectory()), name)
     entries = sorted((root / "python").iterdir()) if (root / "python").is_dir() else []
+    if not all(any(path.is_file() for path in folder.rglob("*")) for folder in entries or [root]):
+        raise EnvironmentNotReadyError(
+            f"the files that the job ships are gone from Spark's folder {root}: somebody removed them, as cleaners of "
+            "temporary files do with old ones",
+            "Run the job again: it goes on from its last checkpoint. Name folders that nobody cleans by spark.local.dir",
+        )
     sys.path[1:1] = [str(entry) for entry in entries]
     sys.path[:] = [_absolute(entry) for entry in sys.path]
     work = root / "work"

@@ -330,6 +330,24 @@ def test_a_worker_enters_its_files(tmp_path, gone):
     assert (done.stdout, done.returncode) == ("1 A = 1\n", 0), done.stderr
 
 
+@pytest.mark.parametrize("kind", ["python_files", "cached"])
+def test_case_12_files_that_a_cleaner_removed_are_told_as_such(tmp_path, monkeypatch, kind):
+    """Not as a module that was never shipped, or a function's file that is missing."""
+    module = write(tmp_path / "m.py", "A = 1")
+    given = {"python_files": (str(module),), "cached": (CachedFile(str(module), "data", False),)}
+    staged = files.stage(JobFiles(**{kind: given[kind]}))
+    root = tmp_path / "root" / staged.name
+    unpacked(staged, root)
+    for path in root.rglob("*.py") if kind == "python_files" else [root / "work" / "data"]:
+        path.unlink()
+    monkeypatch.setenv(files.FILES_VARIABLE, staged.name)
+    monkeypatch.setattr(files.SparkFiles, "getRootDirectory", lambda: str(root.parent))
+    with pytest.raises(
+        EnvironmentNotReadyError, match=f"the files that the job ships are gone from .*{root}"
+    ):
+        files.enter()
+
+
 def test_without_spark_a_jar_is_in_nobodys_way_and_a_module_is_refused(env, tmp_path):
     jar, module = tmp_path / "my-udf.jar", tmp_path / "mine.py"
     jar.write_bytes(b"")
