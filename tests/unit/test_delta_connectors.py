@@ -508,6 +508,27 @@ class TestSink:
         with pytest.raises(TypeMismatchError, match=r"has '' in 'p', by which .* NOT NULL"):
             writer.prepare(True)
 
+    @pytest.mark.parametrize("partition_by", [None, ["s"]])
+    def test_no_text_is_longer_than_spark_would_have_written(self, tmp_path, partition_by):
+        """Of a VARCHAR column Delta knows a string, and Spark in the column's metadata how long it may be."""
+        fields = [
+            {"name": name, "type": kind, "nullable": True, "metadata": metadata}
+            for name, kind, metadata in (
+                ("n", "long", {}),
+                ("s", "string", {"__CHAR_VARCHAR_TYPE_STRING": "varchar(3)"}),
+            )
+        ]
+        schema = deltalake.Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
+        deltalake.DeltaTable.create(str(tmp_path), schema, partition_by=partition_by)
+        sink = engine.DeltaSink(str(tmp_path), Types.ROW_NAMED(["n", "s"], [Types.LONG(), Types.STRING()]))
+        writer = sink.committing_writer(CONTEXT)
+        writer.write([(1, "äöü"), (2, None)])
+        sink.commit_all(CONTEXT, writer.prepare(False).committables)
+        assert deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 2
+        writer.write([(3, "abc"), (4, "abcd")])
+        with pytest.raises(TypeMismatchError, match=r"a text of 4 characters in 's', which .* at most 3"):
+            writer.prepare(False)
+
     def test_a_row_that_does_not_fit_names_its_field(self, tmp_path):
         writer = engine.DeltaSink(str(tmp_path), ROW).committing_writer(CONTEXT)
         with pytest.raises(TypeMismatchError, match="'c'"):

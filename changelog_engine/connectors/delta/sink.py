@@ -18,12 +18,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import (
     checked_partitions,
+    longest_text,
     needs_values,
     null_in,
     plain_type,
@@ -155,6 +157,9 @@ class DeltaWriter(CommittingWriter):
         table = user_tables()(sink.path)
         self._partition_by = table.partition_columns()
         self._required = [field for field in table.schema() if needs_values(field)]
+        self._longest = {
+            field.name: most for field in table.schema() if (most := longest_text(field)) is not None
+        }
         names = sink.type_info.get_field_names()
         self._names = names
         self._kept = [name for name in names if name not in self._partition_by]
@@ -233,6 +238,7 @@ class DeltaWriter(CommittingWriter):
             return
         whole = columns_of(rows, self._sink.schema)
         self._refuse_nulls(whole, partition)
+        self._refuse_long(whole)
         batch = whole.select(self._kept)
         self._batches.setdefault(partition, []).append(batch)
         self._bytes[partition] = self._bytes.get(partition, 0) + batch.nbytes
@@ -252,6 +258,16 @@ class DeltaWriter(CommittingWriter):
             if missing is not None:
                 raise TypeMismatchError(
                     f"a row for the Delta table {self._sink.path} has None in {missing}, which the table declares NOT NULL"
+                )
+
+    def _refuse_long(self, batch: pa.RecordBatch) -> None:
+        """Refuse texts that a query engine would not have written."""
+        for name, most in self._longest.items():
+            longest = pc.max(pc.utf8_length(batch.column(name))).as_py() or 0
+            if longest > most:
+                raise TypeMismatchError(
+                    f"a row for the Delta table {self._sink.path} has a text of {longest} characters in {name!r}, which the "
+                    f"table declares to have at most {most}"
                 )
 
     def _write_all(self) -> None:

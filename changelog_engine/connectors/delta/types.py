@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import partial
@@ -32,6 +33,7 @@ _PLAIN: tuple[tuple[Callable[[pa.DataType], bool], Callable[[], TypeInformation]
     (pa.types.is_large_binary, lambda: Types.PRIMITIVE_ARRAY(Types.BYTE())),
     (pa.types.is_binary_view, lambda: Types.PRIMITIVE_ARRAY(Types.BYTE())),
 )
+_LENGTH = re.compile(rb"(?:var)?char\((\d+)\)", re.IGNORECASE)
 _OF_TEXT: dict[str, Callable[[str], Any]] = {
     "BOOLEAN": lambda text: text == "true",
     "FLOAT": float,
@@ -122,6 +124,12 @@ def plain_type(
     if pa.types.is_large_binary(given) or pa.types.is_binary_view(given):
         return pa.binary()
     return other(given)
+
+
+def longest_text(field: pa.Field) -> int | None:
+    """How many characters a CHAR or VARCHAR column of Spark's may have; None for other columns."""
+    found = _LENGTH.fullmatch((field.metadata or {}).get(b"__CHAR_VARCHAR_TYPE_STRING", b""))
+    return None if found is None else int(found[1])
 
 
 def needs_values(field: pa.Field) -> bool:
