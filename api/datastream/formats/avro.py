@@ -1,7 +1,4 @@
-"""Rows as Avro's binary records.
-
-Source: pyflink.datastream.formats.avro (1.16), pyflink.common.serialization (1.15)
-"""
+"""Rows as Avro's binary records."""
 
 from __future__ import annotations
 

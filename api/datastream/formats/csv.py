@@ -1,7 +1,4 @@
-"""Rows as lines of CSV.
-
-Source: pyflink.datastream.formats.csv (1.16), pyflink.common.serialization (1.15)
-"""
+"""Rows as lines of CSV."""
 
 from __future__ import annotations
 

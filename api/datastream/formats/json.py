@@ -1,7 +1,4 @@
-"""Rows as JSON.
-
-Source: pyflink.datastream.formats.json (1.16), pyflink.common.serialization (1.15)
-"""
+"""Rows as JSON."""
 
 from __future__ import annotations
 
