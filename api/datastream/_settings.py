@@ -58,7 +58,10 @@ DEFAULT_BASE_PATH = "./changelog-data"
 CHANGELOG_CHECKPOINT_INTERVAL_MS = 1000
 _default_local_parallelism: list[int | None] = [None]  # of environments made from now on
 _LOCAL_MASTER = re.compile(r"local\[(\d+)(?:,\d+)?\]")
-_RESTORE = re.compile(r"auto|none|latest|\d+|as-of:.+|savepoint-.+|.*/.*|[A-Za-z][A-Za-z0-9+.-]*:/.+")
+# What may be a point (ledger/points.py) or a savepoint's path; the job's start says which it is.
+_RESTORE = re.compile(
+    r"auto|none|latest|-?\d+|attempt:\d+|as-of:.+|\d+:\d.*|\d+-\d.*|savepoint-.+|.*/.*|[A-Za-z][A-Za-z0-9+.-]*:/.+"
+)
 
 
 class EnvironmentSettings:
@@ -385,6 +388,6 @@ def _refuse_unsupported(level: ConfigLayers) -> None:
         raise NotSupportedError(f"{options.LINEAGE_RECORDS.key} is not part of this version; leave it false")
     if not _RESTORE.fullmatch(level.get(options.RESTORE)):
         raise ConfigurationError(
-            f"option {options.RESTORE.key!r}: expected auto, none, latest, a checkpoint id, "
-            f"as-of:<ISO time> or the path of a savepoint, got {level.get(options.RESTORE)!r}"
+            f"option {options.RESTORE.key!r}: expected auto, none, latest, a checkpoint id, -2, attempt:3, "
+            f"a time such as 12:00:05 or 2026-01-31T12:00:05, or the path of a savepoint, got {level.get(options.RESTORE)!r}"
         )

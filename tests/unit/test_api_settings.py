@@ -22,6 +22,7 @@ from api.datastream import (
 from changelog_engine.config import set_command_line
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
+from changelog_engine.ledger.points import _is_point
 
 
 @pytest.fixture
@@ -422,3 +423,23 @@ def test_other_options_reach_the_engine():
 def test_values_that_are_refused(env, key, value, error):
     with pytest.raises(error):
         env.configure(Configuration({key: value}))
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "latest",
+        "3",
+        "-2",
+        "attempt:1",
+        "12:00:05",
+        "12:00",
+        "2026-01-31",
+        "2026-01-31T12:00:05",
+        "as-of:2026-01-31",
+    ],
+)
+def test_a_run_begins_at_every_form_of_a_point(env, point):
+    assert _is_point(point)
+    env.configure(Configuration({"changelog.restore": point}))
+    assert settings(env).restore == point
