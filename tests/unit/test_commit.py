@@ -16,6 +16,7 @@ from support.memory_disk import MemoryDisk
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.errors import CorruptChangelogError, StorageError
+from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import CommittedAfterAllError, begin_attempt
 from changelog_engine.ledger.snapshots import snapshot_of
@@ -355,6 +356,19 @@ def test_snapshots_whose_removal_is_not_committed_stay(
     with pytest.raises(StorageError, match="others committed 20 times in between"):
         driver.committer.retire_snapshots({2})
     assert state_at(driver.folder, first) == {"a": 1}
+
+
+def test_a_snapshot_whose_commit_was_seen_is_durable_before_its_checkpoint(
+    tmp_path: Path, disk: MemoryDisk
+) -> None:
+    driver = Driver.start(tmp_path)
+    driver.snapshot({"a": 1})
+    disk.fail("sync", errno.EIO, times=4, path="snapshots/_delta_log$")
+    row = driver.snapshot({"a": 2})  # the name is there; that it is not durable is made up for
+    for seed in range(8):
+        cut = tmp_path.parent / f"{tmp_path.name}-cut-{seed}"
+        disk.cut(disk.now, random.Random(seed), str(cut))
+        assert state_at(find_job_folder(str(cut), "job"), row) == {"a": 2}
 
 
 def test_no_snapshot_is_deleted_before_its_removal_is_durable(tmp_path: Path, disk: MemoryDisk) -> None:
