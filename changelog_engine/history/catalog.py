@@ -3,7 +3,8 @@
 Invariants:
     * A database that was not made for the same job is left alone; another name is taken.
     * The tables are external: dropping them, and the database, leaves the job's files where they are.
-    * Views read files that the Delta log lists, and no others; the file names are part of the view.
+    * Views read files that the Delta log lists, and no others; the file names are part of the view. Where one is gone, a
+      query of the view is an error, in whatever session.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ _TYPED_NULLS = ", ".join(
     "CAST(NULL AS {1}) AS {0}".format(*column.split(" ")) for column in COLUMNS.split(", ")
 )
 _NOTHING = f"SELECT {_TYPED_NULLS} WHERE false"
+# Whatever the session's settings are.
+_ALL_OR_NONE = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+_GONE = (
+    "files that this view names have been deleted since it was made (a truncation of the job's log): "
+    "history.open(spark, path) makes it anew"
+)
 
 
 class Catalog:
@@ -56,7 +63,7 @@ class Catalog:
             else:
                 schema = self.spark.sql(_NOTHING).schema
                 self.spark.catalog.createTable(
-                    full, path=_spark_path(folder), source="parquet", schema=schema
+                    full, path=_spark_path(folder), source="parquet", schema=schema, **_ALL_OR_NONE
                 )
 
     def view(self, name: str, query: str) -> None:
@@ -79,11 +86,14 @@ class Catalog:
 
     def rows_of(self, table: str, files: Iterable[str]) -> str:
         """A query of the rows of some files of a table, for views."""
-        listed = ", ".join([literal(file) for file in files])
-        if not listed:
+        named = [literal(file) for file in dict.fromkeys(files)]
+        if not named:
             return _NOTHING
         columns = ", ".join(COLUMN_NAMES)
-        return f"SELECT {columns} FROM {self.database}.{table} WHERE _metadata.file_name IN ({listed})"
+        # Spark lists the folder when the view is used, and leaves out what is gone: that is counted, a row of each file.
+        rows = f"FROM {self.database}.{table} WHERE _metadata.file_name IN ({', '.join(named)})"
+        whole = f"SELECT if(count(*) < {len(named)}, raise_error({literal(_GONE)}), true) {rows}"
+        return f"SELECT {columns} {rows} AND ({whole} AND _metadata.row_index = 0)"
 
     def _create_database(self, tables: Tables) -> None:
         if self.spark.catalog.databaseExists(self.database):
@@ -121,7 +131,7 @@ class Frames:
         if not paths:
             return _NOTHING
         name = f"changelog_history_{uuid.uuid4().hex}"
-        self._spark.read.schema(COLUMNS).parquet(*paths).createOrReplaceTempView(name)
+        self._spark.read.options(**_ALL_OR_NONE).schema(COLUMNS).parquet(*paths).createOrReplaceTempView(name)
         self._names.append(name)
         return f"SELECT {', '.join(COLUMN_NAMES)} FROM {name}"
 

@@ -108,6 +108,15 @@ def test_views_of_files_that_are_gone_fail(tmp_path: Path, sql: SparkSession) ->
         opened.refresh()
     with pytest.raises(Exception, match="FILE_NOT_EXIST"):
         sql.table(view).collect()
+    # Who lists the folder anew finds the others only: another session on the same catalog, and a table that was refreshed.
+    for session in (sql.newSession(), sql):
+        session.catalog.refreshTable(f"{opened.database}.__changelog")
+        for query in (
+            f"SELECT * FROM {view}",
+            f"SELECT 1 FROM {opened.database}.mutations WHERE key = 'nobody'",
+        ):
+            with pytest.raises(Exception, match="files that this view names have been deleted"):
+                session.sql(query).collect()
     opened.close()
 
 
