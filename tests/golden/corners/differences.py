@@ -180,6 +180,10 @@ DIFFERENCES: dict[str, Difference] = {
             "'a [0, 1000) [100, 700]'",
         ],
     ),
+    "windows.window_and_key_share_a_name": Difference(
+        "`window_state()` and `global_state()` may have states of one name, which are two",
+        gives=["'0 1 10'", "'1000 1 20'", "'2000 1 30'", "'4000 1 40'"],
+    ),
     "state_use.aggregating_add_none": Difference(
         "`AggregatingState.add(None)` gives None to the function; in PyFlink it clears the state.",
         gives=["'a 1'", "'b 1'", "'a 2'", "'a 3'", "'b 2'"],

@@ -211,6 +211,17 @@ def checkpoint_config_set(env):
     ]
 
 
+def failures_that_are_tolerated(env):
+    """Whether failed checkpoints fail the job is what their number says."""
+    c = env.get_checkpoint_config()
+    return [
+        str((c.is_fail_on_checkpointing_errors(), c.get_tolerable_checkpoint_failure_number())),
+        str(c.set_tolerable_checkpoint_failure_number(3).is_fail_on_checkpointing_errors()),
+        str(c.set_fail_on_checkpointing_errors(True).is_fail_on_checkpointing_errors()),
+        str(c.set_tolerable_checkpoint_failure_number(0).is_fail_on_checkpointing_errors()),
+    ]
+
+
 def checkpoint_config_wrong(env):
     """Values that CheckpointConfig refuses."""
     c = env.get_checkpoint_config()

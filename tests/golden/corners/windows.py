@@ -443,6 +443,62 @@ def state_of_the_window_and_the_key(env):
     )
 
 
+class _FiresAtPairs(Trigger):
+    """Counts a window's elements in a state that is called ``count``."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        count = ctx.get_partitioned_state(ValueStateDescriptor("count", Types.LONG()))
+        count.update((count.value() or 0) + 1)
+        ctx.register_event_time_timer(window.max_timestamp())
+        return TriggerResult.CONTINUE if count.value() % 2 else TriggerResult.FIRE
+
+    def on_event_time(self, time, window, ctx):
+        return TriggerResult.FIRE
+
+    def on_processing_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def on_merge(self, window, ctx):
+        pass
+
+    def clear(self, window, ctx):
+        ctx.get_partitioned_state(ValueStateDescriptor("count", Types.LONG())).clear()
+
+
+def states_that_share_a_name(env):
+    """The trigger's and the window's of one name are one state, and so are the function's own and the key's."""
+
+    class Shared(ProcessWindowFunction):
+        def open(self, runtime_context):
+            self.own = runtime_context.get_state(ValueStateDescriptor("fired", Types.LONG()))
+
+        def process(self, key, context, elements):
+            count = context.window_state().get_state(ValueStateDescriptor("count", Types.LONG()))
+            fired = context.global_state().get_state(ValueStateDescriptor("fired", Types.LONG()))
+            self.own.update((self.own.value() or 0) + 1)
+            fired.update(fired.value() + 10)
+            yield f"{context.window().start} {count.value()} {self.own.value()} {fired.value()}"
+            count.update(count.value() + 100)
+
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    return _keyed(env, *_SOME).window(windows).trigger(_FiresAtPairs()).process(Shared(), Types.STRING())
+
+
+def window_and_key_share_a_name(env):
+    """A state of the window and one of the key that have one name."""
+
+    class Both(ProcessWindowFunction):
+        def process(self, key, context, elements):
+            of_window = context.window_state().get_state(ValueStateDescriptor("n", Types.LONG()))
+            of_key = context.global_state().get_state(ValueStateDescriptor("n", Types.LONG()))
+            of_window.update((of_window.value() or 0) + 1)
+            of_key.update((of_key.value() or 0) + 10)
+            yield f"{context.window().start} {of_window.value()} {of_key.value()}"
+
+    windows = TumblingEventTimeWindows.of(Time.seconds(1))
+    return _keyed(env, *_SOME).window(windows).process(Both(), Types.STRING())
+
+
 def timestamps_of_results(env):
     """A window's result has the window's last millisecond as its timestamp."""
 
