@@ -292,10 +292,16 @@ class Placement:
     def _check_some_came(self, found: list[Executor]) -> None:
         """Raise where no executor came in all that time."""
         if not found:
+            lost = ""
+            if self._master.startswith("spark://"):
+                lost = (
+                    "; or the master has ended. One that began anew knows the application only with "
+                    "spark.deploy.recoveryMode: without, run the job again, which goes on from its last checkpoint"
+                )
             raise EpochFailedError(
                 f"no executor registered within {_NONE_S:.0f} s on {self._master}: see there whether the application "
                 "waits for cores or memory (spark.executor.cores, spark.executor.memory, spark.cores.max) or its "
-                "executors end at once (their logs say why)"
+                f"executors end at once (their logs say why){lost}"
             )
 
     def _with_subtasks(self) -> frozenset[str]:

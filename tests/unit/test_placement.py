@@ -264,7 +264,8 @@ def test_a_rescaled_job_asks_for_executors_and_waits_for_none() -> None:
 def test_no_executor_at_all_is_an_error_and_waiting_can_be_cancelled() -> None:
     scheduler = Scheduler({0: []}, DYNAMIC | {"spark.executor.cores": "2"})
     with pytest.raises(
-        EpochFailedError, match=r"no executor registered within 300 s on spark://host:7077: see there"
+        EpochFailedError,
+        match=r"no executor registered within 300 s on spark://host:7077: see there.*; or the master has ended",
     ):
         placed(scheduler).place(1)
     assert scheduler.requested == 2
