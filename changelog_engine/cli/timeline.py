@@ -10,6 +10,7 @@ from changelog_engine.cli.options import PATH, most_option, point_option
 from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.display import Grid, Size, When
 from changelog_engine.inspection.timeline import (
+    FORKED,
     IMPORTED,
     REWOUND,
     UNREADABLE,
@@ -91,7 +92,7 @@ def _attempt_notes(attempts: Sequence[AttemptRow]) -> list[str]:
     empty = [
         f"attempt {each.attempt} {_how(each)} and made no checkpoint: {each.end}"
         for each in attempts
-        if not each.checkpoints
+        if not each.checkpoints and each.end != FORKED
     ]
     failed = [
         f"attempt {each.attempt} ended with {each.failure.error}: {cut(each.failure.message, _MESSAGE)}"

@@ -363,6 +363,8 @@ class _Attempts:
         end = end_of(last, note, number == self._numbers[-1], self._running)
         if last is not None and last.id == self._forked_at() and end not in (FINISHED, STOPPED):
             return FORKED
+        if number == self._forked and number != self._numbers[-1] and note is None:
+            return FORKED  # what made the fork ran nothing; the next attempt did
         unused = number == self._forked and end != RUNNING and is_unused(self._ledger, note)
         return NOT_RUN if unused else end
 

@@ -85,6 +85,7 @@ def test_a_fork_goes_on_from_its_checkpoint(parent: Path, tmp_path: Path, at: in
     assert ends == ["finished" if at == 8 else "forked", "not run yet"]
     job = TestJob(tmp_path / "base", Script(sizes=(5,), failures=(Failure(2, Fault.WORKER),)))
     job.run_driver(graph("other"))
+    assert Timeline(other).attempts[1].end == "forked"  # and not killed: it ran nothing
     assert by_key(job.output) == {key: list(range(at + 1, 9)) for key in range(5) if at < 8}
     for name in ("job", "other"):
         found = verify(find_job_folder(str(tmp_path / "base"), name))
