@@ -10,6 +10,7 @@ Invariants:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import itemgetter
@@ -22,10 +23,13 @@ from changelog_engine.errors import InvalidJobError, TypeMismatchError
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.tags import OutputTag
+from changelog_engine.nearest import did_you_mean
 from changelog_engine.operators.failures import NotIterableError, UsersCode
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import own, own_tested, separate
 from changelog_engine.types.typeinfo import shown
+
+log = logging.getLogger("changelog_engine")
 
 
 class Receiver(Protocol):
@@ -292,8 +296,19 @@ class Operator:
         self.emit(values, times)
 
     def emit_aside(self, tag: str, values: list[Any], times: Sequence[int] | None) -> None:
-        """Push elements on to a side output; nobody may want them."""
-        self.push(self.side_outputs.get(tag, ()), values, times)
+        """Push elements on to a side output; that nobody reads it, so that they go nowhere, is told once."""
+        receivers = self.side_outputs.get(tag)
+        if receivers is None:
+            log.warning(
+                "operator %r gives elements for the tag %r, and nobody reads it, so they go nowhere: "
+                "get_side_output(OutputTag(%r)) reads them%s",
+                self.name,
+                tag,
+                tag,
+                did_you_mean(tag, self.side_outputs),
+            )
+            receivers = self.side_outputs[tag] = []
+        self.push(receivers, values, times)
 
     def push(self, receivers: Sequence[Receiver], values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Give elements to receivers; of several, those that may change them get their own."""

@@ -158,7 +158,7 @@ def _not_keyed(operator: str, asked: str) -> NotKeyedError:
 
 
 class _WithoutState:
-    """What contexts of elements and timers say who are asked for state."""
+    """What contexts of elements and timers say who are asked for state, or for Java's ways out."""
 
     __slots__ = ()
 
@@ -168,6 +168,8 @@ class _WithoutState:
             message += (
                 f": state is asked for in open(), by runtime_context.{name}(descriptor), and kept in self"
             )
+        elif name in ("output", "collect"):
+            message += ": yield results, and (tag, element) for a side output"
         raise AttributeError(message, name=name, obj=self)
 
 

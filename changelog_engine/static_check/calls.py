@@ -38,6 +38,7 @@ _PAGES = {"kafka": "KafkaSource and KafkaSink", "filesystem": "FileSource and Fi
 # By the annotation of a parameter, the function of the API that checks what it is given.
 _CHECKS = {"TypeInformation | None": "type_info", "OutputType": "output_type"}
 _BRINGS = ("add_python_file", "add_python_archive", "set_python_requirements")
+_BRINGS_JARS = ("add_jars", "add_classpaths", "set_string")
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,8 @@ class Calls:
             self._say(Level.NOTE, node, f"{what} could not be tried: {type(error).__name__}: {error}")
         else:
             for warning in warnings:
-                self._say(Level.WARNING, node, f"{warning} See docs/compatibility.md, Programs")
+                jar = " See docs/compatibility.md, Programs" if method.name in _BRINGS_JARS else ""
+                self._say(Level.WARNING, node, warning + jar)
             if not warnings:
                 self._difference(what, method.function, node)
             self._key(method, said, node)
@@ -251,5 +253,7 @@ def _object(value: Value) -> Any:
         case ProgramObject():
             cls = trial.stand_in(value.cls)
             return None if cls is None else object.__new__(cls)
+        case ProgramFunction(takes_self=False):
+            return trial.stand_in_function(value.node)
         case _:
-            return trial.FUNCTION
+            return trial.FUNCTION  # a method, of an object or of its class

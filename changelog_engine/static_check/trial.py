@@ -5,6 +5,8 @@ Building runs nothing, so a call on an object of our own leaves no trace. Only c
 
 from __future__ import annotations
 
+import ast
+import copy
 import importlib
 import logging
 from collections.abc import Iterator
@@ -13,7 +15,8 @@ from typing import Any
 
 from changelog_engine.api_names import API
 from changelog_engine.config.names import names_of
-from changelog_engine.static_check.values import Bound, Known, ProgramClass
+from changelog_engine.static_check.values import Bound, FunctionNode, Known, ProgramClass, ProgramFunction
+from changelog_engine.whose_code import calling_line
 
 # Modules whose classes and functions only make values.
 _MAKE_VALUES = (
@@ -60,22 +63,31 @@ def tried(method: Bound, given: list[Any], named: dict[str, Any]) -> list[str]:
     with _heard(said):
         getattr(owner, method.name)(*given, **named)
         _environment(owner if method.owner.__name__ == "Configuration" else None)
-    return said
+    reader = f" ({calling_line()})"  # where the program's line would stand
+    return [each.removesuffix(reader) for each in said]
 
 
 def stand_in(cls: ProgramClass) -> type | None:
-    """A class that is to the API what one of the program's is, and has none of its code; None when that isn't known."""
+    """A class that is to the API what one of the program's is, and none of it is called; None when that isn't known."""
     known = [isinstance(base, (Known, ProgramClass)) for each in cls.line() for base in each.bases]
     bases = cls.api_bases()
     if not bases or not all(known):
         return None
     base = bases[0]
-    missing: dict[str, Any] = dict.fromkeys(getattr(base, "__abstractmethods__", ()), FUNCTION)
-    return type(base)(cls.node.name, (base,), missing)
+    methods: dict[str, Any] = dict.fromkeys(getattr(base, "__abstractmethods__", ()), FUNCTION)
+    if issubclass(base, importlib.import_module(f"{API}.datastream.functions").Function):
+        for each in reversed(cls.line()):
+            methods |= _methods(each)
+    return type(base)(cls.node.name, (base,), methods)
+
+
+def _methods(cls: ProgramClass) -> dict[str, Any]:
+    found = {name: each for name, each in cls.scope.ever.items() if isinstance(each, ProgramFunction)}
+    return {name: stand_in_function(each.node, cls) for name, each in found.items() if name[0] != "_"}
 
 
 class _Function:
-    """Stands for a function of the program, and is never called."""
+    """Stands for a function of the program of which nothing is known."""
 
     def __call__(self, *arguments: Any) -> Any:
         """Nothing."""
@@ -85,6 +97,39 @@ class _Function:
 
 
 FUNCTION = _Function()
+
+
+def stand_in_function(node: FunctionNode, cls: ProgramClass | None = None) -> Any:
+    """What is to the API, which looks at functions and calls none, what one of the program's is, or a method of a class."""
+    alone = copy.copy(node)
+    alone.args = _plain(node.args)
+    if isinstance(alone, ast.Lambda):
+        alone = ast.FunctionDef("<lambda>", alone.args, [ast.Return(alone.body)], [])
+    elif alone.decorator_list:
+        return FUNCTION  # it may take and give anything
+    alone.returns = None
+    names: dict[str, Any] = {}
+    try:
+        exec(
+            compile(ast.fix_missing_locations(ast.Module([alone], [])), "", "exec", dont_inherit=True), names
+        )
+    except SyntaxError:  # such as a nonlocal of the function round it
+        return FUNCTION
+    made = names[alone.name]
+    made.__qualname__ = alone.name if cls is None else f"{cls.node.name}.{alone.name}"
+    return made
+
+
+def _plain(given: ast.arguments) -> ast.arguments:
+    """Parameters without their annotations, and with None for each default, so that nothing of the program runs."""
+    plain = copy.deepcopy(given)
+    for each in (*plain.posonlyargs, *plain.args, *plain.kwonlyargs, plain.vararg, plain.kwarg):
+        if each is not None:
+            each.annotation = None
+    nothing = ast.Constant(None)
+    plain.defaults = [nothing for _ in plain.defaults]
+    plain.kw_defaults = [each and nothing for each in plain.kw_defaults]
+    return plain
 
 
 def _blank(method: Bound) -> Any:

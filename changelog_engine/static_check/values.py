@@ -85,11 +85,14 @@ class Bound:
     exact: bool = True
 
 
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+
 @dataclass(frozen=True, eq=False)
 class ProgramFunction:
     """A function of the program, a lambda, or a method."""
 
-    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    node: FunctionNode
     scope: Scope
     owner: ProgramClass | None = None
     takes_self: bool = False

@@ -22,8 +22,10 @@ def test_a_function_s_context_has_no_state(context: type[Any]) -> None:
         AttributeError, match=r"state is asked for in open\(\), by runtime_context.get_map_state"
     ):
         there.get_map_state(MapStateDescriptor("m", Types.STRING(), Types.LONG()))
-    with pytest.raises(AttributeError, match=r"no attribute 'collect'$"):
-        there.collect(1)
+    with pytest.raises(
+        AttributeError, match=r"no attribute 'output': yield results, and \(tag, element\) for a side"
+    ):
+        there.output("late", 1)
     assert not hasattr(there, "get_state")
 
 

@@ -334,6 +334,65 @@ class TestCalls:
             ds.key_by(lambda v: v).count_window(0)  # error: size must be at least 1
             """))  # fmt: skip
 
+    def test_functions_that_are_called_otherwise_or_give_nothing(self, check: Check) -> None:
+        report = check(with_begin("""\
+            from pyflink.datastream import FlatMapFunction, KeyedProcessFunction, MapFunction
+            class Split(FlatMapFunction):
+                def flat_map(self, value, collector):
+                    collector.collect(value)
+            class Below(Split):
+                pass
+            class Mended(Split):
+                def flat_map(self, value, twice=open("never/there")):
+                    return [value]
+            class Count(KeyedProcessFunction):
+                def process_element(self, value: int, ctx: "KeyedProcessFunction.Context", out: list) -> None:
+                    out.append(value)
+            class Forgets(MapFunction):
+                @open("never/there").read
+                def close(self):
+                    pass
+                def map(self, value):
+                    str(value)
+            def forgets(value):
+                value.sort()
+            async def later(value):
+                return value
+            def several(value, /, *rest, by=open("never/there"), **named):
+                yield value
+            @str
+            def any(a, b, c):
+                pass
+            ds = env.from_collection([1])
+            ds.flat_map(Split())  # error: flat_map of Split takes (value, collector), and is called with (value)
+            ds.flat_map(Below())  # error: flat_map of Below takes (value, collector)
+            ds.flat_map(Mended()).flat_map(several).flat_map(forgets).map(any)
+            ds.key_by(lambda v: v).process(Count())  # error: process_element of Count takes (value, ctx, out)
+            ds.map(Forgets())  # warning: Forgets.map() has no 'return' with a value, so each element
+            ds.filter(forgets)  # warning: DataStream.filter: forgets() has no 'return' with a value, so no element is kept
+            ds.map(later)  # error: declared 'async def'
+            ds.map(several)  # error: the function has a 'yield'
+            ds.key_by(lambda a, b: a)  # error: takes (a, b), and is called with (value)
+            def within():
+                count = 0
+                def counts(value, more):
+                    nonlocal count
+                    count += 1
+                ds.map(counts)
+            class Holds(MapFunction):
+                def map(self, value):
+                    return self.other(value)
+                def other(self, value):
+                    return value
+                @staticmethod
+                def plain(a, b):
+                    return a
+                def built(self):
+                    return ds.map(self.other).map(Holds.other)
+            ds.map(Holds()).map(Holds().other).map(Holds.map)
+            """))  # fmt: skip
+        assert not [each for each in report.findings if ".py, line" in each.message]
+
     def test_settings_without_effect_and_differences(self, check: Check) -> None:
         check(with_begin("""\
             env.get_checkpoint_config().enable_unaligned_checkpoints()  # note: kept without effect: epochs end together

@@ -18,6 +18,7 @@ from api.datastream import (
     KeyedProcessFunction,
     KeySelector,
     MapFunction,
+    OutputTag,
     ReduceFunction,
     StreamExecutionEnvironment,
     WindowedStream,
@@ -248,6 +249,27 @@ def test_a_timer_in_seconds_is_told_once(stream: Any, caplog: Any) -> None:
 def test_a_timer_that_nobody_takes_is_told_once(stream: Any, caplog: Any) -> None:
     (told,) = warnings(stream.key_by(lambda value: value[1]).process(Misspelt()), caplog)
     assert told.endswith("fired for nothing: Misspelt has no on_timer(timestamp, ctx)")
+
+
+class Late(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield OutputTag("late", Types.LONG()), value[1]
+        yield value
+
+
+@pytest.mark.parametrize(
+    ("read", "hint"),
+    [((), ""), (("Late",), "; did you mean 'Late'?"), (("early",), ""), (("late", "Late"), None)],
+)
+def test_elements_for_a_tag_that_nobody_reads_are_told_once(
+    stream: Any, caplog: Any, read: tuple[str, ...], hint: str | None
+) -> None:
+    given = stream.key_by(lambda value: value[1]).process(Late())
+    for tag in read:
+        given.get_side_output(OutputTag(tag, Types.LONG())).print()
+    says = r"operator 'KeyedProcess' gives elements for the tag 'late', and nobody reads it, so they go nowhere: "
+    wanted = [] if hint is None else [f"{says}get_side_output(OutputTag('late')) reads them{hint}"]
+    assert warnings(given, caplog) == wanted
 
 
 def test_times_in_milliseconds_are_not_told_of(stream: Any, caplog: Any) -> None:
