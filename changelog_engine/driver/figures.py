@@ -136,6 +136,7 @@ class JobFigures:
         restored_from: the checkpoint that the run, or its newest attempt, began with.
         records_in: read from sources, again after a restart what is read again; records_out: given to sinks.
         uncovered: records that were read since the last checkpoint: a failure now has them read again.
+        records_again: of records_in, those that an attempt had read before that failed.
         mutations: rows of the changelog, by operator and state; None for a job that has none.
         epoch_ms: how long the last epoch took.
         times_ms: the parts of all epochs' time; see PARTS.
@@ -158,6 +159,7 @@ class JobFigures:
     records_in: int = 0
     records_out: int = 0
     uncovered: int = 0
+    records_again: int = 0
     mutations: Mapping[str, Mapping[str, int]] | None = field(default_factory=dict)
     epoch_ms: float = 0.0
     times_ms: Mapping[str, float] = field(default_factory=dict)
@@ -237,6 +239,7 @@ class JobMonitor:
             attempt=attempt,
             restarts=restarts,
             restored_from=None if start is None else start.id,
+            records_again=self.latest.records_again + self.latest.uncovered,
             uncovered=0,
         )
 

@@ -137,6 +137,8 @@ def last_words(now: JobFigures) -> str:
     how = {"FINISHED": "finished", "CANCELED": "stopped", "FAILED": "failed"}.get(now.status, "ended")
     seconds = (now.at_ms - now.began_ms) / 1000
     text = f"job {now.job!r} {how} after {seconds:.0f} s: {now.records_in:,} records"
+    if now.records_again:
+        text += f" ({now.records_again:,} of them read again)"
     if now.folder is None:
         return text
     text += f", {counted(now.checkpoints, 'checkpoint')}"

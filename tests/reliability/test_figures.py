@@ -96,6 +96,9 @@ def test_what_an_attempt_lost_is_not_counted_in_rows(tmp_path):
     figures = [checkpoint.figures for checkpoint in job.commits]
     assert total(figures, "records_in") == 20
     assert figures[-1]["restarts"] == 1
+    run = job.monitor.latest
+    assert run.records_again > 0
+    assert run.records_in - run.records_again == 20
 
 
 def test_rows_of_older_engines_open(tmp_path):

@@ -157,8 +157,10 @@ class TestJob:
             stack.callback(runner.runtimes.clear)
             stack.enter_context(self._scripted())
             clock = SystemClock() if self.clock is None else self.clock
-            monitor = ObservedEpochs(self._observe)
-            self.coordinator = Coordinator(Job(run, plan, settings, runner, journal, self, clock, monitor))
+            self.monitor = ObservedEpochs(self._observe)
+            self.coordinator = Coordinator(
+                Job(run, plan, settings, runner, journal, self, clock, self.monitor)
+            )
             return self.coordinator.run(start)
 
     @contextlib.contextmanager

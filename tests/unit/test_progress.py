@@ -157,9 +157,9 @@ class TestWords:
             "begins empty, since attempt 1 finished"
         )
         assert first_words("a", None, None) == "job 'a': makes no checkpoints, begins empty"
-        ended = replace(SOME, status="FINISHED", restarts=1)
+        ended = replace(SOME, status="FINISHED", restarts=1, records_again=50)
         assert last_words(ended) == (
-            "job 'words' finished after 2 s: 30,000 records, 12 checkpoints, 1 restart. "
+            "job 'words' finished after 2 s: 30,000 records (50 of them read again), 12 checkpoints, 1 restart. "
             "Next: changelog-engine status /data/words"
         )
         stopped = replace(SOME, status="CANCELED", uncovered=5)
