@@ -14,6 +14,7 @@ from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.read_again import read_again
 
 _COLUMNS = ("id", "attempt", "parent", "time (UTC)", "rows", "bytes", "parts", "end")
 
@@ -22,6 +23,7 @@ _COLUMNS = ("id", "attempt", "parent", "time (UTC)", "rows", "bytes", "parts", "
 @click.argument("path", type=PATH)
 @click.option("--last", type=click.IntRange(min=1), help="Show only so many, the newest ones.")
 @shows
+@read_again
 def checkpoints(path: str, last: int | None) -> Answer:
     """List the checkpoints of a job.
 
@@ -31,7 +33,7 @@ def checkpoints(path: str, last: int | None) -> Answer:
     faults: dict[int, CorruptChangelogError] = {}
     ids = lineage.checkpoints.ids(faults)[-last if last else 0 :]
     found = lineage.readable(ids, faults)
-    notes = left_out(faults) if ids else [f"no checkpoint yet, {len(lineage.attempts)} attempt(s)"]
+    notes = [] if ids else [f"no checkpoint yet, {len(lineage.attempts)} attempt(s)"]
     documents = [
         _document(found[each]) if each in found else {"id": each, "unreadable": str(faults[each])}
         for each in ids
@@ -44,7 +46,7 @@ def checkpoints(path: str, last: int | None) -> Answer:
             )
         ],
         notes=notes,
-        status=int(bool(faults)),
+        faults=left_out(faults),
     )
 
 

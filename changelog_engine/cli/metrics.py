@@ -15,6 +15,7 @@ from changelog_engine.display import Grid, Rate, Size, When
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import left_out
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.state.backend import TIMER_STATES
 
 
@@ -22,6 +23,7 @@ from changelog_engine.state.backend import TIMER_STATES
 @click.argument("path", type=PATH)
 @most_option("How many checkpoints are shown, the newest ones.", 20, "--last")
 @shows
+@read_again
 def metrics(path: str, last: int) -> Answer:
     """Show the figures of a job's checkpoints: intervals, durations, rows, bytes, and where the time went.
 
@@ -65,8 +67,8 @@ def metrics(path: str, last: int) -> Answer:
         *(details_of(found[-1].figures) if found else ()),
     ]
     lost = [{"id": each, "unreadable": str(error)} for each, error in sorted(faults.items())]
-    notes = left_out(faults) if ids else ["no checkpoint yet"]
-    return Answer([*figures, *lost], grids, notes=notes, status=int(bool(faults)))
+    notes = [] if ids else ["no checkpoint yet"]
+    return Answer([*figures, *lost], grids, notes=notes, faults=left_out(faults))
 
 
 def _epochs(found: Sequence[Checkpoint]) -> list[Grid]:

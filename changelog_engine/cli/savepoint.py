@@ -87,9 +87,8 @@ def list_(directory: str) -> Answer:
         | {"rows": made.rows, "bytes": made.bytes, "fault": None}
         for name, made in whole
     ] + [{"savepoint": name, "fault": fault} for name, fault in faults.items()]
-    notes = [f"{name}: {fault}" for name, fault in faults.items()]
     none = [] if found else [f"no savepoints below {directory}"]
-    return Answer(document, [grid], notes=notes or none, status=bool(faults))
+    return Answer(document, [grid], notes=none, faults=[f"{name}: {why}" for name, why in faults.items()])
 
 
 @savepoint.command()

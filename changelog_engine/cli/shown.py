@@ -34,6 +34,7 @@ class Answer(NamedTuple):
     Args:
         document: all of it, for JSON: dataclasses, dicts, lists.
         grids: for people; CSV has the first.
+        faults: what could not be read, which stands below the notes; the exit status tells it, too.
     """
 
     document: Any
@@ -41,6 +42,7 @@ class Answer(NamedTuple):
     head: Sequence[str] = ()
     notes: Sequence[str] = ()
     status: int = 0
+    faults: Sequence[str] = ()
 
 
 class TakesPoints(click.Command):
@@ -83,7 +85,7 @@ def shows(command: Callable[..., Answer]) -> Callable[..., None]:
             click.echo(_csv(answer.grids[0]), nl=False)
         else:
             _print(answer)
-        sys.exit(answer.status)
+        sys.exit(answer.status or bool(answer.faults))
 
     return shown
 
@@ -110,7 +112,7 @@ def _print(answer: Answer) -> None:
             click.echo("\n".join([line.rstrip() for line in captured.get().splitlines()]))
     if spared:
         click.echo(f"too narrow for {', '.join(spared)}: a wider terminal, --csv and --json show them")
-    for line in answer.notes:
+    for line in (*answer.notes, *answer.faults):
         click.echo(printable(line))
 
 

@@ -19,6 +19,7 @@ from changelog_engine.inspection.timeline import (
     Timeline,
     left_out,
 )
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import counted, iso
 from changelog_engine.types.typeinfo import cut
 
@@ -33,6 +34,7 @@ _MESSAGE = 300  # characters; --json has the whole error, with its traceback
 @point_option("--from", "start", what="Only from this point on")
 @point_option("--to", "end", what="Only up to this point")
 @shows
+@read_again
 def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer:
     """Show attempts and branches as a graph: what followed on what, where the job was killed, restored and rewound.
 
@@ -58,18 +60,18 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
         )
         for graph, row in zip(_graph(rows, lanes), rows, strict=True)
     ]
-    unreadable = left_out(found.faults)
+    faults = left_out(found.faults)
     document = {
         "newest": found.newest,
         "attempts": found.attempts,
         "checkpoints": rows,
-        "unreadable": unreadable,
+        "unreadable": faults,
     }
-    notes = [*_left_notes(found, rows), *_attempt_notes(found.attempts), *unreadable]
-    if not notes and not rows:
+    notes = [*_left_notes(found, rows), *_attempt_notes(found.attempts)]
+    if not notes and not faults and not rows:
         notes = ["no checkpoint yet"]
     grid = Grid(columns, shown, spare=("size", "rows", "ms", "attempt", "time (UTC)"))
-    return Answer(document, [grid], notes=notes, status=int(bool(unreadable)))
+    return Answer(document, [grid], notes=notes, faults=faults)
 
 
 def _left_notes(found: Timeline, rows: Sequence[CheckpointRow]) -> list[str]:

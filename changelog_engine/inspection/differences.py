@@ -41,6 +41,7 @@ from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
 from changelog_engine.inspection.values import EntryName, Withheld, below_keys, keys_of, value_cell, values_of
 from changelog_engine.ledger.points import At
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.reading import read_parts, read_suffix
 from changelog_engine.nearest import named
 from changelog_engine.state.backend import TIMER_STATES
@@ -142,6 +143,7 @@ class Differences(Displayed):
         return not any(each.added or each.removed or each.changed or each.uncompared for each in self.states)
 
 
+@read_again
 def differences(
     path: str,
     before: At,

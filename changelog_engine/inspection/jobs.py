@@ -21,6 +21,7 @@ from changelog_engine.ledger.job_path import beside, open_job, refuse_file
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import Driver, driver_of
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.restore_decision import RestoreDecision, decide_restore
 from changelog_engine.savepoints.folder import MARKER
 from changelog_engine.storage.delta_log import DeltaLog
@@ -202,6 +203,7 @@ def list_jobs(base: str) -> list[JobSummary]:
     return found
 
 
+@read_again
 def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobStatus:
     """How a job is.
 
@@ -277,13 +279,18 @@ def _next_run(summary: JobSummary, ledger: Ledger, faults: list[str]) -> Restore
 
 def _listed(folder: Storage) -> JobSummary:
     try:
-        job = open_job(folder.root)
-        ledger = Ledger(job.open_changelog())
-        last = ledger.lineage.newest_attempt_id
-        note = read_notes(job.changelog, [last]).get(last)
-        return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver_of(job), note)
+        return _summary_of(folder.root)
     except ChangelogEngineError as error:
         return _not_read(folder, error)
+
+
+@read_again
+def _summary_of(path: str) -> JobSummary:
+    job = open_job(path)
+    ledger = Ledger(job.open_changelog())
+    last = ledger.lineage.newest_attempt_id
+    note = read_notes(job.changelog, [last]).get(last)
+    return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver_of(job), note)
 
 
 def _not_read(folder: Storage, error: ChangelogEngineError) -> JobSummary:

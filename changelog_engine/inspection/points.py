@@ -13,6 +13,7 @@ from changelog_engine.display import Document, html_of, text_of
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At, checkpoint_at
+from changelog_engine.ledger.read_again import read_again
 
 
 class Point(NamedTuple):
@@ -45,6 +46,7 @@ def open_ledger(path: str) -> Ledger:
     return Ledger(open_changelog(path))
 
 
+@read_again
 def open_point(path: str, at: At = None) -> Point:
     """A point of a job.
 

@@ -36,6 +36,7 @@ from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.ownership import driver_of
 from changelog_engine.ledger.points import At
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import counted, iso
 from changelog_engine.savepoints.folder import MARKER
 from changelog_engine.storage.protocol import Storage
@@ -124,14 +125,18 @@ class Timeline(Displayed):
         CorruptChangelogError: the list of files or an attempt's row can't be read.
 
     Attributes:
+        ledger: the log that it was read from.
         newest: the newest checkpoint's id; None for none.
         faults: checkpoints whose rows can't be read, and why; of a file of many rows the first one. What is said of the
             others is right, but for ends and beginnings that only such a row has.
     """
 
     def __init__(self, path: str, known: dict[int, AttemptNote] | None = None) -> None:
-        self._ledger = open_ledger(path)
-        lineage = self._ledger.lineage
+        read_again(self._read)(path, known)
+
+    def _read(self, path: str, known: dict[int, AttemptNote] | None) -> Timeline:
+        self.ledger = open_ledger(path)
+        lineage = self.ledger.lineage
         self.newest = lineage.newest_checkpoint_id or None
         self.faults: dict[int, CorruptChangelogError] = {}
         self._index: Index = lineage.checkpoints.index(self.faults)
@@ -146,9 +151,9 @@ class Timeline(Displayed):
             self._on_line |= (self._index.attempts == attempt) & (ids >= first) & (ids <= last)
         if newest is not None:  # what can't be read behind it and is its attempt's
             self._on_line |= (self._index.attempts == newest.attempt) & (ids > newest.id)
-        self._snapshots = {number for number, _ in self._ledger.snapshots.markers}
+        self._snapshots = {number for number, _ in self.ledger.snapshots.markers}
         self.attempts = tuple(
-            _Attempts(open_job(path), self._ledger, self._index, self._on_line, known, self.faults).rows()
+            _Attempts(open_job(path), self.ledger, self._index, self._on_line, known, self.faults).rows()
         )
         self._by_number = {row.attempt: row for row in self.attempts}
         firsts = lineage.readable([row.first for row in self.attempts if row.first is not None], self.faults)
@@ -157,6 +162,7 @@ class Timeline(Displayed):
             for row in self.attempts
             if row.first in firsts and row.how != IMPORTED and firsts[row.first].parent != row.parent
         }
+        return self
 
     def display(self) -> Document:
         attempts = [
@@ -188,7 +194,7 @@ class Timeline(Displayed):
         ]
         count = len(self._index.ids)
         return Document(
-            f"{counted(count, 'checkpoint')} in {counted(len(attempts), 'attempt')} of {self._ledger.storage.root}",
+            f"{counted(count, 'checkpoint')} in {counted(len(attempts), 'attempt')} of {self.ledger.storage.root}",
             left_out(self.faults),
             [
                 Grid(("attempt", "began (UTC)", "how", "from", "checkpoints", "end"), attempts, newest=True),
@@ -208,7 +214,7 @@ class Timeline(Displayed):
         Raises:
             RestoreError: as ``range_of``.
         """
-        asked = range_of(self._ledger.lineage, start, end)
+        asked = range_of(self.ledger.lineage, start, end)
         ids, times = self._index.ids, self._index.times
         low = high = None
         if asked.start is not None:
@@ -256,7 +262,7 @@ class Timeline(Displayed):
             marks.append(BEGAN if of is None else of.how)
         if of is not None and number == of.last and of.end not in (RUNNING, IMPORTED):
             marks.append(of.end)
-        read = self._ledger.lineage.readable([number], self.faults).get(number) if details else None
+        read = self.ledger.lineage.readable([number], self.faults).get(number) if details else None
         lost = number in self.faults
         row = CheckpointRow(
             number,

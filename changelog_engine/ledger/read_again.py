@@ -1,16 +1,17 @@
 """Readers beside a job that commits, compacts and truncates: a file that left the tables while it was read is not damage.
 
-Invariant: an error that names a file is raised only where neither table has moved on since before the reading that gave it,
-or where they did so each time. What they are at is looked at behind an error only, so that others pay nothing for it.
+Invariant: an error that names a file is raised, or an answer given that has faults, only where neither table has moved on
+since before the reading that gave it, or where they did so each time. What they are at is looked at behind such a one only,
+so that others pay nothing for it.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import ParamSpec, TypeVar
+from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
 from changelog_engine.ledger.job_path import open_changelog
@@ -23,25 +24,39 @@ Given = ParamSpec("Given")
 Read = TypeVar("Read")
 
 
+@runtime_checkable
+class KeepsFaults(Protocol):
+    """An answer that tells what could not be read, where others raise."""
+
+    @property
+    def faults(self) -> Collection[object]: ...
+
+
 def read_again(read: Callable[Given, Read]) -> Callable[Given, Read]:
     """A function that only reads a job's tables, and does so again when they moved on under it.
 
     Args:
-        read: its first argument is the path of the job or its changelog.
+        read: its first argument is the path of the job or its changelog. What it gives may be a ``KeepsFaults``.
     """
     (name, *_) = inspect.signature(read).parameters
 
     @functools.wraps(read)
     def again(*args: Given.args, **named: Given.kwargs) -> Read:
         before: object = _NOT_KNOWN
+
+        def moved() -> bool:
+            nonlocal before
+            last, before = before, _versions(args[0] if args else named.get(name))
+            return last != before
+
         for _ in range(_TIMES - 1):
             try:
-                return read(*args, **named)
+                found = read(*args, **named)
+                if not (isinstance(found, KeepsFaults) and found.faults and moved()):
+                    return found
             except CorruptChangelogError:
-                now = _versions(args[0] if args else named.get(name))
-                if now == before:
+                if not moved():
                     raise
-                before = now
         return read(*args, **named)
 
     return again

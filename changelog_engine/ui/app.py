@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, quote
 
 from starlette.applications import Starlette
@@ -29,6 +29,7 @@ from changelog_engine.inspection.key_history import KeyChange, key_history
 from changelog_engine.inspection.states import StateSummary, states_at
 from changelog_engine.ledger.job_folder import CHANGELOG
 from changelog_engine.ledger.job_path import open_job
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import iso
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.storage.opening import open_storage
@@ -47,6 +48,13 @@ _CHANGES = 500  # of a key, the newest
 _FAILURES = 5  # of a job that has no checkpoint, the newest
 _WIDTHS = (320, 2400)
 _DEFAULT_WIDTH = 1160
+
+
+class _Made(NamedTuple):
+    """An answer, and the checkpoints whose rows could not be read while it was made."""
+
+    answer: Response
+    faults: set[int]
 
 
 class Page:
@@ -103,12 +111,11 @@ class Page:
 
     async def _job(self, request: Request) -> Response:
         try:
-            return await run_in_threadpool(self._job_page, request)
+            return await run_in_threadpool(self._made, request, self._job_page)
         except ChangelogEngineError as error:
             return self._html("jobs.html", code=404, jobs=[], base=self._path, error=str(error))
 
-    def _job_page(self, request: Request) -> Response:
-        job = self._view(request)
+    def _job_page(self, job: OpenedJob, request: Request) -> Response:
         asked = request.query_params
         if not job.rows:
             status = job_status(job.root, job.notes)
@@ -152,14 +159,13 @@ class Page:
 
     def _part(self, name: str, function: Callable[[OpenedJob, Request], dict[str, Any]]) -> Any:
         async def answer(request: Request) -> Response:
-            def made() -> Response:
-                job = self._view(request)
+            def made(job: OpenedJob, request: Request) -> Response:
                 if not job.rows:
                     raise RestoreError("there is no checkpoint yet")
                 return self._html(f"{name}.html", job=job.name, root=job.root, **function(job, request))
 
             try:
-                return await run_in_threadpool(made)
+                return await run_in_threadpool(self._made, request, made)
             except ChangelogEngineError as error:
                 return self._html("error.html", error=str(error))
 
@@ -285,6 +291,16 @@ class Page:
 
     # What they share
 
+    def _made(self, request: Request, make: Callable[[OpenedJob, Request], Response]) -> Response:
+        """An answer about a job."""
+
+        def read(_: str) -> _Made:
+            job = self._view(request)
+            known = set(job.timeline.faults)
+            return _Made(make(job, request), job.timeline.faults.keys() - known)
+
+        return read_again(read)(self._opened(request).root).answer
+
     def _html(self, template: str, code: int = 200, **values: Any) -> HTMLResponse:
         text = self._templates.get_template(template).render(**values)
         # Half a surrogate pair in a name of the job's has no bytes of its own.
@@ -298,6 +314,12 @@ class Page:
             return [job_status(folder.storage.root).summary]
 
     def _view(self, request: Request) -> OpenedJob:
+        """The job that is named, as it is now."""
+        job = self._opened(request)
+        job.refresh()
+        return job
+
+    def _opened(self, request: Request) -> OpenedJob:
         """The job that is named, which must be one of those that are listed."""
         name = request.path_params["job"]
         if name not in self._jobs:
@@ -305,8 +327,6 @@ class Page:
             if name not in paths:
                 raise RestoreError(f"there is no job {name!r} in {open_storage(self._path).root}")
             self._jobs[name] = OpenedJob(paths[name])
-        else:
-            self._jobs[name].refresh()
         return self._jobs[name]
 
     def _moment(self, job: OpenedJob, at: str | None) -> int:

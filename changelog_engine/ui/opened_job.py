@@ -64,7 +64,7 @@ class OpenedJob:
             [row.attempt for row in self.rows],
             [row.parent for row in self.rows],
         )
-        self.ledger: Ledger = open_ledger(self.root)
+        self.ledger: Ledger = self.timeline.ledger
         self._ends = self._attempts_end()
         self.version = self.ledger.lineage.version
 

@@ -20,7 +20,9 @@ from changelog_engine.errors import RestoreError
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import JobStatus, job_status
 from changelog_engine.inspection.live import state_samples
+from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.attempt_notes import AttemptFailure
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ui.commands import commands_at, timeline_command
 from changelog_engine.ui.drawing import timeline_values
 from changelog_engine.ui.now import Now, now_of
@@ -46,13 +48,16 @@ class JobReport:
 
     Args:
         checkpoint: id of the checkpoint whose state it shows.
+        faults: what could not be read, as it says.
     """
 
     job: str
     checkpoint: int
     html: str
+    faults: tuple[str, ...] = ()
 
 
+@read_again
 def make_report(
     path: str,
     *,
@@ -111,7 +116,7 @@ def make_report(
             script=_asset("page.js"),
         )
     )
-    return JobReport(job.name, moment.id, html)
+    return JobReport(job.name, moment.id, html, (*status.faults, *left_out(job.timeline.faults)))
 
 
 def _without_words(status: JobStatus, now: Now) -> tuple[JobStatus, Now]:

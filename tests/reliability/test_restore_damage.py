@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import json
@@ -10,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -19,6 +17,7 @@ from support.functions import Count, by_key, counted
 from support.graphs import keyed_job
 from support.jobs import TestJob
 from support.materialized import AT_ONCE, ELEMENTS, finishes, states, stopped
+from support.page import asked
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
@@ -280,22 +279,6 @@ def test_case_29_a_lost_row_hides_no_other_checkpoint_on_the_page(tmp_path: Path
     assert "<h3>Operators" in asked(page, "/job/job/now")
     for part in ("/state?at=2", "/key?key=1"):  # a change at the lost one has no time
         assert str(row) in asked(page, f"/job/job{part}")
-
-
-def asked(page: Any, address: str) -> str:
-    """What the page answers."""
-    path, _, query = address.partition("?")
-    scope = {"type": "http", "method": "GET", "path": path, "query_string": query.encode(), "headers": []}
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    asyncio.run(page(scope, receive, send))
-    return b"".join(each.get("body", b"") for each in sent).decode()
 
 
 def test_case_29_behind_a_savepoint_the_checkpoint_before_a_lost_row_is_advised(tmp_path: Path) -> None:

@@ -7,25 +7,34 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support.live import logged_state
 from support.materialized import AT_ONCE, LATER, merging_few, stopped
 from support.model import pictured
+from support.page import asked
 from support.side_by_side import interrupted
 
+from changelog_engine.cli import main
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError, StorageError
+from changelog_engine.inspection.differences import differences
+from changelog_engine.inspection.jobs import job_status, list_jobs
 from changelog_engine.inspection.sql import query
 from changelog_engine.inspection.states import entries_at
+from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.ui.app import Page
+from changelog_engine.ui.report import make_report
 from changelog_engine.verification.verify import verify
 from materializer.fold import state_at
 from materializer.materialize import materialize
@@ -146,6 +155,53 @@ def test_case_20_readers_look_again_where_files_went_without_a_time_of_grace(
             assert read_it(str(base), EPOCHS) == right, number
         shutil.rmtree(base)
         number += 1 if STEP == 1 else 5
+
+
+def _compared(base: str) -> None:
+    with contextlib.suppress(RestoreError):  # it was truncated before it was looked for
+        differences(f"{base}/job", "-2", "latest")
+
+
+def _on_the_page(base: str) -> None:
+    page = Page(base).app()
+    for part in ("", "/state", "/now"):
+        found = re.search(r'role="alert"[^<]*|[^<]*parquet[^<]*', asked(page, f"/job/job{part}"))
+        assert found is None, found
+
+
+TELLS = {
+    "compared": _compared,
+    "page": _on_the_page,
+    "reported": lambda base: make_report(f"{base}/job").faults,
+    "listed": lambda base: [job.fault for job in list_jobs(base) if job.fault],
+    "status": lambda base: job_status(f"{base}/job").faults,
+    "timeline": lambda base: Timeline(f"{base}/job").faults,
+    **{
+        f"{name} of the console": lambda base, name=name: _of_the_console(name, f"{base}/job")
+        for name in ("checkpoints", "metrics", "timeline")
+    },
+}
+
+
+def _of_the_console(command: str, path: str) -> str | None:
+    answer = CliRunner().invoke(main, [command, path])
+    return answer.output if answer.exit_code else None
+
+
+@pytest.mark.parametrize("reader", sorted(TELLS))
+def test_case_20_who_keeps_faults_looks_again_before_it_tells_them(
+    template: Any, tmp_path: Path, reader: str
+) -> None:
+    """As ``test_case_20_readers_look_again``, of readers that give what can be read, and say what can't."""
+    told, (source, _), number, done = TELLS[reader], template, 0, [0]
+    while done:
+        base = tmp_path / str(number)
+        shutil.copytree(source, base)
+        folder = find_job_folder(str(base), "job")
+        with interrupted(number, lambda folder=folder: snapshot_and_nothing_else(folder)) as done:
+            assert not told(str(base)), number
+        shutil.rmtree(base)
+        number += 1 if STEP == 1 else {"page": 71, "reported": 41, "status": 4}.get(reader, 11)
 
 
 def snapshot_and_nothing_else(folder: JobFolder) -> None:
