@@ -16,9 +16,7 @@ docs/state-backends.md. `extensions` are those in C, built once in a run.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import gc
-import importlib
 import logging
 import os
 import re
@@ -208,29 +206,6 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if isinstance(scheduler, _Together) and (left := scheduler.left()):
         print(f"\n{len(left)} tests have not run, the first is {left[0]}")
         session.exitstatus = pytest.ExitCode.INTERRUPTED
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection(session: pytest.Session) -> None:
-    """Each worker of a whole run imports another part of the files first, so that in a new checkout none compiles what
-    another one does: 13 CPU seconds for all files. What cannot be imported yet is told when it is collected.
-    """
-    config = session.config
-    workers = getattr(config, "workerinput", None)
-    if workers is None or config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
-        return
-    files = [
-        path
-        for folder in config.args
-        for path in sorted((config.rootpath / folder).glob("**/test_*.py"))
-        if not pytest_ignore_collect(path, config)
-    ]
-    for folder in dict.fromkeys(str(path.parent) for path in files):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)  # as pytest does
-    for path in files[int(workers["workerid"].removeprefix("gw")) :: workers["workercount"]]:
-        with contextlib.suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(path.stem)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
