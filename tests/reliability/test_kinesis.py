@@ -177,7 +177,7 @@ class TestReading:
         assert source.discover(known) == []
         kinesis.split(stream, "shardId-000000000001")
         assert source.discover(known) == [], "the parent has not ended"
-        known[splits[0].id] = (["after", "1", 5], True)
+        known[splits[0].id] = (splits[0].start, True)
         assert [split.id[-1] for split in source.discover(known)] == ["3", "4"]
         source.job_ended()
 
@@ -263,6 +263,24 @@ class TestFaults:
         children = source.discover({**gone, split.id: (split.start, True)})
         assert [child.id[-1] for child in children] == ["1", "2"]
         source.job_ended()
+
+    def test_a_stream_that_was_made_anew(self, kinesis: KinesisServer, tmp_path: Path) -> None:
+        """Its shards have the names of those that were read: they would be left out as read."""
+        stream = kinesis.create_stream()
+        kinesis.put(stream, [b"0", b"1"])
+        kinesis.split(stream, "shardId-000000000000")
+        kinesis.put(stream, [b"2"])
+        graph = collected(source_of(kinesis.endpoint, stream))
+        job = StoppedJob(tmp_path, 3, restart=NO_RESTART)
+        job.run(graph)
+        kinesis.make_anew(stream)
+        kinesis.put(stream, [b"3", b"4"])
+        job.count = 5
+        with pytest.raises(
+            JobExecutionError, match=r"is not the one that the job has read: .*another uid\(\)"
+        ):
+            job.run_driver(graph)
+        assert sorted(job.output) == ["0", "1", "2"]
 
     def test_a_quiet_shard_is_no_loss(self, kinesis: KinesisServer, monkeypatch: pytest.MonkeyPatch) -> None:
         stream = kinesis.create_stream()

@@ -95,9 +95,20 @@ class KinesisServer(Server):
     def create_stream(self, shards: int = 1) -> str:
         """Make a stream, and wait until it can be written; its name."""
         name = f"stream-{uuid.uuid4().hex[:12]}"
+        self._create(name, shards)
+        return name
+
+    def make_anew(self, name: str) -> None:
+        """Delete a stream, and make another one of the same name, with one shard."""
+        self.ask("delete_stream", StreamName=name)
+        wait_for(
+            lambda: name not in self.ask("list_streams")["StreamNames"], f"the end of {name}", _TIMEOUT_S
+        )
+        self._create(name, 1)
+
+    def _create(self, name: str, shards: int) -> None:
         self.ask("create_stream", StreamName=name, ShardCount=shards)
         self._wait_for(name)
-        return name
 
     def put(self, stream: str, values: Iterable[bytes], key: str | None = None) -> None:
         """Write records in their order; a key for all of them, or one for each."""

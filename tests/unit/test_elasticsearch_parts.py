@@ -21,6 +21,7 @@ from api.datastream.connectors.elasticsearch import (
 )
 from changelog_engine.connectors.collecting import to_send_again
 from changelog_engine.connectors.elasticsearch import documents
+from changelog_engine.connectors.elasticsearch.cluster import Cluster
 from changelog_engine.connectors.elasticsearch.documents import Action, Emitter, Product
 from changelog_engine.connectors.elasticsearch.options import Backoff, BulkOptions
 from changelog_engine.connectors.elasticsearch.sink import _document
@@ -155,6 +156,29 @@ def test_an_older_state_of_a_document_never_comes_last() -> None:
     ]
     assert [action.lines for action in to_send_again(actions, {0, 3}, _document)] == [b"1", b"3", b"4"]
     assert to_send_again(actions, set(), _document) == []
+
+
+def test_what_a_pipeline_drops_is_told_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The items are as OpenSearch 2.19 and Elasticsearch 7.17 answer."""
+    noop = {"_index": "i", "result": "noop", "status": 200}
+    unchanged = {"_id": "k", "_version": 1, "_seq_no": 0, "_primary_term": 1, **noop}
+    answers = [
+        [{"update": unchanged}, {"update": unchanged}],
+        [{"update": unchanged}, {"index": {"_id": "auto-generated", "_version": -3, **noop}}],
+        [{"update": {"_id": "k", "_version": -3, **noop}}] * 2,
+    ]
+    sink = Elasticsearch7SinkBuilder().set_hosts("localhost:1").set_emitter(EMITTER).build()._sink
+    cluster = Cluster(sink.cluster)
+    actions = [sink.emitter.action({"k": "k", "v": value}, None) for value in range(2)]
+    told = []
+    for items in answers:
+        monkeypatch.setattr(cluster, "_request", lambda *_, items=items: {"errors": False, "items": items})
+        assert cluster.bulk(actions) == []
+        told.append(len(caplog.messages))
+    assert told == [0, 1, 1]
+    assert "an ingest pipeline of index 'i' dropped 1 of 2 documents" in caplog.text
 
 
 def test_waits() -> None:

@@ -206,6 +206,44 @@ class TestTextFile:
         assert read_all(FileSource([str(tmp_path / "_meta")])) == ["_meta"]
 
     @pytest.mark.parametrize("end", ["", "/"])
+    def test_linked_folders_are_read_and_loops_of_them_end(self, tmp_path, end):
+        for name in ["in/a.txt", "in/sub/b.txt", "out/c.txt"]:
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(name)
+        links = {
+            "in/link": "out",
+            "in/sub/up": "in",
+            "in/sub/self": "in/sub",
+            "out/back": "in",
+            "in/f": "out/c.txt",
+        }
+        for name, to in links.items():
+            (tmp_path / name).symlink_to(tmp_path / to)
+        (tmp_path / "in/gone").symlink_to(tmp_path / "nowhere")
+        found = [split.id for split in FileSource([f"{tmp_path}/in{end}"]).splits(1)]
+        assert [name.removeprefix(f"{tmp_path}/in/") for name in found] == [
+            "a.txt",
+            "f",
+            "link/c.txt",
+            "sub/b.txt",
+        ]
+        assert read_all(FileSource([f"{tmp_path}/in{end}"])) == [
+            "in/a.txt",
+            "out/c.txt",
+            "out/c.txt",
+            "in/sub/b.txt",
+        ]
+
+    @pytest.mark.parametrize("source", [FileSource, MonitoringFileSource])
+    def test_a_pipe_among_files_is_an_error(self, tmp_path, source):
+        """Who opened it would wait for somebody to write, for ever."""
+        (tmp_path / "a.txt").write_text("a")
+        os.mkfifo(tmp_path / "pipe")
+        made = source([str(tmp_path)])
+        with pytest.raises(ConfigurationError, match=r"pipe under the input path .* not a file: take it"):
+            made.discover({}) if source is MonitoringFileSource else made.splits(1)
+
+    @pytest.mark.parametrize("end", ["", "/"])
     @pytest.mark.parametrize("scheme", ["", "file://"])
     def test_folders_within_a_folder_can_be_left_out(self, tmp_path, caplog, scheme, end):
         for name in ["a.txt", "sub/b.txt", "sub/more/c.txt"]:

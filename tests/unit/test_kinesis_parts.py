@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from typing import Any
 
@@ -23,6 +24,7 @@ from changelog_engine.connectors.kinesis.sink import KinesisWriter, _Record
 from changelog_engine.errors import (
     ArgumentTypeError,
     ConfigurationError,
+    ConnectorError,
     NotSupportedError,
     TypeMismatchError,
 )
@@ -222,3 +224,38 @@ def test_what_aws_says_of_itself_is_read_once(monkeypatch: pytest.MonkeyPatch) -
         botocore.loaders.JSONFileLoader, "load_file", lambda loader, path: pytest.fail(f"read {path}")
     )
     Client(ClientProperties(REGION | {"aws.endpoint": "http://127.0.0.1:1"}, "x", source=False)).close()
+
+
+STREAM = [("0", None, "10", "19"), ("1", "0", "20", None), ("2", "0", "20", None)]  # shard 0 was split
+
+
+@pytest.mark.parametrize(
+    ("shards", "known", "other"),
+    [
+        (STREAM, {"0": (["after", "19", 5], True), "1": (["after", "20", 5], False)}, False),
+        (STREAM, {"0": (["oldest", None, 5], True), "1": (["time", 5, 5], False)}, False),
+        (STREAM[1:], {"0": (["after", "19", 5], True), "1": (["after", "20", 5], True)}, True),
+        (STREAM, {"0": (["after", "9", 5], True)}, True),
+        (STREAM, {"1": (["after", "9", 5], False)}, True),
+        ([("0", None, "30", None)], {"0": (["oldest", None, 5], True)}, True),
+        ([("0", None, "30", None)], {"0": (["oldest", None, 5], False)}, False),
+    ],
+)
+def test_shards_of_a_stream_that_was_made_anew(
+    shards: list[Any], known: dict[str, Any], other: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their names are those of the stream before; their numbers are later."""
+
+    def call(client: Client, operation: str, **arguments: Any) -> dict[str, Any]:
+        listed = []
+        for name, parent, first, last in shards:
+            numbers = {"StartingSequenceNumber": first} | ({"EndingSequenceNumber": last} if last else {})
+            listed.append({"ShardId": name, "ParentShardId": parent, "SequenceNumberRange": numbers})
+        return {"Shards": listed}
+
+    monkeypatch.setattr(Client, "call", call)
+    source = consumer(**{"changelog.on-data-loss": "ignore"})
+    looked = {f"s/{name}": each for name, each in known.items()}
+    with pytest.raises(ConnectorError, match="made anew") if other else contextlib.nullcontext():
+        source.discover(looked)
+    source.job_ended()

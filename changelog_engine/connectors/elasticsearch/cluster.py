@@ -2,6 +2,7 @@
 
 Invariants:
     * Every item of a bulk response is looked at: a status of 200 says nothing about the documents.
+    * What an ingest pipeline drops is told once: the cluster answers as if all were well.
     * No message has the password.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,6 +19,8 @@ from changelog_engine.connectors.elasticsearch.options import ClusterOptions
 from changelog_engine.connectors.packages import ELASTICSEARCH
 from changelog_engine.errors import ConnectorError
 from changelog_engine.types.typeinfo import cut
+
+log = logging.getLogger("changelog_engine")
 
 _BUSY = 429
 _CONFLICT = 409
@@ -72,6 +76,7 @@ class Cluster:
             login = f"{options.user}:{options.password or ''}".encode()
             self._headers["Authorization"] = "Basic " + base64.b64encode(login).decode()
         self._first = 0  # the host that answered last
+        self._said_dropped = False
 
     def product(self) -> Product:
         """Who answers.
@@ -105,11 +110,23 @@ class Cluster:
             raise self.failure(
                 f"a bulk request of {len(actions)} actions was answered with {found}: {_cut(answer)}"
             )
-        refusals = []
+        refusals, dropped = [], []
         for position, item in enumerate(items):
             (result,) = item.values()
             if not 200 <= result["status"] < 300:
                 refusals.append(Refusal(position, result["status"], _reason(result.get("error"))))
+            elif result.get("result") == "noop" and result["_version"] < 0:  # one that is there has a version
+                dropped.append(actions[position])
+        if dropped and not self._said_dropped:
+            self._said_dropped = True
+            log.warning(
+                "%s",
+                self.failure(
+                    f"an ingest pipeline of index {dropped[0].index_name!r} dropped {len(dropped)} of {len(actions)} "
+                    "documents, and the cluster says so of none: nothing of them is stored. See the index's settings "
+                    "default_pipeline and final_pipeline"
+                ),
+            )
         if answer.get("errors") and not refusals:
             raise self.failure(f"a bulk response says that it has errors, and shows none: {_cut(answer)}")
         return refusals

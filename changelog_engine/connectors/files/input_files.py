@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
+from pathlib import PurePath, PurePosixPath
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -183,9 +184,13 @@ def _find_local(path: str) -> list[Found] | None:
     if not os.path.isdir(path):
         return None
     files = []
-    for folder, subfolders, names in os.walk(path, onerror=_refuse):
+    for folder, subfolders, names in os.walk(path, onerror=_refuse, followlinks=True):
         _refuse_table(folder, subfolders)
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith(_HIDDEN))
+        subfolders[:] = sorted(
+            name
+            for name in subfolders
+            if not name.startswith(_HIDDEN) and not _leads_back(path, folder, name)
+        )
         for name in sorted(names):
             if not name.startswith(_HIDDEN):
                 full = os.path.join(folder, name)
@@ -193,8 +198,22 @@ def _find_local(path: str) -> list[Found] | None:
                     status = os.stat(full)
                 except FileNotFoundError:
                     continue  # gone since the listing
+                if not stat.S_ISREG(status.st_mode):
+                    raise ConfigurationError(
+                        f"{full} under the input path {path} is a pipe, a socket or a device, and not a file: take it "
+                        "away, or give it a name that begins with a dot"
+                    )
                 files.append(Found(full, status.st_size, status.st_mtime_ns // 1000))
     return files
+
+
+def _leads_back(root: str, folder: str, name: str) -> bool:
+    """Whether a folder is a link to one that was passed on the way to it, whose files are found without it."""
+    full = os.path.join(folder, name)
+    if not os.path.islink(full):
+        return False
+    passed = PurePath(full).relative_to(root).parents
+    return os.path.realpath(full) in [os.path.realpath(os.path.join(root, each)) for each in passed]
 
 
 def _refuse_table(folder: str, inside: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 Invariants:
     * A shard is read only when those that it was made of were read to their ends.
     * Every shard that is made while the job runs, or stands still, is read; where one was deleted unread, the job says so.
+    * Positions are of one stream: where it was deleted and made anew, none of the old one's is used for the new one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 from changelog_engine.connectors.kinesis.clients import Client, RequestError
 from changelog_engine.connectors.kinesis.properties import ClientProperties
-from changelog_engine.connectors.kinesis.reader import OLDEST, TIME, Polling, ShardReader
+from changelog_engine.connectors.kinesis.reader import AFTER, OLDEST, TIME, Polling, ShardReader
 from changelog_engine.connectors.packages import KINESIS
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Split
 from changelog_engine.connectors.reconnecting import Trouble
@@ -28,12 +29,13 @@ _DISCOVERY_INTERVAL_MS = 10_000
 
 
 class Shard(NamedTuple):
-    """A shard of a stream, the ids of those that it was made of, and whether records still go into it."""
+    """A shard of a stream, the ids of those that it was made of, whether records still go into it, and its first number."""
 
     stream: str
     id: str
     parents: tuple[str, ...]
     open: bool
+    starts_at: int
 
     @property
     def split_id(self) -> str:
@@ -118,6 +120,7 @@ class KinesisSource(DiscoveringSource):
         self, client: Client, stream: str, known: Mapping[str, tuple[Position, bool]]
     ) -> list[Split]:
         shards = {shard.id: shard for shard in _shards(client, stream)}
+        _check_not_made_anew(client, shards.values(), known)
         read = {name.removeprefix(f"{stream}/") for name in known if name.startswith(f"{stream}/")}
         ended = {name for name in read if known[f"{stream}/{name}"][1]}
         skipped = _ancestors(read, shards)  # older than where the job began
@@ -178,11 +181,32 @@ def _shards(client: Client, stream: str) -> list[Shard]:
             raise client.failure(f"listing the shards of stream {stream!r} failed: {error}") from None
         for each in answer["Shards"]:
             parents = (each.get("ParentShardId"), each.get("AdjacentParentShardId"))
-            is_open = "EndingSequenceNumber" not in each["SequenceNumberRange"]
-            found.append(Shard(stream, each["ShardId"], tuple(p for p in parents if p), is_open))
+            numbers = each["SequenceNumberRange"]
+            is_open, starts_at = "EndingSequenceNumber" not in numbers, int(numbers["StartingSequenceNumber"])
+            found.append(Shard(stream, each["ShardId"], tuple(p for p in parents if p), is_open, starts_at))
         if not answer.get("NextToken"):
             return found
         arguments = {"NextToken": answer["NextToken"]}
+
+
+def _check_not_made_anew(
+    client: Client, shards: Iterable[Shard], known: Mapping[str, tuple[Position, bool]]
+) -> None:
+    """A stream that was deleted and made anew has shards of the same names, and later sequence numbers.
+
+    Raises:
+        ConnectorError: what was read is of another stream than these shards.
+    """
+    for shard in shards:
+        position, ended = known.get(shard.split_id, (None, False))
+        if position is None:
+            continue
+        if (ended and shard.open) or (position[0] == AFTER and int(position[1]) < shard.starts_at):
+            raise client.failure(
+                f"stream {shard.stream!r} is not the one that the job has read: its shard {shard.id!r} begins at another "
+                "place. It was deleted and made anew, or is another account's or region's, so records of it would be left "
+                "out. Give the source another uid(), and it begins where 'flink.stream.initpos' says"
+            )
 
 
 def _ancestors(of: Iterable[str], shards: Mapping[str, Shard]) -> set[str]:
