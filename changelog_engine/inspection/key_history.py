@@ -194,8 +194,10 @@ def key_history(
     search = _Search(ledger, checkpoint, state, allow_pickle)
     for described in keyed:
         search.look(described, meant[described.uid])
-    # As it is shown: of a date, a decimal or an object that text makes no key.
-    if not search.found:
+    # As it is shown: that may be of an object, or of another class for which the text makes no key.
+    if not search.found and any(
+        allow_pickle or not meant[each.uid] or key_type_of(each) is None for each in keyed
+    ):
         there = entries_at(
             path, checkpoint.id, operator=operator, state=state, key=key, allow_pickle=allow_pickle
         ).entries

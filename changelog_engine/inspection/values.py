@@ -5,10 +5,11 @@ from __future__ import annotations
 import ast
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import date, time
+from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -22,6 +23,7 @@ from changelog_engine.display import Literal, When
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.foreign import fields_of
+from changelog_engine.types.instant import Instant
 from changelog_engine.types.java_text import double_text
 from changelog_engine.types.row import Row, field_names_of
 
@@ -48,11 +50,21 @@ _NO_KEY = (
 """What codecs raise of a text that is no key of their type: its JSON may be anything."""
 
 
+# How values of these classes are shown is not Python.
+_SHOWN = re.compile(r"^(?:<(Row)\((.+)\)>|(Instant)<(.+)>)$", re.DOTALL)
+_CLASSES: dict[str, Callable[..., Any]] = {
+    "Row": Row,
+    "Instant": Instant,
+    "Decimal": Decimal,
+    **{f"datetime.{made.__name__}": made for made in (date, datetime, time)},
+}
+
+
 def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdentity]:
-    """The keys that somebody may mean by a text, for keys of a type: the plain text, a Python literal, JSON.
+    """The keys that somebody may mean by a text, for keys of a type: the plain text, Python as keys are shown, JSON.
 
     Args:
-        text: such as ``7``, ``to``, ``'to'``, ``(1, 'a')``, ``[1, "a"]`` or ``2026-01-31``.
+        text: such as ``7``, ``to``, ``'to'``, ``(1, 'a')``, ``[1, "a"]``, ``2026-01-31`` or ``Decimal('1.0')``.
         key_type: the declared type; None for undeclared.
 
     Returns:
@@ -60,8 +72,9 @@ def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdent
     """
     codec = key_codec_for(key_type)
     meant: list[Any] = [text]
-    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
-        meant.append(ast.literal_eval(text.strip()))
+    written = _SHOWN.sub(lambda found: "{}({})".format(*filter(None, found.groups())), text.strip())
+    with suppress(*_NO_KEY, SyntaxError, MemoryError):
+        meant.append(_made(ast.parse(written, mode="eval").body))
     found: dict[KeyIdentity, None] = {}
     with refusing_objects():
         for key in meant:
@@ -72,6 +85,17 @@ def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdent
                 json.loads(written)
                 found[codec.identity(codec.key_of(codec.from_texts([written])[0]))] = None
     return list(found)
+
+
+def _made(node: ast.expr) -> Any:
+    """What an expression stands for: a literal, or one of the classes of keys with literals."""
+    if isinstance(node, ast.Call):
+        named = {each.arg: _made(each.value) for each in node.keywords if each.arg is not None}
+        return _CLASSES[ast.unparse(node.func)](*[_made(each) for each in node.args], **named)
+    if isinstance(node, ast.Tuple | ast.List):
+        elements = [_made(each) for each in node.elts]
+        return tuple(elements) if isinstance(node, ast.Tuple) else elements
+    return ast.literal_eval(node)
 
 
 def keys_of(texts: Sequence[str | None], key_type: TypeInformation | None, allow_pickle: bool) -> list[Any]:

@@ -17,6 +17,7 @@ import threading
 import time
 from collections import Counter
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,9 @@ from api.common.time import Time
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.cli import completion, main
+from changelog_engine.cli.given_corrections import key_of
 from changelog_engine.cli.shown import Answer, _print
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.connectors.files import FileSource
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.display import Grid
@@ -66,6 +69,7 @@ from changelog_engine.state.handles_in_c import CALLS
 from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.protocol import Entry
 from changelog_engine.types import RowTypeInfo
+from changelog_engine.types.instant import Instant
 from changelog_engine.types.row import Row
 from changelog_engine.types.row_loops import LOOPS
 from changelog_engine.windowing.spec import Firing
@@ -542,6 +546,33 @@ def test_a_key_whose_text_makes_none_is_found_as_it_is_shown(tmp_path: Path) -> 
         (entry,) = entries_at(f"{tmp_path}/job", key=key).entries
         assert (entry.key, entry.value) == (day, 2)
         assert [change.after for change in key_history(f"{tmp_path}/job", key).changes] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("key", "of"),
+    [
+        (datetime.date(2026, 1, 31), Types.SQL_DATE()),
+        (datetime.datetime(2026, 1, 31, 1, 2, 3, 4), Types.SQL_TIMESTAMP()),
+        (datetime.time(1, 2, 3), Types.SQL_TIME()),
+        (Instant(1, 500), Types.INSTANT()),
+        (Decimal("1.0"), Types.BIG_DEC()),
+        (Row(1, "a)>"), Types.ROW([Types.INT(), Types.STRING()])),
+        (Row(a=1, b=Decimal("2")), Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.BIG_DEC()])),
+        ((datetime.date(2026, 1, 31), -1), Types.TUPLE([Types.SQL_DATE(), Types.INT()])),
+    ],
+    ids=repr,
+)
+def test_a_key_as_it_is_shown_means_that_key(key: Any, of: Any) -> None:
+    """For all who take one: explain, correct, history and state, without a look at the state."""
+    assert key_identities(repr(key), of) == [key_codec_for(of).identity(key)]
+    assert key_codec_for(of).identity(key_of(repr(key), of, "--key")) == key_codec_for(of).identity(key)
+
+
+def test_history_of_a_key_that_is_not_there_folds_no_state(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("changelog_engine.inspection.key_history.entries_at", None)
+    assert key_history(str(job), "nobody").changes == ()
 
 
 class _ClearsItsMap(KeyedProcessFunction):
