@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -66,7 +67,7 @@ def report(
         _write(out, data)
     except BaseException:
         if not force:
-            out.unlink(missing_ok=True)
+            _remove(out)
         raise
     click.echo(printable(f"{out}: {size_text(len(data))}, job {made.job!r} at checkpoint {made.checkpoint}"))
 
@@ -94,7 +95,12 @@ def _write(out: Path, data: bytes) -> None:
     except OSError as error:
         raise _unwritable(out, error) from error
     finally:
-        beside.unlink(missing_ok=True)
+        _remove(beside)
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):  # what failed before says more
+        path.unlink()
 
 
 def _unwritable(out: Path, error: OSError) -> ConfigurationError:

@@ -187,6 +187,20 @@ def test_a_driver_that_gives_up_before_the_first_checkpoint_leaves_its_error(tmp
     )
 
 
+def test_a_report_that_cannot_be_written_says_why(tmp_path: Path):
+    """As on a read-only disk: what was begun beside it cannot be removed either, and that is not the news."""
+    TestJob(tmp_path).run_driver(keyed_job(["a"], Fails(), key_type=Types.STRING(), uid="counts", name="job"))
+    for force in ([], ["--force"]):
+        (tmp_path / "file").touch()
+        told = CliRunner().invoke(
+            main, ["report", str(tmp_path / "job"), str(tmp_path / "file" / "out.html"), *force]
+        )
+        assert told.exit_code == 1
+        assert told.stderr.startswith(
+            f"Error: {tmp_path / 'file' / 'out.html'} cannot be written: Not a directory"
+        )
+
+
 def test_a_report_without_entries_has_no_words_of_errors(tmp_path: Path):
     """They have keys and elements."""
     Fails.left = 1
