@@ -13,6 +13,7 @@ from support.script import Script
 
 from api.datastream import KeyedProcessFunction
 from changelog_engine.errors import JobExecutionError, StateLostError, UserFunctionError
+from changelog_engine.operators.messages import Durable
 from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.spark.runtimes import Runtimes
 
@@ -132,3 +133,26 @@ def test_an_epoch_that_closed_a_job_is_not_run_again_by_the_same_process(tmp_pat
     for runtimes, arguments in closing * 2:
         with pytest.raises(StateLostError, match="a second time"):
             runtimes.run(*arguments)
+
+
+def test_what_a_process_holds_of_another_run_or_attempt_is_neither_gone_on_with_nor_committed() -> None:
+    """A subtask that was in another process meanwhile comes back to it: by its epochs it would go on."""
+    runtimes, made = Runtimes(), []
+
+    def begin(run: str, attempt: int) -> None:
+        order = mock.Mock(run=run, attempt=attempt, epoch=2, committed_epoch=1)
+        made.append(mock.Mock(done=1))
+        with mock.patch.object(Runtimes, "_build", return_value=made[-1]):
+            runtimes._runtime(mock.Mock(), order, (0, 0), None)
+
+    begin("a", 1)
+    for run, attempt in (("a", 2), ("b", 2)):
+        before = runtimes.held[0, 0].runtime
+        begin(run, attempt)
+        before.close.assert_called_once()
+        assert runtimes.held[0, 0].runtime is made[-1]
+    for run, attempt in (("a", 2), ("b", 1), ("b", 3)):
+        runtimes.commit(Durable(run, attempt, 1))
+    made[-1].commit.assert_not_called()
+    runtimes.commit(Durable("b", 2, 1))
+    made[-1].commit.assert_called_once_with(1)

@@ -13,15 +13,18 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, TaskContext
 from support.functions import Count
 from support.graphs import keyed_job
 
 from api.common import Types
-from changelog_engine.errors import ConfigurationError, EpochFailedError, StorageError
+from changelog_engine.errors import ConfigurationError, EpochFailedError, StateLostError, StorageError
 from changelog_engine.graph.plan import plan_job
+from changelog_engine.operators.blocks import encode_report
+from changelog_engine.operators.messages import EpochReport
 from changelog_engine.spark import early_workers, epoch_job, epoch_watch, own_executors
 from changelog_engine.spark.background import BackgroundTasks, _locked
+from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.epoch_watch import EpochWatch
 from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
@@ -34,6 +37,7 @@ from changelog_engine.spark.session import (
 from changelog_engine.spark.session_options import session_options
 from changelog_engine.spark.spare_room import side_by_side, spare_location
 from changelog_engine.spark.stage_rdds import streams_are_plain
+from changelog_engine.spark.task import StageTask, describe_failure, failure_of
 
 EXECUTORS = "spark.executor.instances"
 LEAST = "spark.dynamicAllocation.minExecutors"
@@ -309,6 +313,40 @@ def test_an_epoch_whose_executor_is_lost_is_cancelled_at_once(monkeypatch: pytes
     ended.set()
     watcher.join(60)
     assert watch.reason is None, "the epoch had ended: the next one is not cancelled for it"
+
+
+def test_what_spark_ran_a_second_time_or_lost_fails_the_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others may have taken what a subtask gave the first time, and state would be folded without what is missing."""
+    stage_task = StageTask(mock.Mock(), [b"no order that may be looked at"], 1, 0, 2, False, None)
+    monkeypatch.setattr(TaskContext, "get", lambda: mock.Mock(attemptNumber=lambda: 1))
+    _, refused, *more = list(stage_task(0, []))
+    assert more[1] == refused, "each receiver is told"
+    assert isinstance(failure_of(refused), StateLostError)
+    assert (
+        list(stage_task(0, [b"", describe_failure(EpochFailedError("the cause"))]))[1::2]
+        == [describe_failure(EpochFailedError("the cause"))] * 2
+    )
+
+    def epoch(collected: list[bytes], lost: tuple[str, ...] = ()) -> list[EpochReport]:
+        runner = SparkEpochRunner.__new__(SparkEpochRunner)
+        vars(runner).update(
+            dict.fromkeys(("context", "_watch", "_errands", "_workers", "_rdds", "_ahead"), mock.MagicMock()),
+            plan=mock.Mock(stages=[mock.Mock(id=0, parallelism=2)]), _epochs=0, _ended={}, _printed=None,
+            _placement=mock.Mock(lost=lambda: list(lost)), _build=mock.Mock(), _reads_ahead=False,
+        )  # fmt: skip
+        runner._rdds.collect.return_value = collected  # type: ignore[attr-defined]
+        return runner.run(mock.Mock(), 1.0)
+
+    monkeypatch.setattr(epoch_job, "spark_ended", lambda context, error: None)
+    both = [encode_report(EpochReport(0, subtask)) for subtask in (1, 0)]
+    assert [report.subtask for report in epoch(both)] == [0, 1]
+    with pytest.raises(EpochFailedError, match="executors were lost: executor_a_1"):
+        epoch(both, ("executor_a_1",))
+    for wrong in (both[:1], [*both, both[0]]):
+        with pytest.raises(EpochFailedError, match="gave reports of"):
+            epoch(wrong)
+    with pytest.raises(EpochFailedError, match="the cause"):
+        epoch([refused, describe_failure(EpochFailedError("the cause"))])
 
 
 @pytest.mark.parametrize("cause", ["an executor is lost", "the job ended"])
