@@ -98,9 +98,9 @@ class FileSystems:
             else:
                 file_system, inner = pafs.FileSystem.from_uri(_with_retry_limit(path))
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-            raise ConfigurationError(
-                f"no file system answers to {shown!r}: {self.told(str(error), path)}"
-            ) from None
+            first_line = str(error).partition("\n")[0]  # HDFS adds each place where it looked
+            why = self.told(first_line, path)
+            raise ConfigurationError(f"no file system answers to {shown!r}: {why}{_needs(scheme)}") from None
         return OpenedPath(file_system, inner.rstrip("/"), shown)
 
     def delta_options(self, uri: str) -> dict[str, str]:
@@ -271,3 +271,14 @@ def _of_uri(uri: str) -> list[str | None]:
 
 def _variable(names: tuple[str, ...]) -> str | None:
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def _needs(scheme: str) -> str:
+    """What a machine needs before it reaches a store of this kind, for the end of a message."""
+    if scheme != "hdfs":
+        return ""
+    return (
+        ". HDFS is reached through Java and Hadoop's client: set JAVA_HOME, HADOOP_HOME and CLASSPATH, as "
+        "'hadoop classpath --glob' prints it. Jobs' tables cannot lie there in any case: set "
+        "state.changelog.dstl.dfs.base-path to a folder on a local disk, or behind s3:, gs: or abfs:"
+    )

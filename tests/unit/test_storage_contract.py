@@ -284,6 +284,13 @@ class TestObjectStore:
         with pytest.raises(StorageError, match="no file system answers"):
             open_storage("nonsense://x")
 
+    def test_hdfs_without_hadoop(self) -> None:
+        """As programs name their checkpoint directory: one line, and what to set."""
+        with pytest.raises(StorageError, match="no file system answers") as error:
+            open_storage("hdfs://namenode:8020/chk")
+        assert "set state.changelog.dstl.dfs.base-path to a folder" in str(error.value)
+        assert "\n" not in str(error.value)
+
     def test_a_scheme_that_pyarrow_alone_knows(self, bucket: Callable[[], str]) -> None:
         root = bucket()
         open_storage(root).write_durable("x", b"abc")
