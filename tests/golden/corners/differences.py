@@ -202,6 +202,16 @@ DIFFERENCES: dict[str, Difference] = {
             "\"b [('x', 1)]\"",
         ],
     ),
+    "state_use.map_of_pickled_keys": Difference(
+        "A map finds keys that are pickled",
+        gives=[
+            "\"a [True, 1, [((1, 'k'), 1)], True]\"",
+            "\"b [True, 10, [((0, 'k'), 10)], True]\"",
+            "\"a [True, 2, [((0, 'k'), 2)], True]\"",
+            "\"a [True, 3, [((1, 'k'), 3)], True]\"",
+            "\"b [True, 20, [((0, 'k'), 20)], True]\"",
+        ],
+    ),
     "timer_use.timer_deletes_a_later_one": Difference(
         "A timer that another one deletes doesn't fire, also where both are due",
         gives=["'a 10'", "'b 10'"],

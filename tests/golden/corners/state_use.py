@@ -341,6 +341,21 @@ def map_iterators(env):
     return _using(env, "get_map_state", MapStateDescriptor("m", Types.STRING(), Types.INT()), use)
 
 
+@in_threads("its process mode finds them")
+def map_of_pickled_keys(env):
+    """Entries of a map whose keys are pickled are found again, read and removed."""
+
+    def use(state, n):
+        key = (n % 2, "k")
+        state.put(key, n)
+        found = [key in state, state.get(key), sorted(state.items())]
+        state.remove(key)
+        return [*found, state.is_empty()]
+
+    descriptor = MapStateDescriptor("m", Types.PICKLED_BYTE_ARRAY(), Types.INT())
+    return _using(env, "get_map_state", descriptor, use)
+
+
 @in_threads("its process mode shows the change for as long as Python caches the state")
 def map_value_changed_in_place(env):
     """A list in a map, changed after get(), without put()."""
