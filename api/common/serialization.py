@@ -173,7 +173,7 @@ class RowFieldExtractorSchema(SerializationSchema):
         if not isinstance(element, (Row, tuple)) or self._field_index >= len(element):
             raise TypeMismatchError(
                 f"RowFieldExtractorSchema takes field {self._field_index} of rows, got {element!r} of type "
-                f"{type(element).__name__}"
+                f"{type(element).__name__}; make a Row of it in a map() before"
             )
         return _bytes(
             element[self._field_index], "RowFieldExtractorSchema", f"field {self._field_index} of {element!r}"

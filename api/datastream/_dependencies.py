@@ -58,7 +58,9 @@ class Dependencies:
         if os.path.basename(key) != key or key in (".", ".."):
             raise ConfigurationError(f"{what}: name must be a plain file name, got {name!r}")
         if key in self._cached:
-            raise ConfigurationError(f"{what}: there is a cached file {key!r} already")
+            raise ConfigurationError(
+                f"{what}: there is a cached file {key!r} already; give this one another name"
+            )
         if os.path.isdir(existing(path, what)):
             raise NotSupportedError(
                 f"{what}: {path!r} is a folder; use add_python_archive() with its zip file"
@@ -138,7 +140,8 @@ def existing(path: str, what: str) -> str:
             f"{what}: {path!r} lies on another file system; copy it to this machine and name the copy"
         )
     if not os.path.exists(found):
-        raise ConfigurationError(f"{what}: there is no file or folder {found!r}")
+        here = "" if os.path.isabs(found) else f" in {os.getcwd()}, where the program runs"
+        raise ConfigurationError(f"{what}: there is no file or folder {found!r}{here}")
     return found
 
 

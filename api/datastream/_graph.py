@@ -217,7 +217,7 @@ class Transformation:
         if known.spec() != type_info.spec():
             raise ConfigurationError(
                 f"get_side_output: the side output {tag_id!r} of {self.name!r} was asked for "
-                f"with type {known.name} before, and now with type {type_info.name}"
+                f"with type {known.name} before, and now with type {type_info.name}; give both the same OutputTag"
             )
 
 

@@ -84,7 +84,9 @@ class EnvironmentSettings:
     def configure(self, configuration: Configuration) -> None:
         """Take over all entries of a configuration; nothing changes when one of them cannot be used."""
         if not isinstance(configuration, Configuration):
-            raise ArgumentTypeError(f"a Configuration is needed, got {configuration!r}")
+            raise ArgumentTypeError(
+                f"a Configuration is needed, got {configuration!r}; Configuration.from_dict() makes one"
+            )
         entries = canonical(configuration.to_dict(), "the Configuration")
         _refuse_unsupported(ConfigLayers(code=entries))
         self._code.update(entries)

@@ -87,16 +87,28 @@ def as_function(function: Any, wanted: ABCMeta, what: str) -> Any:
         return function
     refuse_class(function, what)
     if isinstance(function, Function):
-        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}, got {type(function).__name__}")
+        got = type(function).__name__
+        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}, got {got}: {_instead(function, wanted)}")
     method = _ONE_METHOD.get(wanted)
     if method is None or not callable(function):
         also = "" if method is None else " or a function"
-        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}")
+        plain = f"; {', '.join(f'{each}()' for each in _ONE_METHOD.values())} take plain functions"
+        hint = plain if callable(function) else ""
+        raise ArgumentTypeError(f"{what} needs {a_class(wanted)}{also}, got {function!r}{hint}")
     refuse = refuse_async if method in _GIVE_SEVERAL else refuse_deferred
     refuse(function, "the function", what)
     _check_call(function, _arguments_of(wanted, method), "the function", what)
     _warn_of_no_result(function, method, what)
     return Called(method, function)
+
+
+def _instead(function: Function, wanted: ABCMeta) -> str:
+    """Where a function belongs that was given to another method than its own."""
+    processes: dict[ABCMeta, str] = {ProcessFunction: "process", KeyedProcessFunction: "process"}
+    for each, method in {**_ONE_METHOD, **processes}.items():
+        if isinstance(function, each) and not (each in processes and wanted in processes):
+            return f"it is {a_class(each)}, which {method}() takes"
+    return f"let it inherit {wanted.__name__}"
 
 
 def as_process_function(function: Any, what: str) -> Any:

@@ -48,6 +48,7 @@ from ._elsewhere import OF_STREAMS, OF_WINDOWS
 from ._fields import KeyAndElement, Projection, aggregation, projected_type
 from ._graph import Chaining, GraphBuilder, Transformation
 from ._java_environment import JavaDataStream
+from ._not_a_collection import NotACollection
 from .connectors.base import Sink
 from .connectors.delta import as_row_type
 from .functions import (
@@ -99,7 +100,7 @@ P = TypeVar("P")  # the same, with time and state
 _ALL_KEY_TYPE = Types.PRIMITIVE_ARRAY(Types.BYTE())
 
 
-class _OfOperator(NamesOfPyFlink, ABC):
+class _OfOperator(NotACollection, NamesOfPyFlink, ABC):
     """What may be set on an operator, through the stream that it makes or the sink that it is.
 
     Attributes:
@@ -696,7 +697,10 @@ class DataStream(_OfOperator):
 
     def _check_same_environment(self, other: DataStream, method: str) -> None:
         if other._environment is not self._environment:
-            raise ConfigurationError(f"DataStream.{method}: the other stream belongs to another environment")
+            raise ConfigurationError(
+                f"DataStream.{method}: the other stream belongs to another environment, which is another job: call "
+                "get_execution_environment() once, and make both streams by what it gives"
+            )
 
 
 class KeyedStream(DataStream):
@@ -836,7 +840,7 @@ class KeyedStream(DataStream):
         return WindowedStream(self, _counted(size, slide, "KeyedStream.count_window"))
 
 
-class _Windows(NamesOfPyFlink, Generic[A, P]):
+class _Windows(NotACollection, NamesOfPyFlink, Generic[A, P]):
     """What both windowed streams are: the settings of the windows, and the operator made of them."""
 
     _firings: ClassVar[dict[ABCMeta, Firing]] = {}
@@ -1112,7 +1116,7 @@ class AllWindowedStream(_Windows[AllWindowFunction[Any, Any, Any], ProcessAllWin
         operator.parallelism = operator.max_parallelism = 1
 
 
-class ConnectedStreams(NamesOfPyFlink):
+class ConnectedStreams(NotACollection, NamesOfPyFlink):
     """Two streams, of types of their own, whose elements come to one function; from ``connect()``.
 
     With both streams keyed, elements of either stream with the same key come to the same subtask, and the
@@ -1219,7 +1223,7 @@ class ConnectedStreams(NamesOfPyFlink):
         return DataStream(self.stream1.get_execution_environment(), operator)
 
 
-class BroadcastStream(NamesOfPyFlink):
+class BroadcastStream(NotACollection, NamesOfPyFlink):
     """A stream whose elements come to every subtask, with the broadcast states that they may change.
 
     From ``DataStream.broadcast(descriptor, ...)``; the only thing to do with it is ``connect()`` of another
@@ -1248,7 +1252,7 @@ class BroadcastStream(NamesOfPyFlink):
         self.broadcast_state_descriptors = list(broadcast_state_descriptors)
 
 
-class BroadcastConnectedStream(NamesOfPyFlink):
+class BroadcastConnectedStream(NotACollection, NamesOfPyFlink):
     """A stream, keyed or not, connected with a broadcast stream; from ``connect()``.
 
     Args:

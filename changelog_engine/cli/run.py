@@ -8,7 +8,6 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -35,8 +34,8 @@ from changelog_engine.errors import (
 from changelog_engine.graph.unexecuted import note_of, watching
 from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import run_program
-from changelog_engine.launcher.program import script_frames
-from changelog_engine.launcher.project_root import project_root
+from changelog_engine.launcher.program import no_script, script_frames
+from changelog_engine.launcher.project_root import import_at, project_root, without_dots
 from changelog_engine.ledger.points import FORMS
 
 
@@ -121,9 +120,9 @@ def run(
     What the script says in code wins over these options, and they win over the file that CHANGELOG_ENGINE_CONF names.
     """
     _note_misplaced(script, arguments)
-    if not os.path.isfile(script):
-        what = "is a folder, not a script" if os.path.isdir(script) else "does not exist"
-        raise RefusedError(f"{script} {what}")
+    problem = no_script(script)
+    if problem is not None:
+        raise RefusedError(problem)
     if as_json and not checks:
         raise RefusedError("--json goes with --check")
     if in_process and given["master"] is not None:
@@ -243,4 +242,8 @@ def _fail(error: Exception, script: str) -> NoReturn:
             root = project_root(script, error.name)
             if root is not None:
                 click.echo(f"{error.name} is in {root}: set PYTHONPATH={root}, and run it again", err=True)
+        elif isinstance(error, ImportError) and frames is not None and frames.tb_next is None:
+            asked = import_at(script, frames.tb_lineno)
+            if asked is not None and asked.level:
+                click.echo(f"{script}, line {asked.lineno}: {without_dots(script, asked)}", err=True)
     sys.exit(1)

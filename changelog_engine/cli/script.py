@@ -5,7 +5,6 @@ Invariant: arguments, import path, alias and configuration are afterwards what t
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
@@ -18,7 +17,7 @@ from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.alias import process_as_before
-from changelog_engine.launcher.program import script_frames
+from changelog_engine.launcher.program import no_script, script_frames
 
 Answer = TypeVar("Answer")
 
@@ -47,8 +46,9 @@ def ask_script(
     Raises:
         CannotAskError: the question cannot be answered; the message says why.
     """
-    if not os.path.isfile(script):
-        raise CannotAskError(f"{script} is not a script")
+    problem = no_script(script)
+    if problem is not None:
+        raise CannotAskError(problem)
     with process_as_before():
         try:
             use(options_by_key({"name": name}, entries))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from changelog_engine.connectors.collection_values import as_java_takes_it, has_map
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.types import TypeInformation
+from changelog_engine.whose_code import calling_line
 
+log = logging.getLogger("changelog_engine")
 _IMMUTABLE_CLASSES = frozenset({int, str, float, bool, bytes, complex, type(None)})
 
 
@@ -19,7 +22,7 @@ class CollectionSource(Source):
 
     Args:
         elements: any finite iterable; it is read once, now. Empty means an empty stream. Of a str come its
-            characters, of a dict its keys, of a set its elements in the order of their texts.
+            characters, of a dict its keys, which a warning says; of a set its elements in the order of their texts.
         output_type: declared type; every element is checked against it, now.
 
     Raises:
@@ -42,6 +45,7 @@ class CollectionSource(Source):
                 f"from_collection needs a list of elements, got {type(elements).__name__}; put a single "
                 "element in a list"
             )
+        _warn_of_parts(elements)
         if isinstance(elements, (set, frozenset)):
             # Python has another order in each run: positions in it would be of other elements.
             elements = sorted(elements, key=lambda element: (type(element).__qualname__, repr(element)))
@@ -54,6 +58,27 @@ class CollectionSource(Source):
 
     def reader(self, split: Split) -> CollectionReader:
         return CollectionReader(self._elements, self.output_type is not None and self.output_type.immutable)
+
+
+def _warn_of_parts(elements: Iterable[Any]) -> None:
+    """Say so where the elements are parts of what may have been meant as one element, as they are in PyFlink too."""
+    if isinstance(elements, (str, bytes, bytearray)):
+        parts = "characters" if isinstance(elements, str) else "bytes, as numbers"
+        todo = "put it in a list to have it as one element"
+    elif isinstance(elements, Mapping):
+        parts, todo = (
+            "keys, without their values",
+            "give list(d.items()) for its pairs, [d] to have it as one element",
+        )
+    else:
+        return
+    log.warning(
+        "from_collection: the elements of a %s are its %s: %s (%s)",
+        type(elements).__name__,
+        parts,
+        todo,
+        calling_line(),
+    )
 
 
 class CollectionReader(SplitReader):

@@ -6,10 +6,11 @@ Both tell ``changelog_engine.launch`` what makes jobs while a program runs; noth
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.driver.protocols import JobOutcome
@@ -18,6 +19,7 @@ from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.graph.nodes import JobGraph, JobSettings
 from changelog_engine.graph.rescaling import Parallelism
+from changelog_engine.whose_code import calling_line
 
 if TYPE_CHECKING:
     from changelog_engine.in_process.runner import InProcessRunner
@@ -45,8 +47,27 @@ def without_spark(clock: WallClock | None = None) -> Iterator[None]:
     """
     from changelog_engine.launch import RunningJob, launched_by
 
-    with launched_by(partial(RunningJob, cluster=_InProcess(clock or wall_ms))):
+    with launched_by(partial(RunningJob, cluster=_InProcess(clock or wall_ms))), _exit_is_told():
         yield
+
+
+@contextlib.contextmanager
+def _exit_is_told() -> Iterator[None]:
+    """Within it, ``os._exit()`` says so before it ends this process: on Spark a function that calls it ends a worker."""
+    before, pid = os._exit, os.getpid()
+
+    def exit_told(status: int) -> NoReturn:
+        if os.getpid() == pid:  # not a child, which ends so by right
+            said = f"os._exit({status}) ends this process, and the jobs that it runs without Spark: {calling_line()}\n"
+            with contextlib.suppress(OSError):
+                os.write(2, said.encode(errors="backslashreplace"))
+        before(status)
+
+    os._exit = exit_told
+    try:
+        yield
+    finally:
+        os._exit = before
 
 
 class _InProcess:

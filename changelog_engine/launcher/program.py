@@ -30,6 +30,20 @@ def run_program(script: str, arguments: Sequence[str] = ()) -> None:
     runpy.run_path(script, run_name="__main__")
 
 
+def no_script(script: str) -> str | None:
+    """Why a path is not that of a script that can be run; None where it is."""
+    if os.path.isfile(script):
+        return None
+    if os.path.isdir(script):
+        return f"{script} is a folder, not a script"
+    if script != "-" and not os.path.exists(script):
+        return f"{script} does not exist"
+    return (
+        f"{script} is not a file, and messages and workers read a script again: write what comes through standard input or "
+        "a pipe to a file, and name that file"
+    )
+
+
 def script_frames(error: BaseException, script: str) -> TracebackType | None:
     """The part of an error's traceback that begins in the script; None when it never got there, as for bad syntax."""
     frames = error.__traceback__

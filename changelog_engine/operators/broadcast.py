@@ -334,7 +334,7 @@ class KeyedBroadcastOperator(_Broadcasting, KeyedTwoInputs):
         rest = iter(values)
         with UsersCode(self.name, port.call, values, rest):
             process = self.function.process_broadcast_element
-            out, out_times = run_elements(process, port.context, rest, times, self.own)
+            out, out_times = run_elements(process, port.context, rest, times, self)
         self.states.elements_end()
         self.emit_tagged(out, out_times)
 

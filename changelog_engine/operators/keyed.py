@@ -327,6 +327,7 @@ class TimerFunctionOperator(TimerOperator):
         except TypeError:
             refuse_not_iterable(result)
             raise
+        self.tell_of_parts(result)
         if timestamp is not None and self._deaf:
             self._deaf = False
             log.warning(
@@ -341,17 +342,17 @@ class KeyedProcessOperator(TimerFunctionOperator):
     """process() on a keyed stream."""
 
     def run(self, batch: KeyedElements) -> None:
-        run_process(self.function.process_element, self.element_context, self.cursor, batch, self.own)
+        run_process(self.function.process_element, self.element_context, batch, self)
 
 
 def run_process(
     process_element: Any,
     context: Any,
-    cursor: Cursor,
     batch: KeyedElements,
-    own: Callable[[Any], Any] | None,
+    operator: KeyedOperator,
 ) -> None:
-    """Call a process function for each element of a keyed stream and collect what it gives. ``own`` is the operator's."""
+    """Call a process function for each element of a keyed stream and collect what it gives."""
+    cursor, own = operator.cursor, operator.own
     identities, values, times, out, out_times = batch
     append = out.append
     cursor.timestamp = NO_TIMESTAMP
@@ -364,6 +365,7 @@ def run_process(
                     continue
                 for each in result:  # as take_each: this runs for every element
                     append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
+            operator.tell_of_parts(result)
             return
         for cursor.key, cursor.timestamp, value in zip(identities, times, values, strict=True):
             result = process_element(value, context)
@@ -375,3 +377,4 @@ def run_process(
     except TypeError:
         refuse_not_iterable(result)
         raise
+    operator.tell_of_parts(result)

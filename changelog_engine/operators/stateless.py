@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from inspect import isgenerator
 from itertools import compress
@@ -21,7 +21,7 @@ from changelog_engine.operators.base import (
 )
 from changelog_engine.operators.context import ElementContext, milliseconds
 from changelog_engine.operators.failures import UsersCode, refuse_not_iterable
-from changelog_engine.types import TypeInformation
+from changelog_engine.types import Row, TypeInformation
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 from changelog_engine.types.typeinfo import shown
 
@@ -35,12 +35,36 @@ class FunctionOperator(Operator):
         super().__init__(name, output)
         self.function = function
         self.context = context
+        self._told_of_parts = False
 
     def open(self) -> None:
         call_hook(self.function, "open", self.name, self.context)
 
     def close(self) -> None:
         call_hook(self.function, "close", self.name)
+
+    def tell_of_parts(self, result: Any) -> None:
+        """Say once that a process function returned what seems to be one element, whose parts are the elements, as in Flink.
+
+        Args:
+            result: what it returned last of a batch.
+        """
+        if not self._told_of_parts and _is_one_element(result):
+            self._told_of_parts = True
+            log.warning(
+                "the function of operator %r returned %s, and each part of this %s becomes an element, as in Flink: yield "
+                "it if it is one element, or return a list",
+                self.name,
+                shown(result),
+                type(result).__name__,
+            )
+
+
+def _is_one_element(result: Any) -> bool:
+    """Whether several elements would hardly be returned in this form."""
+    if isinstance(result, tuple):
+        return len(result) > 1 and not all(isinstance(each, (tuple, list, dict, Row)) for each in result)
+    return isinstance(result, (str, bytes, dict, Row)) and len(result) > 0
 
 
 class MapOperator(FunctionOperator):
@@ -110,12 +134,10 @@ def run_elements(
     context: ElementContext,
     values: Iterator[Any],
     times: Sequence[int] | None,
-    own: Callable[[Any], Any] | None,
+    operator: FunctionOperator,
 ) -> tuple[list[Any], list[int] | None]:
-    """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times.
-
-    ``own`` is the operator's.
-    """
+    """Call a process function for each element of a stream that is not keyed; what it gives, with the elements' times."""
+    own = operator.own
     context.current_timestamp = NO_TIMESTAMP
     out: list[Any] = []
     append = out.append
@@ -128,6 +150,7 @@ def run_elements(
                     continue
                 for each in result:  # sooner than by extend, which makes room for eight of a generator
                     append(own(each) if own is not None and type(each) not in IMMUTABLE else each)
+            operator.tell_of_parts(result)
             return out, None
         out_times: list[int] = []
         for value, context.current_timestamp in zip(values, times, strict=True):
@@ -140,6 +163,7 @@ def run_elements(
     except TypeError:
         refuse_not_iterable(result)
         raise
+    operator.tell_of_parts(result)
     return out, out_times
 
 
@@ -156,7 +180,7 @@ class ProcessOperator(FunctionOperator):
         rest = iter(values)
         with UsersCode(self.name, "process_element", values, rest):
             out, out_times = run_elements(
-                self.function.process_element, self.element_context, rest, times, self.own
+                self.function.process_element, self.element_context, rest, times, self
             )
         self.emit_tagged(out, out_times)
 

@@ -90,7 +90,7 @@ class TwoInputs(FunctionOperator):
         rest = iter(values)
         with UsersCode(self.name, port.call, values, rest):
             call = call_of(self.kind, self.function, port.call)
-            out, out_times = run_elements(call, port.context, rest, times, self.own)
+            out, out_times = run_elements(call, port.context, rest, times, self)
         self.emit_tagged(out, out_times)
 
 
@@ -124,7 +124,7 @@ class KeyedTwoInputs(TimerFunctionOperator):
 
         def run(batch: KeyedElements) -> None:
             call = call_of(self.kind, self.function, port.call)
-            run_process(call, port.context, self.cursor, batch, self.own)
+            run_process(call, port.context, batch, self)
 
         self.take(identities, values, times, run, port.call)
 

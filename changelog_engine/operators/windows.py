@@ -277,7 +277,9 @@ class WindowOperator(TimerOperator):
         else:
             called, self.call = self.call, _FIRING_CALLS.get(firing, "process")
             elements = contents if self.listed else [contents]
-            self.collect(out, results_of(self._results(firing, window, elements)))
+            result = self._results(firing, window, elements)
+            self.collect(out, results_of(result))
+            self.tell_of_parts(result)
             self.call = called
         if out_times is not None:
             out_times.extend([self.place.timestamp] * (len(out) - before))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable, Iterator
 
-from changelog_engine.clock import LONGEST_WAIT_S, Deadline
+from changelog_engine.clock import Deadline
 from changelog_engine.spark.jvm import LOST
+from changelog_engine.storage.locks import stopped_below
 
 _LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
+_LONG_S = 30.0  # how long an epoch may take before it is asked whether a process is stopped
+log = logging.getLogger("changelog_engine")
 
 
 class EpochWatch:
@@ -53,10 +57,14 @@ class EpochWatch:
 
     def _watch(self, ended: threading.Event, timeout_s: float) -> None:
         """Again and again until the epoch has ended: Spark cancels what has begun, and the epoch may still be about to."""
-        deadline = Deadline(timeout_s)
-        wait_s = min(deadline.left_s, LONGEST_WAIT_S if self._lost is None else _LOOK_S)
-        while not ended.wait(wait_s):
-            wait_s = _LOOK_S
+        deadline, long = Deadline(timeout_s), Deadline(_LONG_S)
+        told = False
+        while not ended.wait(min(deadline.left_s or _LOOK_S, _LONG_S if self._lost is None else _LOOK_S)):
+            if long.passed and not told:
+                long, stopped = Deadline(_LONG_S), stopped_below()
+                if stopped:
+                    told = True
+                    log.warning("the epoch does not end%s", stopped)
             lost: list[str] = []
             with contextlib.suppress(*LOST):
                 lost = [] if self._lost is None else self._lost()
@@ -67,7 +75,9 @@ class EpochWatch:
                     return
                 if self.reason is None:
                     self.reason = (
-                        lost_words(lost) if lost else f"the epoch took longer than {timeout_s:.0f} s"
+                        lost_words(lost)
+                        if lost
+                        else f"the epoch took longer than {timeout_s:.0f} s{stopped_below()}"
                     )
                 with contextlib.suppress(*LOST):
                     self._cancel()

@@ -87,7 +87,11 @@ class PrintedOutput:
 def show_text(text: str) -> None:
     """Write to standard output what it can show; a closed one shows nothing."""
     stream = sys.stdout
-    if stream is None or not text:
+    if not text:
+        return
+    if stream is None:
+        if sys.__stdout__ is not None:
+            _warn_of_loss("sys.stdout is None: the program or a function has set it so")
         return
     try:
         try:

@@ -105,6 +105,19 @@ def member(value: Known | Instance, name: str) -> Value | No:
     return _of_instance(value.cls, name, value.exact)
 
 
+def no_collection(cls: type) -> str | None:
+    """What an object of a class says when a program goes through it; None where that isn't known to fail."""
+    if not issubclass(cls, importlib.import_module(f"{API}.datastream._not_a_collection").NotACollection):
+        return None
+    try:
+        iter(object.__new__(cls))
+    except ChangelogEngineError as error:
+        return str(error)
+    except TypeError:  # an abstract class has no objects
+        pass
+    return None
+
+
 def _of_class(cls: type, name: str) -> Value | No:
     if name.startswith("__"):
         return UNKNOWN

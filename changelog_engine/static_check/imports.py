@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from changelog_engine.api_names import SHORT
-from changelog_engine.launcher.project_root import project_root
+from changelog_engine.launcher.project_root import project_root, without_dots
 from changelog_engine.static_check import answers
 from changelog_engine.static_check.answers import No
 from changelog_engine.static_check.findings import Finding, Level
@@ -51,6 +51,8 @@ class Imports:
 
     def named(self, node: ast.ImportFrom, scope: Scope) -> None:
         """``from a import b``."""
+        if node.level and self._source.name == "__main__":
+            self._say(Level.ERROR, node, without_dots(self._source.path, node))
         name = absolute_name(self._source.package(), node.level, node.module) if node.level else node.module
         if not name:
             for each in node.names:

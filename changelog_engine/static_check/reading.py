@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 from dataclasses import dataclass, field
 
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.static_check.bound_names import bound_nowhere
 from changelog_engine.static_check.findings import Finding, Level, Report
 from changelog_engine.static_check.knowledge import Knowledge
 from changelog_engine.static_check.modules import ModulePath
@@ -25,6 +27,11 @@ class SourceFile:
     path: str
     tree: ast.Module
     folder: str | None = None
+
+    @functools.cached_property
+    def bound_nowhere(self) -> frozenset[str]:
+        """See there."""
+        return bound_nowhere(self.tree)
 
     def package(self) -> list[str]:
         """The parts of the name of the package that relative imports begin from."""

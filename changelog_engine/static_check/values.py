@@ -227,6 +227,10 @@ class Scope:
             outer = outer.parent
         return UNKNOWN if self.starred else None
 
+    def names(self) -> set[str]:
+        """The names that this scope and those around it bind."""
+        return {*self.ever, *self.local, *(self.parent.names() if self.parent is not None else ())}
+
     def stars(self) -> list[ModuleType]:
         """The modules of the API of which this scope and those around it imported all names."""
         return [*self.api_stars, *(self.parent.stars() if self.parent is not None else ())]

@@ -12,6 +12,7 @@ import builtins
 import enum
 from types import ModuleType
 
+from changelog_engine.nearest import did_you_mean
 from changelog_engine.static_check import answers, guards
 from changelog_engine.static_check.answers import No
 from changelog_engine.static_check.bound_names import names_bound, names_given_away
@@ -49,6 +50,12 @@ _OF_SEVERAL = frozenset(
 )
 """The methods that give any number of elements."""
 _MUTABLE = (list, dict, set)
+_GO_THROUGH = frozenset(
+    (
+        *("list", "tuple", "set", "dict", "sorted", "sum", "max", "min", "len"),
+        *("enumerate", "zip", "iter", "next", "any", "all", "map", "filter"),
+    )
+)
 _PATH_CALLS = ("sys.path.append", "sys.path.insert", "sys.path.extend", "site.addsitedir")
 
 
@@ -143,7 +150,7 @@ class Walk:
             case ast.If():
                 self._if(node)
             case ast.For() | ast.AsyncFor():
-                items = self._value(node.iter)
+                items = self._gone_through(node.iter)
                 element = PLAIN if isinstance(items, Foreign) and items.name else UNKNOWN
                 self._loop(node.target, element, node.body, node.orelse)
             case ast.While():
@@ -401,7 +408,7 @@ class Walk:
                 return negated(node.op, self._result(node.operand))
             case ast.Subscript():
                 self._value(node.slice)
-                return _part(self._value(node.value))
+                return _part(self._gone_through(node.value))
             case ast.NamedExpr():
                 value = self._value(node.value)
                 self._bind(node.target, value, node.value)
@@ -423,6 +430,17 @@ class Walk:
             case _:
                 self._children(node)
                 return UNKNOWN
+
+    def _gone_through(self, node: ast.expr) -> Value:
+        """What stands where a collection is wanted."""
+        value = self._value(node)
+        self._refuse_stream(value, node)
+        return value
+
+    def _refuse_stream(self, value: Value, node: ast.expr) -> None:
+        said = answers.no_collection(value.cls) if isinstance(value, Instance) else None
+        if said is not None:
+            self._say(Level.ERROR, node, said)
 
     def _result(self, node: ast.expr) -> Value:
         """What is compared, tested, shown or reckoned with: a method of the API there was to be called."""
@@ -466,7 +484,15 @@ class Walk:
                 Level.ERROR, node, f"name {node.id!r} is not defined: write from {home} import {node.id}"
             )
             return Missing(node.id)
-        return PLAIN
+        return self._unbound(node) if node.id in self._source.bound_nowhere else PLAIN
+
+    def _unbound(self, node: ast.Name) -> Value:
+        if (self._source.path, node.id) in self._reading.missing_at:
+            self._missing(Missing(node.id), node)
+            return Missing(node.id)
+        near = did_you_mean(node.id, self._scope.names())
+        said = f"name {node.id!r} is not defined, and nothing in this file defines it{near}"
+        return self._reading.missing(node.id, self._say(Level.ERROR, node, said))
 
     def _handed_on(self, value: Value, called: bool) -> Value:
         if isinstance(value, ProgramFunction) and not called:
@@ -537,6 +563,8 @@ class Walk:
             None in named,
         )
         if isinstance(function, Foreign):
+            if function.name in _GO_THROUGH and given:
+                self._refuse_stream(given[-1 if function.name in ("map", "filter") else 0], node)
             self._reading.path_changes |= function.name in _PATH_CALLS
             self._look(Foreign(f"{function.name}()"), node)
             is_name = function.name and function.name in ("sys.exit", "exit", "quit")
@@ -555,7 +583,7 @@ class Walk:
             self._scope.local, self._scope.starred = outer.local, outer.starred
             self._scope.parent = outer.parent
         for each in node.generators:
-            self._value(each.iter)
+            self._gone_through(each.iter)
             self._bind(each.target, UNKNOWN, None)
             for test in each.ifs:
                 self._value(test)

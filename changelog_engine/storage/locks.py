@@ -28,6 +28,8 @@ from changelog_engine.storage.retry import explain
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _NOTE_BYTES = 4096
 _LOOK_S = 10.0  # from one look to the next whether a process that is waited for is stopped
+_STOPPED = ("T", "t")  # by a signal, or a debugger
+_GONE = ("", 0)
 log = logging.getLogger("changelog_engine")
 
 
@@ -172,11 +174,33 @@ def is_locked(path: str, pid: int | None = None) -> bool | None:
 
 def is_stopped(pid: object) -> bool:
     """Whether a process of this machine is stopped, as by SIGSTOP or Ctrl-Z; false where the system doesn't say."""
+    return _state_and_parent(pid)[0] in _STOPPED
+
+
+def stopped_below() -> str:
+    """What the end of a message says of processes that this one started, or they in turn, and that are stopped.
+
+    Returns:
+        Empty text where there are none, or the system doesn't say.
+    """
+    try:
+        found = {int(each): _state_and_parent(each) for each in os.listdir("/proc") if each.isdecimal()}
+    except OSError:
+        return ""
+    below = {os.getpid()}
+    while more := {pid for pid, (_, parent) in found.items() if parent in below} - below:
+        below |= more
+    stopped = sorted(pid for pid in below if found.get(pid, _GONE)[0] in _STOPPED)
+    return "".join(f"; process {pid} of it on this machine is stopped: {_go_on(pid)}" for pid in stopped)
+
+
+def _state_and_parent(pid: object) -> tuple[str, int]:
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            return file.read().rpartition(")")[2].split()[0] in ("T", "t")
-    except (OSError, IndexError):
-        return False
+            state, parent, *_ = file.read().rpartition(")")[2].split()  # behind a name, which may be any text
+            return state, int(parent)
+    except (OSError, ValueError):
+        return _GONE
 
 
 @contextlib.contextmanager

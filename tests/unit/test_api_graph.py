@@ -393,14 +393,23 @@ class TestStreams:
         [
             (lambda ds: ds.map(5), "DataStream.map needs a MapFunction or a function"),
             (lambda ds: ds.map(Double), r"write Double\(\)"),
-            (lambda ds: ds.map(Add()), "needs a MapFunction, got Add"),
+            (
+                lambda ds: ds.map(Add()),
+                r"needs a MapFunction, got Add: it is a ReduceFunction, which reduce\(\) takes",
+            ),
             (lambda ds: ds.map(str, "STRING"), "DataStream.map: output_type"),
-            (lambda ds: ds.process(lambda v: v), "needs a ProcessFunction"),
+            (
+                lambda ds: ds.process(lambda v: v),
+                r"needs a ProcessFunction, got .*; map\(\), flat_map\(\), filter\(\), reduce\(\) take plain functions",
+            ),
             (lambda ds: ds.process(Keyed), r"write Keyed\(\)"),
             (lambda ds: ds.key_by(5), "KeySelector or a function"),
             (lambda ds: ds.key_by(Modulo), r"write Modulo\(\)"),
             (lambda ds: ds.key_by(str, key_type=Types.INT), "key_type"),
-            (lambda ds: ds.key_by(str).process(Plain()), "needs a KeyedProcessFunction, got Plain"),
+            (
+                lambda ds: ds.key_by(str).process(Plain()),
+                "needs a KeyedProcessFunction, got Plain: let it inherit KeyedProcessFunction",
+            ),
             (lambda ds: ds.key_by(str).reduce(5), "ReduceFunction"),
             (lambda ds: ds.name(""), "name"),
             (lambda ds: ds.uid(None), "uid"),

@@ -113,7 +113,9 @@ def _methods(found: Any) -> list[str]:
     if not inspect.isclass(found):
         return []
     ours = [base for base in found.__mro__ if base.__module__.split(".")[0] in ("api", "changelog_engine")]
-    names = {name for base in ours for name in vars(base) if not name.startswith("_")}
+    names = {
+        name for base in ours for name in vars(base) if not name.startswith("_") and hasattr(found, name)
+    }
     return sorted(name for name in names if not inspect.isclass(getattr(found, name, None)))
 
 

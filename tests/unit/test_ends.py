@@ -10,11 +10,13 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from changelog_engine.spark.jvm import spark_ended
+from changelog_engine.testing import without_spark
 
 SCRIPT = """
 import sys
@@ -265,3 +267,20 @@ def test_case_57_an_error_of_spark_is_no_end_of_it() -> None:
         process.kill()
     assert spark_ended(context(None), Py4JError("a task failed")) is None
     assert spark_ended(context(None), ConnectionRefusedError()) is not None
+
+
+def test_case_57_a_function_that_ends_the_process_is_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "_exit", os_exit := mock.Mock())
+    with without_spark():
+        os._exit(3)
+        monkeypatch.setattr(os, "getpid", lambda: 0)  # as in a child
+        os._exit(4)
+    assert os._exit is os_exit
+    assert os_exit.mock_calls == [mock.call(3), mock.call(4)]
+    told = capfd.readouterr().err
+    assert re.fullmatch(
+        r"os\._exit\(3\) ends this process, and the jobs that it runs without Spark: .*test_ends\.py, line \d+\n",
+        told,
+    )

@@ -169,6 +169,10 @@ def test_scripts_that_are_none(tmp_path: Path) -> None:
     run = CliRunner().invoke
     assert refused(run(main, ["run", str(tmp_path / "no.py")])) == f"{tmp_path}/no.py does not exist"
     assert refused(run(main, ["run", str(tmp_path)])) == f"{tmp_path} is a folder, not a script"
+    for given in ("-", "/dev/null"):
+        assert refused(run(main, ["run", given])).startswith(
+            f"{given} is not a file, and messages and workers"
+        )
     assert (
         refused(run(main, ["run"], prog_name="changelog-engine"))
         == "Missing argument 'SCRIPT'. Try 'changelog-engine run --help'"
@@ -276,6 +280,34 @@ def test_a_module_of_a_folder_above_is_told_with_the_path_to_set(
     assert result.exit_code == 1
     advice = f"theirs is in {tmp_path}: set PYTHONPATH={tmp_path}, and run it again\n"
     assert result.stderr.endswith(advice) if told else "PYTHONPATH" not in result.stderr
+
+
+@pytest.mark.parametrize("is_package", [False, True])
+@pytest.mark.parametrize(
+    ("asked", "plain", "in_package"),
+    [
+        ("from .util import x as y", "from util import x as y", "from jobs.util import x as y"),
+        ("from . import util", "import util", "from jobs import util"),
+        ("from ..other import x", "from other import x", "from other import x"),
+    ],
+)
+def test_a_relative_import_in_a_script_is_told_how_to_be_written(
+    is_package: bool, asked: str, plain: str, in_package: str, tmp_path: Path
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    if is_package:
+        (tmp_path / "jobs" / "__init__.py").write_text("")
+    script = tmp_path / "jobs" / "script.py"
+    script.write_text(f"import os\n{asked}\n")
+    write, path = (in_package if is_package else plain), f", and set PYTHONPATH={tmp_path}"
+    path = path if is_package or ".." in asked else ""
+    advice = f"a script is in no package, so its imports have no dot in front: write '{write}'{path}\n"
+    result = CliRunner().invoke(main, ["run", str(script)])
+    assert result.exit_code == 1
+    assert result.stderr.endswith(f"{script}, line 2: {advice}")
+    checked = CliRunner().invoke(main, ["run", "--check", str(script)])
+    assert checked.exit_code == 1
+    assert f"{script}:2: error: {advice}" in checked.stdout
 
 
 def test_bad_syntax_is_shown_with_its_line(

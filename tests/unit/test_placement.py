@@ -5,9 +5,13 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import os
 import pickle
 import re
+import signal
+import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -38,6 +42,7 @@ from changelog_engine.spark.session_options import session_options
 from changelog_engine.spark.spare_room import side_by_side, spare_location
 from changelog_engine.spark.stage_rdds import streams_are_plain
 from changelog_engine.spark.task import StageTask, describe_failure, failure_of
+from changelog_engine.storage.locks import is_stopped
 
 EXECUTORS = "spark.executor.instances"
 LEAST = "spark.dynamicAllocation.minExecutors"
@@ -347,6 +352,33 @@ def test_what_spark_ran_a_second_time_or_lost_fails_the_epoch(monkeypatch: pytes
             epoch(wrong)
     with pytest.raises(EpochFailedError, match="the cause"):
         epoch([refused, describe_failure(EpochFailedError("the cause"))])
+
+
+def test_an_epoch_that_a_stopped_process_holds_up_names_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(epoch_watch, "_LONG_S", 0.001)
+    command = ["sh", "-c", "sh -c 'echo $$; kill -STOP $$'; :"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        try:
+            while not is_stopped(pid):
+                assert process.poll() is None
+            watch = EpochWatch(mock.Mock(), None)
+            with watch.over(1000):
+                while not caplog.messages:
+                    time.sleep(0.001)
+            assert watch.reason is None
+            cancelled = threading.Event()
+            watch = EpochWatch(cancelled.set, None)
+            with watch.over(0.001):
+                assert cancelled.wait(60)
+        finally:
+            os.kill(pid, signal.SIGKILL)
+    told = f"; process {pid} of it on this machine is stopped: let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})"
+    assert caplog.messages[0] == f"the epoch does not end{told}"
+    assert watch.reason == f"the epoch took longer than 0 s{told}"
 
 
 @pytest.mark.parametrize("cause", ["an executor is lost", "the job ended"])

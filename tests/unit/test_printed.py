@@ -123,7 +123,7 @@ class Broken(io.StringIO):
         raise BrokenPipeError
 
 
-def test_standard_output_is_looked_up_when_something_is_shown(capsys, monkeypatch):
+def test_standard_output_is_looked_up_when_something_is_shown(capsys, monkeypatch, caplog):
     show_text("to the test\n")
     with redirect_stdout(io.StringIO()) as notebook:
         show_text("to a notebook\n")
@@ -134,6 +134,12 @@ def test_standard_output_is_looked_up_when_something_is_shown(capsys, monkeypatc
     for stream in (None, closed, Broken()):
         monkeypatch.setattr(sys, "stdout", stream)
         show_text("to nobody\n")
+    monkeypatch.undo()
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert (
+        "(sys.stdout is None: the program or a function has set it so): what print() gives does not show"
+        in told
+    )
 
 
 def test_a_full_disk_is_said_once(monkeypatch, caplog):

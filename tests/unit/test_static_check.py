@@ -163,6 +163,45 @@ class TestImports:
                 return StreamTableEnvironment
             """)
 
+    def test_names_that_nothing_defines(self, check: Check) -> None:
+        check(with_begin("""\
+            results = env.from_collection([1])
+            def later(values):
+                return [found for value in values if (found := value)], reslts  # error: did you mean 'results'?
+            result.print()  # error: name 'result' is not defined, and nothing in this file defines it; did you mean 'results'? (used in line 8)
+            result.name("out")
+            try:
+                profile
+            except NameError:
+                pass
+            text = unicode if str is bytes else str
+            match text:
+                case [head, *rest]: print(head, rest)
+                case {"a": a, **others}: print(a, others)
+            def sets():
+                global late
+                late = __file__
+            print(late)
+            """).replace("profile", "profile  # note: name 'profile' is not defined"))  # fmt: skip
+        check("globals().update(brought=1)\nprint(brought)")
+        check("from beside import *\nprint(brought)", beside="from json import *")
+
+    def test_streams_that_are_taken_for_collections(self, check: Check) -> None:
+        says = "DataStream is not a collection"
+        check(with_begin(f"""\
+            numbers = env.from_collection([1, 2])
+            for number in numbers:  # error: {says}
+                pass
+            found = [number for number in numbers.map(str)]  # error: {says}
+            print(len(numbers))  # error: {says}
+            print(numbers[0])  # error: {says}
+            list(map(str, numbers))  # error: {says}
+            for number in numbers.execute_and_collect():
+                print(number)
+            if numbers:
+                print([numbers] == [numbers])
+            """))  # fmt: skip
+
     def test_modules_of_others(self, check: Check) -> None:
         check("""\
             import json, numpy.linalg, beside, package.inner

@@ -6,13 +6,15 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from api.common import Time, Types, WatermarkStrategy
+from api.common import Row, Time, Types, WatermarkStrategy
 from api.common.watermark_strategy import TimestampAssigner
 from api.datastream import (
     AllWindowedStream,
+    AllWindowFunction,
     DataStream,
     KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
@@ -124,6 +126,79 @@ def test_the_columns_of_a_data_frame_are_not_its_rows() -> None:
     with without_spark():
         rows = list(env.from_collection(list(frame.itertuples(index=False, name=None))).execute_and_collect())
     assert rows == [(1, "x"), (2, "y")]
+
+
+@pytest.mark.parametrize(
+    ("given", "word"),
+    [("ab", "characters"), (b"ab", "bytes"), ({"a": 1}, "keys, without"), ([("a", 1)], None)],
+)
+def test_a_collection_that_gives_its_parts_is_told(caplog: Any, given: Any, word: str | None) -> None:
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.from_collection(given)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == (word is not None)
+    assert all(word in each and "test_usual_mistakes.py, line" in each for each in told)
+
+
+@pytest.mark.parametrize(
+    ("use", "says"),
+    [
+        (list, "execute_and_collect"),
+        (len, "execute_and_collect"),
+        (next, "execute_and_collect"),
+        (lambda stream: stream[0], "execute_and_collect"),
+        (lambda stream: 1 in stream, "execute_and_collect"),
+        (lambda stream: np.sum(stream), "execute_and_collect"),
+        (lambda stream: np.int64(1) + stream, "execute_and_collect"),
+        (lambda stream: pd.Series(stream), "execute_and_collect"),
+        (lambda stream: pd.DataFrame(stream), "execute_and_collect"),
+        (lambda stream: stream.get_execution_environment().from_collection(stream), "execute_and_collect"),
+        (lambda stream: list(stream.key_by(str).count_window(2)), "execute_and_collect"),
+        (lambda stream: len(stream.connect(stream)), "execute_and_collect"),
+        (lambda stream: list(stream.map(str).print()), "execute_and_collect"),
+        (lambda stream: stream > 1, r"map\(\) and filter"),
+        (lambda stream: 1 + stream, r"map\(\) and filter"),
+        (lambda stream: stream + stream, r"union\(\)"),
+        (lambda stream: stream | stream, r"union\(\)"),
+    ],
+)
+def test_a_stream_that_is_taken_for_a_collection_leads_on(
+    stream: Any, use: Callable[[Any], Any], says: str
+) -> None:
+    with pytest.raises(TypeError, match=says):
+        use(stream)
+
+
+def test_what_asks_a_stream_for_no_elements_is_as_in_pyflink(stream: Any) -> None:
+    assert stream
+    assert stream != 1
+    assert [1, stream].index(stream) == 1
+    assert {stream}
+
+
+class AsksTooEarly(MapFunction):
+    def __init__(self) -> None:
+        self.context = self.get_runtime_context()
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+class Mixin:
+    def get_runtime_context(self) -> str:
+        return "its own"
+
+
+class Mixed(MapFunction, Mixin):
+    def map(self, value: Any) -> Any:
+        return self.get_runtime_context()
+
+
+def test_a_function_s_runtime_context_is_said_to_come_in_open() -> None:
+    with pytest.raises(AttributeError, match=r"'AsksTooEarly' object .* gets its RuntimeContext in open\("):
+        AsksTooEarly()
+    assert not hasattr(Forgets(), "get_runtime_context")
+    assert Mixed().map(1) == "its own"
 
 
 class Sums(ReduceFunction):
@@ -270,6 +345,51 @@ def test_elements_for_a_tag_that_nobody_reads_are_told_once(
     says = r"operator 'KeyedProcess' gives elements for the tag 'late', and nobody reads it, so they go nowhere: "
     wanted = [] if hint is None else [f"{says}get_side_output(OutputTag('late')) reads them{hint}"]
     assert warnings(given, caplog) == wanted
+
+
+class Returns(KeyedProcessFunction):
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return self.result
+
+
+class ReturnsOfTimers(Returns):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        ctx.timer_service().register_event_time_timer(10)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> Any:
+        return self.result
+
+
+class ReturnsOfWindows(AllWindowFunction):
+    def apply(self, window: Any, inputs: Any) -> Any:
+        return "ab"
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda stream: stream.process(Returns("ab")),
+        lambda stream: timed(stream, 1000).process(Returns("ab")),
+        lambda stream: stream.key_by(lambda value: value[1]).process(Returns(("a", 1))),
+        lambda stream: timed(stream, 1000).key_by(lambda value: value[1]).process(Returns({"a": 1})),
+        lambda stream: stream.key_by(lambda value: value[1]).process(Returns(Row("a", 1))),
+        lambda stream: stream.process(Returns((OutputTag("late"), 1))),
+        lambda stream: stream.key_by(lambda value: value[1]).process(ReturnsOfTimers("ab")),
+        lambda stream: stream.count_window_all(1).apply(ReturnsOfWindows()),
+    ],
+)
+def test_one_element_that_is_returned_is_told_once(stream: Any, caplog: Any, build: Any) -> None:
+    (told,) = warnings(build(stream), caplog)
+    assert "returned" in told
+    assert "becomes an element, as in Flink: yield it if it is one element, or return a list" in told
+
+
+@pytest.mark.parametrize("result", [None, (), "", ["ab"], ("ab",), (("a", 1), ("b", 2)), {"ab"}, range(2)])
+def test_several_elements_may_be_returned(stream: Any, caplog: Any, result: Any) -> None:
+    assert warnings(stream.key_by(lambda value: value[1]).process(Returns(result)), caplog) == []
 
 
 def test_times_in_milliseconds_are_not_told_of(stream: Any, caplog: Any) -> None:

@@ -36,7 +36,9 @@ class BucketAssigner:
         Raises:
             ConfigurationError: one made by a static method, which goes by the time.
         """
-        raise ConfigurationError(f"{type(self).__name__} has no get_bucket_id(element)")
+        raise ConfigurationError(
+            f"{type(self).__name__} has no get_bucket_id(element): define it in the class"
+        )
 
     @property
     def _buckets(self) -> Any:

@@ -121,6 +121,8 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
     ) -> None:
         names = several(topics, "FlinkKafkaConsumer: topics", "a topic")
         if not isinstance(properties, Mapping):
-            raise ArgumentTypeError("FlinkKafkaConsumer: properties must be a dict of texts")
+            raise ArgumentTypeError(
+                f"FlinkKafkaConsumer: properties must be a dict of str to str, got a {type(properties).__name__}"
+            )
         known = engine.ClientProperties(properties, "FlinkKafkaConsumer")
         super().__init__(names, deserialization_schema, known)

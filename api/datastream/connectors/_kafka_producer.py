@@ -112,7 +112,9 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
     ) -> None:
         if not isinstance(producer_config, Mapping):
-            raise ArgumentTypeError("FlinkKafkaProducer: producer_config must be a dict of texts")
+            raise ArgumentTypeError(
+                f"FlinkKafkaProducer: producer_config must be a dict of str to str, got a {type(producer_config).__name__}"
+            )
         properties = engine.ClientProperties(producer_config, "FlinkKafkaProducer")
         super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
 

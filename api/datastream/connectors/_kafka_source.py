@@ -142,7 +142,7 @@ class KafkaSourceBuilder:
         """
         what = "KafkaSourceBuilder.set_topics"
         if not topics:
-            raise ConfigurationError(f"{what}: at least one topic")
+            raise ConfigurationError(f"{what}: give at least one topic")
         names = tuple(dict.fromkeys(text(topic, f"{what}: topic") for topic in topics))
         return self._read(what, engine.Topics(names=names))
 

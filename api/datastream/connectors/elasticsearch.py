@@ -126,7 +126,7 @@ class ElasticsearchSinkBuilderBase(NamesOfPyFlink):
         what = f"{self._name('set_hosts')}: hosts"
         given = hosts if isinstance(hosts, list) else [hosts]
         if not given:
-            raise ConfigurationError(f"{what}: at least one host")
+            raise ConfigurationError(f"{what}: give at least one host")
         return self._set_cluster(hosts=tuple(_url(host, what) for host in given))
 
     def set_delivery_guarantee(self, delivery_guarantee: DeliveryGuarantee) -> Self:

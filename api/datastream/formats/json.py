@@ -143,7 +143,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 raise ConfigurationError(f"{what}: call type_info() or json_schema() first")
             if self._fail_on_missing_field and self._ignore_parse_errors:
                 raise ConfigurationError(
-                    f"{what}: fail_on_missing_field() and ignore_parse_errors() exclude each other"
+                    f"{what}: fail_on_missing_field() and ignore_parse_errors() exclude each other: leave one out"
                 )
             return JsonRowDeserializationSchema(
                 self._type_info, self._fail_on_missing_field, self._ignore_parse_errors
