@@ -60,7 +60,7 @@ class Option:
 
     @staticmethod
     def _read(text: str) -> Any:
-        """What a text says; raises ValueError, as `_checked` does: it says what was expected."""
+        """The value that a string stands for; raises ValueError, as `_checked` does: it says what was expected."""
         return text.strip()
 
     def _checked(self, value: Any) -> Any:

@@ -526,7 +526,7 @@ class TestSink:
         sink.commit_all(CONTEXT, writer.prepare(False).committables)
         assert deltalake.DeltaTable(str(tmp_path)).to_pyarrow_table().num_rows == 2
         writer.write([(3, "abc"), (4, "abcd")])
-        with pytest.raises(TypeMismatchError, match=r"a text of 4 characters in 's', which .* at most 3"):
+        with pytest.raises(TypeMismatchError, match=r"a string of 4 characters in 's', which .* at most 3"):
             writer.prepare(False)
 
     def test_a_row_that_does_not_fit_names_its_field(self, tmp_path):

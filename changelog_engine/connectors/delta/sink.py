@@ -266,7 +266,7 @@ class DeltaWriter(CommittingWriter):
             longest = pc.max(pc.utf8_length(batch.column(name))).as_py() or 0
             if longest > most:
                 raise TypeMismatchError(
-                    f"a row for the Delta table {self._sink.path} has a text of {longest} characters in {name!r}, which the "
+                    f"a row for the Delta table {self._sink.path} has a string of {longest} characters in {name!r}, which the "
                     f"table declares to have at most {most}"
                 )
 
