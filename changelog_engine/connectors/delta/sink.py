@@ -266,8 +266,8 @@ class DeltaWriter(CommittingWriter):
             longest = pc.max(pc.utf8_length(batch.column(name))).as_py() or 0
             if longest > most:
                 raise TypeMismatchError(
-                    f"a row for the Delta table {self._sink.path} has a string of {longest} characters in {name!r}, which the "
-                    f"table declares to have at most {most}"
+                    f"a row for the Delta table {self._sink.path} has a string of {longest} characters in {name!r}, which "
+                    f"the table declares to have at most {most}"
                 )
 
     def _write_all(self) -> None:
