@@ -98,8 +98,8 @@ class FileSystems:
             else:
                 file_system, inner = pafs.FileSystem.from_uri(_with_retry_limit(path))
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
-            first_line = str(error).partition("\n")[0]  # HDFS adds each place where it looked
-            why = self.told(first_line, path)
+            # The first line: HDFS adds each place where it looked.
+            why = self.told(str(error), path).partition("\n")[0]
             raise ConfigurationError(f"no file system answers to {shown!r}: {why}{_needs(scheme)}") from None
         return OpenedPath(file_system, inner.rstrip("/"), shown)
 

@@ -134,7 +134,7 @@ def test_a_state_that_is_left_out_makes_no_difference(
         (["visits.py", "--from", "0", "-D", "changelog.restroe=1"], "changelog.restore"),
         (["visits.py"], "Missing option '--from'"),
         (["visits.py", "--from", "3", "--job", "visits"], "nothing to replay between checkpoints 3 and 3"),
-        (["nothing.py", "--from", "3"], "nothing.py is not a script"),
+        (["nothing.py", "--from", "3"], "nothing.py does not exist"),
     ],
     ids=[
         "state left out",
