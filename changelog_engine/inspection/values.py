@@ -61,7 +61,7 @@ _CLASSES: dict[str, Callable[..., Any]] = {
 
 
 def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdentity]:
-    """The keys that somebody may mean by a text, for keys of a type: the plain text, Python as keys are shown, JSON.
+    """The keys that somebody may mean by a string, for keys of a type: the plain string, Python as keys are shown, JSON.
 
     Args:
         text: such as ``7``, ``to``, ``'to'``, ``(1, 'a')``, ``[1, "a"]``, ``2026-01-31`` or ``Decimal('1.0')``.
