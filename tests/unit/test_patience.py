@@ -13,6 +13,7 @@ import pytest
 sys.path.append(str(Path(__file__).resolve().parents[2] / "docs" / "examples" / "flights"))
 
 from patience import Patience, Session, session
+from watch import Progress, progress
 
 
 class Clock:
@@ -84,3 +85,9 @@ def test_workers_are_the_children_of_daemons(tmp_path: Path) -> None:
             assert process.poll() is None
         assert process.stdin is not None
         process.stdin.close()
+
+
+def test_a_table_that_has_no_commit_yet_shows_no_progress(tmp_path: Path) -> None:
+    assert progress(tmp_path / "changelog") == Progress()
+    (tmp_path / "changelog" / "_delta_log").mkdir(parents=True)
+    assert progress(tmp_path / "changelog") == Progress()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
+from deltalake.exceptions import TableNotFoundError
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,11 @@ class Progress:
 
 def progress(table: Path) -> Progress:
     """Read the checkpoint rows of a changelog table; all zero before the job made it."""
-    if not (table / "_delta_log").is_dir():
+    try:
+        changelog = DeltaTable(str(table))
+    except TableNotFoundError:  # its folders may be there before its first commit
         return Progress()
-    tables = QueryBuilder().register("changelog", DeltaTable(str(table)))
+    tables = QueryBuilder().register("changelog", changelog)
     rows = pa.table(tables.execute("SELECT value FROM changelog WHERE operation = 'checkpoint'").read_all())
     checkpoints = sorted(map(json.loads, rows["value"].to_pylist()), key=lambda row: row["id"])
     if not checkpoints:
