@@ -137,6 +137,11 @@ class Checkpoint(Displayed):
         """What the wall clock said at its barrier: by it time to live has ended, and timers of processing time fire."""
         return self.time_ms if self.clock_ms is None else self.clock_ms
 
+    @property
+    def ends(self) -> bool:
+        """Whether it is its attempt's last: the input had ended, or the job was stopped."""
+        return self.finished or self.stopped
+
     def small_states(self) -> Iterator[tuple[str, int, SmallState]]:
         """Stage uid, subtask and small state of each subtask, without what all have alike."""
         for uid, stage in self.operator_state.items():

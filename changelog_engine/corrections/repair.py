@@ -221,7 +221,7 @@ def _corrected(
         restored_ms=None,
         operator_state=small,
         finished=False,  # the job goes on from here, not empty
-        stopped=parent.stopped or parent.finished,  # and then no sink has anything left to commit
+        stopped=parent.ends,  # and then no sink has anything left to commit
         figures={"correction": note},
     )
 

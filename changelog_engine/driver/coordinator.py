@@ -84,6 +84,7 @@ class Coordinator:
             self._prepared_before = job.journal.finished_before()
         attempt: AttemptRun | None = None
         before: AttemptRun | None = None  # the newest that began
+        ran_out = True
         while True:
             before, attempt = attempt or before, None
             try:
@@ -95,10 +96,11 @@ class Coordinator:
                 self._rescale(attempt, attempt.rescale)
             except ChangelogEngineError as failure:
                 self._find_last(attempt or before)
-                if attempt is not None and self._was_stopped_with_spark(failure):
+                if attempt is not None and self._was_stopped_with_spark(failure, attempt):
+                    ran_out = False
                     break
                 self._after_failure(failure, attempt)
-        stopped = control.stopping and not attempt.input_ended
+        stopped = control.stopping and not (ran_out and attempt.input_ended)
         self._notes.ended(attempt.id, STOPPED if stopped else FINISHED)
         self._become("CANCELED" if stopped and not control.keeps_result else "FINISHED")
         return JobOutcome(
@@ -185,9 +187,14 @@ class Coordinator:
                 pass
         return failure
 
-    def _was_stopped_with_spark(self, failure: ChangelogEngineError) -> bool:
-        """Whether the job was to stop and Spark ended first, as where a signal goes to all processes: nothing failed."""
+    def _was_stopped_with_spark(self, failure: ChangelogEngineError, attempt: AttemptRun) -> bool:
+        """Whether the job was to stop and Spark ended first, as where a signal goes to all processes: nothing failed.
+
+        Behind its last checkpoint something did: it was about to commit what its sinks had prepared.
+        """
         if not self.control.stopping or self.control.keeps_result or not ended_from_outside(failure):
+            return False
+        if self.last is not None and self.last.attempt == attempt.id and self.last.ends:
             return False
         log.warning(
             "job %r stops without another checkpoint: Spark's processes ended first, as where SIGTERM goes to all of them "

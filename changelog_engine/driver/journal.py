@@ -123,6 +123,13 @@ class JobJournal:
         note = read_notes(lineage.storage, [attempt.id]).get(attempt.id)
         return newest if note is None or note.ended is None else None
 
+    def has_ended_with(self, checkpoint: Checkpoint) -> bool:
+        """Whether an attempt came to its end with a checkpoint, and its sinks had committed what that keeps."""
+        if not checkpoint.ends:
+            return False
+        note = read_notes(self.folder.changelog, [checkpoint.attempt]).get(checkpoint.attempt)
+        return note is None or note.ended is not None
+
     def adopt(self, savepoint: Savepoint, checkpoint: Checkpoint, claim: bool) -> Checkpoint:
         """Import a savepoint; the job goes on from the checkpoint that this returns, and needs the savepoint no more.
 

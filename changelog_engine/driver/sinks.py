@@ -68,15 +68,16 @@ class CommittingSinks:
                     node.function.commit_all(context, committables)
 
 
-def check_sinks(plan: JobPlan, checkpoint: Checkpoint) -> None:
+def check_sinks(plan: JobPlan, checkpoint: Checkpoint, committed: bool) -> None:
     """Refuse to go on without a sink that may have prepared output: nobody would commit it.
 
-    A job that was stopped had its sinks commit; after it a sink may be taken away.
+    Args:
+        committed: its attempt has ended, and had its sinks commit; after that a sink may be taken away.
 
     Raises:
         RestoreError: names the sink.
     """
-    if checkpoint.stopped or checkpoint.finished:
+    if committed:
         return
     nodes = {plan.uids[node.id]: node for node in plan.graph.nodes}
     for uid in prepared_sinks(checkpoint):

@@ -70,7 +70,7 @@ def start_job(plan: JobPlan, settings: JobSettings) -> Start:
                 start = placed(plan, start)
                 plan = fitted(plan, start)
                 check_restorable(plan, start)
-                check_sinks(plan, start)
+                check_sinks(plan, start, journal.has_ended_with(start))
                 pickled = ", ".join(pickled_states(start))
                 loads = f", and may load pickled values of {pickled}" if pickled else ""
                 log.info("job %r goes on from checkpoint %d%s", name, start.id, loads)
@@ -94,6 +94,6 @@ def _check_savepoint(plan: JobPlan, settings: JobSettings) -> tuple[JobPlan, Sav
         checkpoint = claimed_state(plan, checkpoint)
     plan = fitted(plan, checkpoint)
     check_restorable(plan, checkpoint)
-    check_sinks(plan, checkpoint)
+    check_sinks(plan, checkpoint, checkpoint.ends)
     savepoint.verify()
     return plan, savepoint, checkpoint

@@ -394,10 +394,10 @@ def end_of(
     """
     if newest and running:
         return RUNNING
-    if last is not None and (last.stopped or last.correction is not None):
+    if last is not None and last.correction is not None:
         return STOPPED  # what made corrections ran nothing
     if note is None or note.fault is not None:
-        return FINISHED if last is not None and last.finished else ENDED
+        return ENDED if last is None or not last.ends else FINISHED if last.finished else STOPPED
     if note.ended is not None:
         return KILLED if newest and note.ended == RESCALED else note.ended
     if note.failure is None:

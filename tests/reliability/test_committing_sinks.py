@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import random
+import shutil
+import sqlite3
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
+from deltalake import DeltaTable
 from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
+from support.part_files import lines, sink_to
 from support.script import DriverKilled, Failure, Fault, Script
 
 import changelog_engine
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
+from api.datastream.connectors import JdbcConnectionOptions, JdbcSink
 from api.datastream.state import ValueStateDescriptor
 from changelog_engine.connectors import (
     CommittingSink,
@@ -25,6 +31,7 @@ from changelog_engine.connectors import (
     Prepared,
     SinkContext,
 )
+from changelog_engine.connectors.delta.sink import DeltaSink
 from changelog_engine.driver.sinks import prepared_sinks
 from changelog_engine.errors import JobExecutionError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
@@ -75,7 +82,10 @@ def test_each_element_once_whatever_dies(tmp_path: Path, seed: int) -> None:
     )
     barriers = (*(randomly.random() < 0.7 for _ in range(7)), True)
     job = TestJob(
-        tmp_path / "log", Script((randomly.randint(5, 30),), barriers, failures), tells=seed % 3 > 0
+        tmp_path / "log",
+        Script((randomly.randint(5, 30),), barriers, failures),
+        tells=seed % 3 > 0,
+        tolerable_failures=seed % 5,
     )
     out, keyed = tmp_path / "out", bool(seed % 2)
     job.run(lambda driver: job_into(FolderSink(str(out)), 1 + (seed + driver) % 3, keyed))
@@ -277,6 +287,88 @@ def test_a_job_that_fails_behind_its_end_says_how_it_is_completed(
     assert ("the next run only completes this one" in str(raised.value)) is said
     job.run_driver(graph)
     assert visible(tmp_path / "out") == exactly_once(40)
+
+
+class Target(NamedTuple):
+    """A sink of one of the families, what is seen of it, and what keeps it from its next commit until it is put back."""
+
+    sink: CommittingSink
+    seen: Callable[[], Counter[str]]
+    take_away: Callable[[], object]
+    put_back: Callable[[], object]
+
+
+def target(family: str, folder: Path) -> Target:
+    path, away = folder / "target", folder / "away"
+    if family == "jdbc":
+        database = sqlite3.connect(path, isolation_level=None)
+        database.execute("CREATE TABLE t (n TEXT)")
+        options = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url(f"jdbc:sqlite:{path}").build()
+        made = JdbcSink.exactly_once_sink(
+            "INSERT INTO t (n) VALUES (?)", Types.ROW([Types.STRING()]), options
+        )
+        return Target(
+            made._function,
+            lambda: Counter(n for (n,) in database.execute("SELECT n FROM t")),
+            lambda: database.execute("ALTER TABLE t RENAME TO away"),
+            lambda: database.execute("ALTER TABLE away RENAME TO t"),
+        )
+
+    def put_back() -> None:
+        if path.exists():  # a new and empty table
+            shutil.rmtree(path)
+        away.rename(path)
+
+    if family == "delta":
+        sink: Any = DeltaSink(str(path), Types.ROW_NAMED(["n"], [Types.STRING()]))
+        return Target(
+            sink,
+            lambda: Counter(DeltaTable(str(path)).to_pyarrow_table()["n"].to_pylist()),
+            lambda: path.rename(away),
+            put_back,
+        )
+    return Target(sink_to(path), lambda: lines(path), lambda: path.rename(away), put_back)
+
+
+@pytest.mark.parametrize("stops", [False, True], ids=["input ends", "stopped"])
+@pytest.mark.parametrize("family", ["files", "delta", "jdbc"])
+def test_a_last_commit_that_fails_fails_the_job_and_is_made_by_the_next_run(
+    tmp_path: Path, family: str, stops: bool
+) -> None:
+    one = target(family, tmp_path)
+    texts = [str(number) for number in range(1, 41)]
+    build, without = GraphBuilder(), GraphBuilder()
+    stream = build.source(texts if family == "files" else [(text,) for text in texts], uid="source")
+    build.add(NodeKind.SINK, "sink", stream, function=one.sink, uid="sink")
+    without.collect(without.source(texts, uid="source"))
+    job = TestJob(tmp_path / "log", Script((20,), (False,)), restart=NO_RESTART)
+
+    def stop(stats: Any) -> None:
+        if stops:
+            job.coordinator.control.stop()
+
+    def take_away(checkpoint: Any) -> None:
+        one.take_away()
+
+    with (
+        mock.patch.object(job, "_observe", side_effect=stop),
+        mock.patch.object(job, "on_commit", side_effect=take_away),
+        pytest.raises(JobExecutionError, match="committing"),
+    ):
+        job.run_driver(build.graph())
+    assert job.commits[-1].stopped is stops
+    path = str(tmp_path / "log" / "job")
+    assert job.coordinator.status == "FAILED"
+    assert job_status(path).summary.state == "failed"
+    with pytest.raises(
+        RestoreError, match=r"output that sink 'sink' \(uid 'sink'\) has prepared and perhaps"
+    ):
+        job.run_driver(without.graph())
+    one.put_back()
+    assert not one.seen()
+    job.run_driver(build.graph())
+    assert job_status(path).summary.state == "finished"
+    assert one.seen() == exactly_once(40)
 
 
 class FailsOnce(OneCommit):

@@ -24,7 +24,7 @@ from support.script import Failure, Fault, Script
 from api.common.serialization import SimpleStringSchema
 from changelog_engine.connectors import NumberSequenceSource, SinkContext, still_ours
 from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
-from changelog_engine.connectors.kafka.exactly_once import TransactionalWriter
+from changelog_engine.connectors.kafka.exactly_once import TransactionalWriter, _Slot
 from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions
 from changelog_engine.connectors.protocols import Prepared, RestoredSink
 from changelog_engine.errors import ConfigurationError, ConnectorError, FencedError, JobExecutionError
@@ -372,6 +372,24 @@ def test_without_checkpoints_all_is_committed_at_the_end(kafka: KafkaServer, tmp
     topic = kafka.create_topic()
     job = TestJob(tmp_path / "log", Script((30,)), checkpoint_interval_ms=None, changelog=False)
     job.run(job_into(sink_into(kafka, topic), 1, f"job-{uuid.uuid4().hex[:8]}"))
+    assert visible(kafka, topic) == exactly_once()
+
+
+def test_a_last_commit_that_fails_fails_the_job_and_is_made_by_the_next_run(
+    kafka: KafkaServer, tmp_path: Path
+) -> None:
+    topic = kafka.create_topic()
+    graph = job_into(sink_into(kafka, topic), 1, f"job-{uuid.uuid4().hex[:8]}")
+    job = TestJob(tmp_path / "log", Script((NUMBERS,), (False,)), restart=NO_RESTART)
+    with (
+        mock.patch.object(_Slot, "commit", side_effect=ConnectorError("the brokers are away")),
+        pytest.raises(
+            JobExecutionError, match=r"the brokers are away(?s:.*) the next run only completes this one"
+        ),
+    ):
+        job.run_driver(graph)
+    assert not visible(kafka, topic)
+    job.run_driver(graph)
     assert visible(kafka, topic) == exactly_once()
 
 

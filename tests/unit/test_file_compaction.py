@@ -31,8 +31,15 @@ from api.datastream.connectors.file_system import (
 from api.datastream.formats.parquet import ParquetBulkWriters
 from changelog_engine.connectors import NumberSequenceSource, RestoredSink, files
 from changelog_engine.connectors.files import compaction as compaction_module
+from changelog_engine.connectors.files.compaction import PREFIX
 from changelog_engine.connectors.files.stores import Store
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, StorageError, TypeMismatchError
+from changelog_engine.errors import (
+    ArgumentTypeError,
+    ConfigurationError,
+    RestoreError,
+    StorageError,
+    TypeMismatchError,
+)
 from changelog_engine.storage import local_disk
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.testing.conformance import check_committing_sink, check_source
@@ -224,6 +231,24 @@ class TestRestore:
         checkpoint(writer, "b again")
         checkpoint(writer, "c")
         assert texts(tmp_path) == ["a\nb\n", "b again\nc\n"]
+
+    @pytest.mark.parametrize("anew", [False, True])
+    def test_a_compacted_file_that_was_deleted_before_it_was_shown_is_an_error(self, tmp_path, anew):
+        """Its sources were removed all the same, and a line in the log was all that was left of them."""
+        sink = compacting(tmp_path, checkpoints=2)
+        writer = sink.committing_writer(context())
+        checkpoint(writer, "a")
+        newer = checkpoint(writer, "b", commits=False)
+        (made,) = [path for path in hidden(tmp_path) if PREFIX in path.name]
+        made.unlink()
+        shown = (
+            (lambda: self.restored(sink, newer))
+            if anew
+            else lambda: writer.commit(newer.prepared.committables)
+        )
+        with pytest.raises(RestoreError, match=r"which was to become .* is gone"):
+            shown()
+        assert {path.read_text() for path in hidden(tmp_path)} == {"a\n", "b\n"}
 
     def killed_before_the_removal(self, writer):
         """Two checkpoints, of which the second one's file has its name; the driver died before its sources were removed."""

@@ -37,7 +37,7 @@ from changelog_engine.connectors.files import (
 )
 from changelog_engine.connectors.files.encoders import RowEncoder, StringEncoder
 from changelog_engine.connectors.files.sink import FileWriter
-from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.errors import JobExecutionError, RestoreError, StorageError
 from changelog_engine.ledger.ownership import DriverLock
 from changelog_engine.testing.conformance import check_committing_sink
 
@@ -208,9 +208,17 @@ class TestRestore:
         committables = writer.prepare(True).committables
         (left,) = hidden(tmp_path)
         left.unlink()
-        with pytest.raises(StorageError, match=r"\.inprogress.* which was to become .* is gone"):
+        with pytest.raises(RestoreError, match=r"\.inprogress.* which was to become .* is gone"):
             writer.commit(committables)
         writer.close()
+
+    def test_no_restart_takes_such_a_file_for_one_that_was_shown(self, tmp_path):
+        """The job restarted from that checkpoint, and ended well without the elements."""
+        job = TestJob(tmp_path / "log", Script((20,)))
+        job.on_commit = lambda row: row.finished and [path.unlink() for path in hidden(tmp_path / "out")]
+        with pytest.raises(JobExecutionError, match=r"which was to become .* is gone"):
+            job.run_driver(sink_job(sink_to(tmp_path / "out"), NumberSequenceSource(1, 40)))
+        assert job.coordinator.restarts.count == 0
 
     def test_a_file_that_was_cut_is_an_error(self, tmp_path):
         writer = sink_to(tmp_path).committing_writer(context())
@@ -230,7 +238,7 @@ class TestRestore:
         (path,) = finished(tmp_path)
         path.unlink()
         sink_to(tmp_path).committing_writer(context(restored=[RestoredSink(0, prepared)])).close()
-        assert "is gone since" in caplog.text
+        assert "is gone: readers of the folder had it, or somebody removed it" in caplog.text
         assert finished(tmp_path) == []
 
     def test_closing_removes_what_no_checkpoint_knows(self, tmp_path):

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 from support.functions import Count
-from support.graphs import keyed_job
+from support.graphs import keyed_job, sink_job
 from support.jobs import TestJob
+from support.part_files import lines, sink_to
 from support.script import Script
 
 from changelog_engine.driver.control import JobControl
@@ -64,8 +66,8 @@ def wait_and_stop(control: JobControl, waits: str, instruction: int) -> None:
 class StopsAtACheckpoint(TestJob):
     """Asked to stop at its first checkpoint; what Spark says comes out of the epoch after it."""
 
-    def __init__(self, base: Path, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        super().__init__(base, Script((2,), (True,)))
+    def __init__(self, base: Path, said: str, monkeypatch: pytest.MonkeyPatch, epoch: int = 2) -> None:
+        super().__init__(base, Script((epoch,), (True,)))
         run = InProcessRunner.run
 
         def run_or_fail(runner: InProcessRunner, *arguments: Any) -> Any:
@@ -99,6 +101,20 @@ def test_a_stop_that_ends_spark_first_is_a_stop(
     assert (outcome.cancelled, outcome.last_checkpoint, outcome.restarts) == (True, 1, 0)
     assert [row.end for row in Timeline(str(tmp_path / "job")).attempts] == ["stopped"]
     assert "stops without another checkpoint: Spark's processes ended first" in caplog.text
+
+
+def test_a_stop_that_ends_spark_before_the_last_commit_of_the_sinks_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job counted as finished, so that the next run began anew, and nobody committed what had been prepared."""
+    job = StopsAtACheckpoint(tmp_path / "jobs", "SparkContext has been shutdown", monkeypatch, epoch=20)
+    graph = sink_job(sink_to(tmp_path / "out"), ["a", "b", "c", "d"])
+    with pytest.raises(JobExecutionError, match="the next run only completes this one"):
+        job.run_driver(graph)
+    assert not lines(tmp_path / "out")
+    job.on_commit = lambda row: None  # type: ignore[method-assign]
+    job.run_driver(graph)
+    assert lines(tmp_path / "out") == Counter("abcd")
 
 
 def test_a_stop_during_which_something_fails_is_a_failure(

@@ -266,12 +266,18 @@ class HeldFiles:
             raise
         return [temporary, final, size, [list(file) for file in files]]
 
-    def publish(self, temporary: str, final: str, size: int, sources: Sequence[Sequence[Any]]) -> None:
+    def publish(
+        self, temporary: str, final: str, size: int, sources: Sequence[Sequence[Any]], first: bool
+    ) -> None:
         """Show a compacted file in place of its sources; changes nothing if that is done.
 
         Args:
             size: its bytes.
             sources: as `take` gave them.
+            first: nobody has done so before.
+
+        Raises:
+            RestoreError: it is gone, and was never shown.
         """
         store, files = self._store, [PendingFile(*source) for source in sources]
         tag = Tag.of(temporary)
@@ -294,7 +300,11 @@ class HeldFiles:
                 return
         if hidden:
             self._write_marker(marker, temporary, final, files)
-        store.finish(temporary, final)
+        elif not store.exists(
+            marker
+        ):  # it goes after the sources: with one of them there, nobody has shown the file
+            first = first or any(store.exists(file.temporary) for file in files)
+        store.finish(temporary, final, first)
         left = [file for file in files if not store.remove(file.temporary)]
         if not left:
             store.remove(marker)

@@ -368,7 +368,7 @@ class FileWriter(CommittingWriter):
             state["held"] = self._held.state()
         else:
             committables = [list(file) for file in self._pending]
-            self._prepared.update(file.temporary for file in self._pending)
+        self._prepared.update(committable[0] for committable in committables)
         self._pending = []
         self._unknown.clear()
         return Prepared(committables, state)
@@ -376,10 +376,11 @@ class FileWriter(CommittingWriter):
     def commit(self, committables: Sequence[Committable]) -> None:
         """Give pending files their names."""
         for temporary, final, size, *sources in committables:
+            first = temporary in self._prepared
             if sources:
-                self._held.publish(temporary, final, size, *sources)
+                self._held.publish(temporary, final, size, sources[0], first)
             else:
-                self._store.finish(temporary, self._place(temporary, final), temporary in self._prepared)
+                self._store.finish(temporary, self._place(temporary, final), first)
             self._prepared.discard(temporary)
 
     def _place(self, temporary: str, final: str, size: int | None = None) -> str:

@@ -23,7 +23,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.errors import ConfigurationError, RestoreError, StorageError
 from changelog_engine.storage.file_systems import FileSystems, public_uri
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
@@ -124,18 +124,20 @@ class Store:
             first: nobody has done so before: who asks has just made it.
 
         Raises:
-            StorageError: it is gone, and was never shown.
+            RestoreError: it is gone, and was never shown. Final, as the next attempt would take it for one that readers had.
         """
         if not self._storage.move(temporary, final) and not self._storage.exists(final):
             target = self._masked(self._storage.join(final))
             if first:
-                raise StorageError(
+                raise RestoreError(
                     f"the file {self._masked(self._storage.join(temporary))}, which was to become {target}, is gone: "
                     "somebody removed it, and its elements with it. Keep others from hidden files here, and restore "
                     "the checkpoint before"
                 )
-            # Readers of the folder may have removed finished files.
-            log.warning("the file %s was finished by a checkpoint and is gone since", target)
+            log.warning(
+                "the file %s of the restored checkpoint is gone: readers of the folder had it, or somebody removed it",
+                target,
+            )
 
     def is_anothers(self, temporary: str, final: str, size: int | None = None) -> bool:
         """Whether another's file has the name that a hidden one is to get: the hidden one does not begin with its bytes.
