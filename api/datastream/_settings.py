@@ -285,9 +285,10 @@ class EnvironmentSettings:
         return bool(mode == "BATCH")
 
     def _base_path(self) -> str:
+        brought = self._backend()._checkpoints
         path = (
             self.get(options.BASE_PATH)
-            or self._path_of_backend()
+            or (None if brought is None else brought._path)
             or self.get(options.CHECKPOINT_DIR)
             or DEFAULT_BASE_PATH
         )
@@ -301,10 +302,10 @@ class EnvironmentSettings:
             NotSerializableError: a class that cannot be shipped.
         """
         backend = self._backend()
-        storage = backend._storage() or self.checkpoint_storage()
+        storage = backend._checkpoints or self.checkpoint_storage()
         chosen: dict[str, Any] = {
             "state_backend": backend._kind,
-            "max_state_bytes": None if storage is None else storage._bound(),
+            "max_state_bytes": None if storage is None else storage._max_state_size,
         }
         if backend._kind == ROCKSDB:
             layers = self.layers()
@@ -337,11 +338,6 @@ class EnvironmentSettings:
         backend._factory = get(rocksdb.OPTIONS_FACTORY)
         backend._threads = get(rocksdb.TRANSFER_THREADS)
         return backend
-
-    def _path_of_backend(self) -> str | None:
-        """The folder of a backend that brings its checkpoint storage along."""
-        storage = self._backend()._storage()
-        return None if storage is None else storage._path
 
 
 class LiveEntries(MutableMapping[str, Any]):

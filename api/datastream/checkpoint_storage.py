@@ -17,10 +17,7 @@ class CheckpointStorage:
     """Where checkpoints lie. Base class; see `FileSystemCheckpointStorage`."""
 
     _path: str | None = None
-
-    def _bound(self) -> int | None:
-        """Most bytes of one state in a full snapshot; None for no bound."""
-        return None
+    _max_state_size: int | None = None  # bytes of one state in a full snapshot; None for no bound
 
     def get_savepoint_path(self) -> str | None:
         """The folder of savepoints, if there is one: none in this version."""
@@ -45,10 +42,7 @@ class JobManagerCheckpointStorage(CheckpointStorage):
         self, checkpoint_path: str | None = None, max_state_size: Annotated[int, Whole(1)] | None = None
     ) -> None:
         self._path = None if checkpoint_path is None else normalized(checkpoint_path)
-        self._max_state_size = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
-
-    def _bound(self) -> int:
-        return self._max_state_size
+        self._max_state_size: int = self.DEFAULT_MAX_STATE_SIZE if max_state_size is None else max_state_size
 
     def get_checkpoint_path(self) -> str | None:
         """The folder given, or None."""
@@ -134,13 +128,9 @@ class CustomCheckpointStorage(CheckpointStorage):
             )
         path = get_path()
         self._path = None if path is None else normalized(text(path, f"{what}: get_checkpoint_path()"))
-        self._max_state_size: int | None = None
         get_max_size = hook_of(checkpoint_storage, "get_max_state_size")
         if get_max_size is not None:
             self._max_state_size = whole_number(get_max_size(), f"{what}: get_max_state_size()", 1)
-
-    def _bound(self) -> int | None:
-        return self._max_state_size
 
     def get_checkpoint_path(self) -> str | None:
         """The folder that the object gives, or None."""

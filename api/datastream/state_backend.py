@@ -34,14 +34,11 @@ class StateBackend:
     """Where the working state of a job is kept between checkpoints. Base class; see `HashMapStateBackend`."""
 
     _kind: str | None = None
+    _checkpoints: CheckpointStorage | None = None  # that the backend brings along; it goes before any other
 
     def _options(self) -> dict[str, str]:
         """What was set on the backend, by Flink's keys."""
         return {}
-
-    def _storage(self) -> CheckpointStorage | None:
-        """The checkpoint storage that the backend brings along, which goes before any other."""
-        return None
 
 
 class HashMapStateBackend(StateBackend):
@@ -248,7 +245,9 @@ class MemoryStateBackend(StateBackend):
         max_state_size: int | None = None,
         using_asynchronous_snapshots: bool | None = None,
     ) -> None:
-        self._checkpoints = JobManagerCheckpointStorage(checkpoint_path, max_state_size)
+        self._checkpoints: JobManagerCheckpointStorage = JobManagerCheckpointStorage(
+            checkpoint_path, max_state_size
+        )
         self._savepoints = savepoint_path and normalized(savepoint_path)
         self._asynchronous = using_asynchronous_snapshots is not False
 
@@ -259,9 +258,6 @@ class MemoryStateBackend(StateBackend):
     def is_using_asynchronous_snapshots(self) -> bool:
         """As given; default True."""
         return self._asynchronous
-
-    def _storage(self) -> CheckpointStorage:
-        return self._checkpoints
 
     def __str__(self) -> str:
         """Its settings."""
@@ -301,7 +297,7 @@ class FsStateBackend(StateBackend):
             raise ConfigurationError(
                 "FsStateBackend: checkpoint_directory_uri is needed, such as 'file:///data/checkpoints'"
             )
-        self._checkpoints = FileSystemCheckpointStorage(
+        self._checkpoints: FileSystemCheckpointStorage = FileSystemCheckpointStorage(
             checkpoint_directory_uri,
             file_state_size_threshold,
             -1 if write_buffer_size is None else write_buffer_size,
@@ -324,9 +320,6 @@ class FsStateBackend(StateBackend):
     def is_using_asynchronous_snapshots(self) -> bool:
         """As given; default True."""
         return self._asynchronous
-
-    def _storage(self) -> CheckpointStorage:
-        return self._checkpoints
 
 
 @checked
@@ -366,6 +359,7 @@ class RocksDBStateBackend(_RocksDBBackend):
                 f"{what} needs checkpoint_data_uri, such as 'file:///data/checkpoints', or checkpoint_stream_backend, "
                 f"a StateBackend; got {checkpoint_stream_backend!r}"
             )
+        self._checkpoints = self._checkpoint_backend._checkpoints
 
     def get_checkpoint_backend(self) -> StateBackend:
         """The backend whose checkpoint storage it uses."""
@@ -383,6 +377,3 @@ class RocksDBStateBackend(_RocksDBBackend):
     def get_number_of_transfering_threads(self) -> int:
         """The number set; default 4."""
         return self._get_threads()
-
-    def _storage(self) -> CheckpointStorage | None:
-        return self._checkpoint_backend._storage()
