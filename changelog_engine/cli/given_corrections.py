@@ -35,6 +35,7 @@ from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
+from changelog_engine.types.typeinfo import declared_name
 
 _OF_ENTRY = ("key", "value", "map_key", "delete")
 _SAID = ("operator", "state", "who", "why")
@@ -248,8 +249,9 @@ def key_of(text: str, key_type: TypeInformation | None, option: str) -> Any:
     """
     found = key_identities(text, key_type)
     if not found:
-        wanted = "undeclared" if key_type is None else key_type.name
-        raise click.UsageError(f"{option} {text}: {text!r} is not a key of the type {wanted}")
+        raise click.UsageError(
+            f"{option} {text}: {text!r} is not a key of the type {declared_name(key_type)}"
+        )
     if len(found) > 1:
         codec = key_codec_for(key_type)
         could = ", ".join([repr(codec.key_of(each)) for each in found])

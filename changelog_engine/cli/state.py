@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import click
 
-from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import (
     PATH,
     at_option,
@@ -20,7 +19,7 @@ from changelog_engine.cli.options import (
 )
 from changelog_engine.cli.shown import Answer, identified, missed_lines, shows, withheld_line, withheld_lines
 from changelog_engine.display import Grid
-from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at
+from changelog_engine.inspection.states import EntriesAt, StatesAt, entries_at, states_at, title_at
 from changelog_engine.readable import counted
 
 
@@ -93,14 +92,10 @@ def state(
     return Answer(
         {**document, "missed": found.missed},
         [found.grid()],
-        [_title(found.checkpoint)],
+        [title_at("state", found.checkpoint)],
         notes,
         status=int(missed),
     )
-
-
-def _title(checkpoint: Checkpoint) -> str:
-    return f"state at checkpoint {checkpoint.id}, attempt {checkpoint.attempt}"
 
 
 def _overview(found: StatesAt, grid: Grid) -> Answer:
@@ -109,7 +104,7 @@ def _overview(found: StatesAt, grid: Grid) -> Answer:
         withheld_line(each.operator, each.state, each.withheld) for each in found.states if each.withheld
     ]
     document = {**identified(found.checkpoint), "states": found.states}
-    return Answer(document, [grid], [_title(found.checkpoint)], notes)
+    return Answer(document, [grid], [title_at("state", found.checkpoint)], notes)
 
 
 def _list(found: EntriesAt) -> list[dict[str, str]]:

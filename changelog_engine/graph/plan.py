@@ -23,6 +23,7 @@ from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.key_groups import default_max_parallelism
 from changelog_engine.graph.nodes import TWO_INPUTS, JobGraph, Node, NodeKind, Partitioner
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.typeinfo import declared_name
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,8 @@ class _Planner:
             if keyed is not None and _type_spec(keyed.key_type) != _type_spec(second.key_type):
                 raise InvalidJobError(
                     f"operator {node.label!r} connects streams with keys of different types, "
-                    f"{_type_name(keyed.key_type)} and {_type_name(second.key_type)}: give both key_by() the same key_type"
+                    f"{declared_name(keyed.key_type)} and {declared_name(second.key_type)}: give both key_by() the same "
+                    "key_type"
                 )
         return keyed
 
@@ -384,10 +386,6 @@ def unasked_partitioner(before: int, after: int) -> Partitioner:
 
 
 _VIRTUAL = (NodeKind.KEY_BY, NodeKind.PARTITION, NodeKind.UNION)
-
-
-def _type_name(declared: TypeInformation | None) -> str:
-    return "undeclared" if declared is None else declared.name
 
 
 def _type_spec(declared: TypeInformation | None) -> object:

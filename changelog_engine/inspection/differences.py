@@ -39,6 +39,7 @@ from changelog_engine.graph.nodes import StateId
 from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
 from changelog_engine.inspection.points import Point, open_ledger, open_other
+from changelog_engine.inspection.states import key_name
 from changelog_engine.inspection.values import EntryName, Withheld, below_keys, keys_of, value_cell, values_of
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.read_again import read_again
@@ -47,6 +48,7 @@ from changelog_engine.nearest import named
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import type_from_spec
+from changelog_engine.types.typeinfo import declared_name
 
 ADDED, REMOVED, CHANGED = "added", "removed", "changed"
 _COLUMNS = ["key_group", "key", "namespace", "map_key", "operation", "value", "payload"]
@@ -374,9 +376,7 @@ def _state(
 
 def _declared(described: _Described) -> str:
     value_type = None if described.state is None else type_from_spec(described.state.value_type)
-    types = [key_type_of(described.operator), value_type]
-    shown = ["undeclared" if each is None else each.name for each in types]
-    return f"{described.kind} of {shown[1]} by {shown[0]}"
+    return f"{described.kind} of {declared_name(value_type)} by {key_name(described.operator)}"
 
 
 def _plain(table: pa.Table) -> pa.Table:

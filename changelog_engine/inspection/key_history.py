@@ -31,7 +31,7 @@ from changelog_engine.graph.key_groups import key_group
 from changelog_engine.history.held_entries import held_entries
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.ranges import PointRange, range_of
-from changelog_engine.inspection.states import entries_at
+from changelog_engine.inspection.states import entries_at, key_name
 from changelog_engine.inspection.values import (
     EntryName,
     Withheld,
@@ -207,15 +207,9 @@ def key_history(
                 described, {codec.identity(entry.key) for entry in there if entry.operator == described.uid}
             )
     if not search.found and keyed and keyed == everywhere and not any(meant.values()):
-        raise RestoreError(
-            f"{key!r} is not a key of any operator; their keys are: {', '.join([_keys_of(each) for each in keyed])}"
-        )
+        types = ", ".join([f"{each.uid!r}: {key_name(each)}" for each in keyed])
+        raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {types}")
     return search.history(wanted)
-
-
-def _keys_of(described: DescribedOperator) -> str:
-    key_type = key_type_of(described)
-    return f"{described.uid!r}: {'undeclared' if key_type is None else key_type.name}"
 
 
 class _Search:
@@ -241,7 +235,7 @@ class _Search:
             reader = _Reader(self._ledger, self._checkpoint, described, self._allow_pickle, self._times)
             table, files = reader.rows(self._base, identity)
             self._opened.update(files)
-            self.found.extend(reader.changes(table, key_type_of(described), self._state))
+            self.found.extend(reader.changes(table, self._state))
 
     def history(self, wanted: PointRange) -> KeyHistory:
         """What was found, of a range."""
@@ -389,9 +383,7 @@ class _Reader:
         files = {file.path for file in (*first, *self._ledger.log_files(base.suffix, groups, operators))}
         return pa.concat_tables(tables, promote_options="permissive") if tables else None, files
 
-    def changes(
-        self, table: pa.Table | None, key_type: TypeInformation | None, state: str | None
-    ) -> Iterator[KeyChange]:
+    def changes(self, table: pa.Table | None, state: str | None) -> Iterator[KeyChange]:
         """What the rows change, state by state."""
         if table is None or not table.num_rows:
             return
@@ -399,7 +391,7 @@ class _Reader:
         for row in _rows_of(table):
             of_state.setdefault(row.state, []).append(row)
         described = {each.name: each for each in self._described.states}
-        key = keys_of([table["key"][0].as_py()], key_type, self._allow_pickle)[0]
+        key = keys_of([table["key"][0].as_py()], key_type_of(self._described), self._allow_pickle)[0]
         fired = {  # a stream without timestamps does not tell when: any timer of the checkpoint may be the cause
             (row.checkpoint, time)
             for timers in TIMER_DOMAINS

@@ -114,9 +114,7 @@ def _state(
         entries = fold_rows([first], described, key_type, checkpoint.wall_clock_ms)
     except NotSerializableError:
         return StateSample(replace(summary, withheld=OBJECT_KEYS), size)
-    found = []
-    for plain, namespace, value in entries.spread():
-        found.append(StateEntry(summary.operator, summary.state, plain, namespace, value))
+    found = [StateEntry(summary.operator, summary.state, *entry) for entry in entries.spread()]
     return StateSample(summary, size, tuple(found))
 
 

@@ -44,18 +44,8 @@ class PointRange(NamedTuple):
         Args:
             time_ms: when its barrier was; None where that is not known, which counts as before all times.
         """
-        time = time_ms or 0
-        low, high = self.start, self.end
-        return not (
-            (
-                low is not None
-                and (time < low.time_ms if low.checkpoint is None else checkpoint < low.checkpoint)
-            )
-            or (
-                high is not None
-                and (time > high.time_ms if high.checkpoint is None else checkpoint > high.checkpoint)
-            )
-        )
+        here, low, high = RangeEnd(checkpoint, time_ms or 0), self.start, self.end
+        return (low is None or not low.is_after(here)) and (high is None or not here.is_after(high))
 
 
 def range_of(lineage: Lineage, start: At = None, end: At = None) -> PointRange:

@@ -26,9 +26,8 @@ from changelog_engine.ledger.read_again import read_again
 from changelog_engine.nearest import nearest
 from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.state.ttl import user_type
+from changelog_engine.types.typeinfo import declared_name
 from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
-
-_UNDECLARED = "undeclared"
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ class StatesAt(Displayed):
         return Grid(columns, rows, right=1)
 
     def display(self) -> Document:
-        return Document(_title("states", self.checkpoint), (), [self.grid()])
+        return Document(title_at("states", self.checkpoint), (), [self.grid()])
 
 
 @dataclass(frozen=True)
@@ -155,7 +154,7 @@ class EntriesAt(Displayed):
         for miss in self.missed:
             near = ", ".join([repr(each) for each in miss.nearest]) or "none"
             facts.append(f"no such key: those of {miss.operator!r} are {miss.key_type}, the nearest: {near}")
-        title = f"{_title('entries', self.checkpoint)}: {self.total:,}"
+        title = f"{title_at('entries', self.checkpoint)}: {self.total:,}"
         return Document(title, facts, [self.grid()])
 
 
@@ -250,7 +249,8 @@ def entries_at(
     return EntriesAt(checkpoint, tuple(entries[first:last]), len(entries), dict(withheld), missed)
 
 
-def _title(what: str, checkpoint: Checkpoint) -> str:
+def title_at(what: str, checkpoint: Checkpoint) -> str:
+    """What stands above an answer about a checkpoint."""
     return f"{what} at checkpoint {checkpoint.id}, attempt {checkpoint.attempt}"
 
 
@@ -272,8 +272,7 @@ def summary_of(operator: DescribedOperator, described: DescribedState) -> StateS
 
 def key_name(operator: DescribedOperator) -> str:
     """The name of the declared type of an operator's keys."""
-    key_type = key_type_of(operator)
-    return _UNDECLARED if key_type is None else key_type.name
+    return declared_name(key_type_of(operator))
 
 
 def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> list[DescribedOperator]:
@@ -314,13 +313,13 @@ def _of_key(
 
 def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[StateEntry]:
     """All entries, states first and then timers; or those of some keys."""
-    found = []
-    for (uid, name), entries in folded.states.items():
-        wanted = None if identities is None else frozenset(identities)
-        for plain, namespace, value in entries.spread():
-            if wanted is None or entries.codec.identity(plain) in wanted:
-                found.append(StateEntry(uid, name, plain, namespace, value))
-    return found
+    wanted = None if identities is None else frozenset(identities)
+    return [
+        StateEntry(uid, name, *entry)
+        for (uid, name), entries in folded.states.items()
+        for entry in entries.spread()
+        if wanted is None or entries.codec.identity(entry[0]) in wanted
+    ]
 
 
 def _miss(described: DescribedOperator, entries: list[StateEntry], key: str) -> Miss:

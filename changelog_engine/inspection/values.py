@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -101,22 +101,17 @@ def _made(node: ast.expr) -> Any:
 def keys_of(texts: Sequence[str | None], key_type: TypeInformation | None, allow_pickle: bool) -> list[Any]:
     """Keys out of their texts; what would have to be made by running something is withheld."""
     codec = key_codec_for(key_type)
-    found: list[Any] = []
-    for text in texts:
-        if text is None:
-            found.append(None)
-            continue
+
+    def key_of(text: str | None) -> Any:
         try:
-            if allow_pickle:
-                found.append(codec.key_of(codec.from_texts([text])[0]))
-            else:
-                with refusing_objects():
-                    found.append(codec.key_of(codec.from_texts([text])[0]))
+            return None if text is None else codec.key_of(codec.from_texts([text])[0])
         except ChangelogEngineError:
             if allow_pickle:
                 raise
-            found.append(Withheld(text, 0))
-    return found
+            return Withheld(text, 0)
+
+    with nullcontext() if allow_pickle else refusing_objects():
+        return [key_of(text) for text in texts]
 
 
 def values_of(

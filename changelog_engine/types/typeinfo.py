@@ -288,3 +288,8 @@ def type_from_spec(spec: dict[str, Any]) -> TypeInformation:
 def type_of(spec: dict[str, Any] | None) -> TypeInformation | None:
     """A declared type out of what a checkpoint says of it, as `type_from_spec`; None for undeclared."""
     return None if spec is None else type_from_spec(spec)
+
+
+def declared_name(declared: TypeInformation | None) -> str:
+    """What people are told of a declared type; None for undeclared."""
+    return "undeclared" if declared is None else declared.name
