@@ -174,7 +174,7 @@ class _CsvReader(SplitReader):
         self._opened = self._file.open()
         size = self._file.size - position if self._decompress is None else None
         stream = self._opened if self._decompress is None else self._decompress(self._opened)
-        there = skip_to(stream, position, self._decompress is None)
+        there = int(stream.seek(position)) if self._decompress is None else skip(stream, position)
         if there < position:
             raise self._file.too_short(f"{there} bytes", f"at byte {position}")
         lines = LineChunks(stream, size, position, self._schema.comments)
@@ -281,13 +281,6 @@ def _check_utf8(cells: list[str]) -> None:
 def _shown(cell: str) -> str:
     """A cell with U+FFFD for what is not UTF-8."""
     return cell.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def skip_to(stream: Any, position: int, seekable: bool) -> int:
-    """Go to a byte of a stream that stands at its beginning; returns where it is."""
-    if seekable:
-        return int(stream.seek(position))
-    return skip(stream, position)
 
 
 class CsvFiles(MergingFactory):

@@ -142,16 +142,6 @@ class InputFolder:
         """One of its files, as it was found."""
         return InputFile(self._opened, name, size, changed_us)
 
-    @contextmanager
-    def _naming(self, what: str) -> Iterator[None]:
-        """Turns errors of the file system into ones that name the path."""
-        try:
-            yield
-        except _READ_ERRORS as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            reason = self._file_systems.told(reason, self._given)
-            raise ConfigurationError(f"cannot {what} the input path {self._opened.shown}: {reason}") from None
-
     def find(self) -> list[Found] | None:
         """All files, in the order of their names, folder by folder; None where the path does not exist.
 
@@ -159,10 +149,14 @@ class InputFolder:
             ConfigurationError: it cannot be listed, or is a table.
         """
         opened = self._opened
-        with self._naming("list"):
+        try:
             if opened.file_system is None:
                 return _find_local(opened.path)
             return _find_remote(opened.file_system, opened)
+        except _READ_ERRORS as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            reason = self._file_systems.told(reason, self._given)
+            raise ConfigurationError(f"cannot list the input path {opened.shown}: {reason}") from None
 
     def direct(self, found: list[Found]) -> list[Found]:
         """Those of the files that lie in no folder below this one; a warning says how many others there are."""

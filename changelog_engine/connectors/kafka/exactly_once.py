@@ -324,26 +324,17 @@ class TransactionalWriter(CommittingWriter):
         self._transactions.close()
 
 
-class _PlainWriter(CommittingWriter):
+class _PlainWriter(KafkaWriter, CommittingWriter):
     """Writes without transactions where there are no checkpoints."""
 
     def __init__(self, sink: TransactionalKafkaSink, subtask: int) -> None:
         plain = KafkaSink(
             sink.schema, sink.properties, waits=False, timed=sink.timed, one_partition=sink.one_partition
         )
-        self._writer = KafkaWriter(plain, subtask)
-
-    def write(self, values: Sequence[Any]) -> None:
-        self._writer.write(values)
-
-    def write_timed(self, values: Sequence[Any], timestamps: Sequence[int] | None, watermark: int) -> None:
-        self._writer.write_timed(values, timestamps, watermark)
+        super().__init__(plain, subtask)
 
     def end_epoch(self) -> None:
-        self._writer.flush()
-
-    def close(self) -> None:
-        self._writer.close()
+        self.flush()
 
     def prepare(self, final: bool) -> Prepared:
         return Prepared()

@@ -82,7 +82,8 @@ class ClientProperties(Properties):
     def redacted(self, text: object) -> str:
         """A message without secret values."""
         message = str(text)
-        secrets = [value for value in (*self.given.values(), *self.settings.values()) if _is_secret(value)]
+        values = (*self.given.values(), *self.settings.values())
+        secrets = [value for value in values if isinstance(value, Secret) and value]
         for secret in sorted(secrets, key=len, reverse=True):
             message = message.replace(str(secret), "***")
         return message
@@ -170,10 +171,6 @@ class ClientProperties(Properties):
 def merged(properties: Mapping[str, Any], defaults: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """The properties, and the defaults that they don't have."""
     return {**dict(defaults), **properties}
-
-
-def _is_secret(value: str) -> bool:
-    return isinstance(value, Secret) and len(value) > 0
 
 
 def _unescaped(text: str) -> str:

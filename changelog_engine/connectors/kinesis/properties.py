@@ -143,18 +143,14 @@ class ClientProperties(Properties):
 
     def arguments(self) -> dict[str, Any]:
         """Arguments of boto3's client."""
-        found: dict[str, Any] = self._renamed(
-            {
-                "aws.region": "region_name",
-                "aws.endpoint": "endpoint_url",
-                f"{_BASIC}accesskeyid": "aws_access_key_id",
-                f"{_BASIC}secretkey": "aws_secret_access_key",
-            }
-        )
+        names = {
+            "aws.region": "region_name",
+            "aws.endpoint": "endpoint_url",
+            f"{_BASIC}accesskeyid": "aws_access_key_id",
+            f"{_BASIC}secretkey": "aws_secret_access_key",
+        }
+        found: dict[str, Any] = {new: self.given[name] for name, new in names.items() if name in self.given}
         found.setdefault("region_name", "us-east-1")  # beside an endpoint it is part of the signature only
         if self.get("aws.trust.all.certificates") == "true":
             found["verify"] = False
         return found
-
-    def _renamed(self, names: Mapping[str, str]) -> dict[str, str]:
-        return {new: self.given[name] for name, new in names.items() if name in self.given}

@@ -190,15 +190,15 @@ class ShardReader(SplitReader):
             self._iterator = None
         elif not error.may_pass:
             hint = ": its records were deleted, by the stream's retention" if error.code == NOT_FOUND else ""
-            raise self._failure(f"reading {self._named()} failed: {error}{hint}") from None
+            raise self._client.failure(f"reading {self._named()} failed: {error}{hint}") from None
         self._failures += 1
         if self._failures > max(self._polling.max_retries, _EXPIRIES if expired else 0):
-            raise self._failure(
+            raise self._client.failure(
                 f"reading {self._named()} failed {self._failures} times: {error}. "
                 "'flink.shard.getrecords.maxretries' says how often it is tried again"
             ) from None
         if not expired:
-            self._trouble.again(str(self._failure(f"reading {self._named()} failed: {error}")))
+            self._trouble.again(str(self._client.failure(f"reading {self._named()} failed: {error}")))
         self._due_s = self._clock() + (0.0 if expired else self._polling.wait_s(self._failures))
 
     def _new_iterator(self) -> str:
@@ -223,7 +223,7 @@ class ShardReader(SplitReader):
         kept_ms = summary["StreamDescriptionSummary"]["RetentionPeriodHours"] * _HOUR_MS
         if behind_ms <= kept_ms:
             return
-        error = self._failure(
+        error = self._client.failure(
             f"the job has read {self._named()} up to {behind_ms // _HOUR_MS} hours ago, and the stream keeps its records "
             f"for {kept_ms // _HOUR_MS} hours: records between may have been deleted. Start the job anew, or set property "
             "'changelog.on-data-loss' to ignore to go on with what is there"
@@ -264,7 +264,7 @@ class ShardReader(SplitReader):
         return values, times
 
     def _unreadable(self, record: KinesisRecord, why: str) -> ConnectorError:
-        return self._failure(
+        return self._client.failure(
             f"the record {record.sequence_number} of {self._named()} can't be read: {why}. It is "
             f"{shown_bytes(record.data)}. "
             "Let the schema return None for records that are to be left out"
@@ -272,6 +272,3 @@ class ShardReader(SplitReader):
 
     def _named(self) -> str:
         return f"shard {self._shard!r} of stream {self._stream!r}"
-
-    def _failure(self, what: str) -> ConnectorError:
-        return self._client.failure(what)

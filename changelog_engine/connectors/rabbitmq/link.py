@@ -37,17 +37,17 @@ class Link:
     """An open connection and its channel.
 
     Args:
-        woken: called by the link's thread when the link has failed.
+        changed: who waits on it is woken when the link has failed.
 
     Raises:
         ConnectorError: there is no connection to be had.
     """
 
-    def __init__(self, options: ConnectionOptions, woken: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, options: ConnectionOptions, changed: threading.Condition) -> None:
         pika = RABBITMQ.load()
         self.channel: Any = None
         self._options = options
-        self._woken = woken
+        self._changed = changed
         self._failed: ConnectorError | None = None
         self._closing = False
         # Guards what follows, and the loop against being asked when it is closed.
@@ -97,7 +97,8 @@ class Link:
             failed = self._failed or failure(self._options, "the connection", "it was closed")
         for one in waiting:
             one.set_exception(failed)
-        self._woken()
+        with self._changed:
+            self._changed.notify_all()
 
     def refuse(self, doing: str, why: Any) -> None:
         """As `fail`, with what the broker did not do, and why: see `failure`."""
@@ -195,7 +196,7 @@ class Link:
 
 def connected(
     options: ConnectionOptions,
-    woken: Callable[[], None] = lambda: None,
+    changed: threading.Condition,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Link:
     """A link, after some tries: a broker that is being restarted comes back.
@@ -207,7 +208,7 @@ def connected(
     pause_s = (RECOVERY_INTERVAL_MS if interval_ms is None else interval_ms) / 1000
     patience_s = 0.0 if options.automatic_recovery is False else reconnecting.PATIENCE_S
     return reconnecting.connected(
-        lambda: Link(options, woken), options.where, pause_s, sleep, patience_s=patience_s
+        lambda: Link(options, changed), options.where, pause_s, sleep, patience_s=patience_s
     )
 
 

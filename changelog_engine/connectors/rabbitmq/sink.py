@@ -69,7 +69,7 @@ class QueueWriter(SinkWriter):
         self._bytes_on_the_way = 0
         self._published = 0
         self._properties = RABBITMQ.load().BasicProperties(delivery_mode=_PERSISTENT)
-        self._link = connected(sink.options, self._wake)
+        self._link = connected(sink.options, self._changed)
         try:
             self._link.call(self._begin, "asking for confirmations")
         except BaseException:
@@ -137,10 +137,6 @@ class QueueWriter(SinkWriter):
             f"the broker cannot deliver: {method.reply_code} {method.reply_text}. There is no such queue: {GONE}. The "
             "program makes it when it is started again",
         )
-
-    def _wake(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
 
     def _wait(self, most: int, most_bytes: int) -> None:
         """Wait until no more than this is in flight, while the broker confirms anything or says why it does not."""

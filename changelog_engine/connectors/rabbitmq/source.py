@@ -398,13 +398,9 @@ class QueueReader(SplitReader):
 
     def _connected(self) -> Delivery:
         if self._delivery is None:
-            self._link = connected(self._options, self._wake)
+            self._link = connected(self._options, self._arrived)
             self._delivery = Delivery(self._options, self._link, self._queue, self._arrived)
         return self._delivery
-
-    def _wake(self) -> None:
-        with self._arrived:
-            self._arrived.notify_all()
 
     def _is_new(self, message: Message) -> bool:
         if message.id is None:
