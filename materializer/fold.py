@@ -160,7 +160,7 @@ def _fold_at(
             if wanted not in (None, name[1]):
                 continue
             tables = pending.pop(name, [])
-            if not allow_pickle and _has_pickles(tables):
+            if not allow_pickle and any(table["payload"].null_count < table.num_rows for table in tables):
                 withheld[name] = PICKLED
                 continue
             with _withholding(withheld, name, allow_pickle):
@@ -263,7 +263,3 @@ def _entries(
         map_keys = key_codec_for(map_key_type_of(described))
         entries = {identity: StateEntries(map_keys, entry) for identity, entry in entries.items()}
     return StateEntries(key_codec_for(key_type), entries, described.namespace is not None)
-
-
-def _has_pickles(tables: list[pa.Table]) -> bool:
-    return any(table["payload"].null_count < table.num_rows for table in tables)

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from changelog_engine.changelog.coded import coded
 from changelog_engine.changelog.condensing import DICTIONARIES
-from changelog_engine.changelog.log_files import crc32, is_merged, merged_name
+from changelog_engine.changelog.log_files import crc32, merged_bounds, merged_name
 from changelog_engine.changelog.oversized import takeable, taken
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile
@@ -70,7 +70,7 @@ def merge_small(
     """
     small = [
         part for part in parts
-        if _is_small(part) and _last(part) <= stays.settled and (part.name or is_merged(part.path))
+        if _is_small(part) and _last(part) <= stays.settled and (part.name or merged_bounds(part.path))
     ]  # fmt: skip
     fresh = sorted((part for part in small if part.name is not None), key=_place)
     merged = sorted((part for part in small if part.name is None), key=_last)

@@ -228,14 +228,9 @@ def merged_bounds(path: str) -> tuple[int, int] | None:
     return None if match is None else (int(match.group(1)), int(match.group(2)))
 
 
-def is_merged(path: str) -> bool:
-    """Whether a file is merged parts of this engine, which hold mutations only."""
-    return _MERGED.fullmatch(path) is not None
-
-
 def is_log(path: str) -> bool:
     """Whether a file is parts of this engine, merged or not, which hold mutations only."""
-    return parse_part(path) is not None or parse_pack(path) is not None or is_merged(path)
+    return parse_part(path) is not None or parse_pack(path) is not None or merged_bounds(path) is not None
 
 
 def checksum_of(path: str) -> int | None:

@@ -36,7 +36,8 @@ def key_columns(
     if ints is None and not often:
         return [(codec.texts(some), pa.array(key_groups(some, max_parallelism))) for some in lists]
     if ints is not None and not often:
-        return [(numbers.cast(pa.string()), _groups_of_ints(numbers, max_parallelism)) for numbers in ints]
+        own = [pa.array(key_groups_of_ints(numbers.to_numpy(), max_parallelism)) for numbers in ints]
+        return [(numbers.cast(pa.string()), each) for numbers, each in zip(ints, own, strict=True)]
     if ints is not None:
         encoded = pa.concat_arrays(ints).dictionary_encode()
         codes, texts = encoded.indices.to_numpy(), encoded.dictionary.cast(pa.string())
@@ -71,7 +72,3 @@ def _ints(lists: list[list[Any]]) -> list[pa.Array] | None:
         return [int_array(some) for some in lists]
     except (OverflowError, TypeError):
         return None
-
-
-def _groups_of_ints(numbers: pa.Array, max_parallelism: int) -> pa.Array:
-    return pa.array(key_groups_of_ints(numbers.to_numpy(), max_parallelism))

@@ -174,7 +174,8 @@ class Codec:
             return _spread(texts_there, present), None if there is None else _spread(there, present)
         raw = [value for value in values if type(value) not in (Encoded, _Cleared)]
         raw_texts, raw_payloads = self.encode_many(raw, admitted)
-        rest = iter(zip(raw_texts.to_pylist(), _pylist(raw_payloads, len(raw)), strict=True))
+        given = [None] * len(raw) if raw_payloads is None else raw_payloads.to_pylist()
+        rest = iter(zip(raw_texts.to_pylist(), given, strict=True))
         texts: list[str | None] = []
         payloads: list[bytes | None] = []
         for value in values:
@@ -348,10 +349,6 @@ def _spread(column: pa.Array, present: list[bool]) -> pa.Array:
     column = without_dictionary(column)
     there = np.array(present, np.bool_)
     return column.take(pa.array(np.cumsum(there) - 1, mask=~there))
-
-
-def _pylist(payloads: pa.Array | None, count: int) -> list[bytes | None]:
-    return [None] * count if payloads is None else payloads.to_pylist()
 
 
 @functools.lru_cache(maxsize=1024)

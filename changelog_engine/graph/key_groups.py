@@ -37,12 +37,9 @@ class _Checksums(dict[Any, int]):
     def __missing__(self, identity: KeyIdentity) -> int:
         if len(self) >= _MAX_REMEMBERED:
             self.clear()
-        found = self[identity] = _checksum(identity)
+        text = identity if isinstance(identity, bytes) else canonical_text(identity).encode()
+        found = self[identity] = zlib.crc32(text)
         return found
-
-
-def _checksum(identity: KeyIdentity) -> int:
-    return zlib.crc32(identity if isinstance(identity, bytes) else canonical_text(identity).encode())
 
 
 _checksums = _Checksums()

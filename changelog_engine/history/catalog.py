@@ -24,7 +24,7 @@ from changelog_engine.history.tables import Tables
 from changelog_engine.storage.protocol import Storage
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 CHANGELOG_TABLE, SNAPSHOTS_TABLE = "__changelog", "__snapshots"
 _OWNER = "changelog.path"
@@ -126,7 +126,7 @@ class Frames:
                 self._spark.catalog.dropTempView(name)
 
     def rows_of(self, folder: Storage, files: Iterable[str]) -> str:
-        """A query of the rows of some files of a folder, for ``query``."""
+        """A query of the rows of some files of a folder; a DataFrame of it lives on when this object is closed."""
         paths = [_spark_path(folder, file) for file in files]
         if not paths:
             return _NOTHING
@@ -134,10 +134,6 @@ class Frames:
         self._spark.read.options(**_ALL_OR_NONE).schema(COLUMNS).parquet(*paths).createOrReplaceTempView(name)
         self._names.append(name)
         return f"SELECT {', '.join(COLUMN_NAMES)} FROM {name}"
-
-    def query(self, text: str) -> DataFrame:
-        """Run a query; its DataFrame lives on when this object is closed."""
-        return self._spark.sql(text)
 
 
 def inline_rows(rows: list[dict[str, Any]], types: str) -> str:

@@ -191,7 +191,7 @@ class History(Displayed):
                 self._state_query(frames, point, each, _ANY_KEY, fingerprint=True)
                 for point, each in zip((first, second), described, strict=True)
             ]
-            return frames.query(difference_sql(shapes[1], *queries))
+            return self._spark.sql(difference_sql(shapes[1], *queries))
 
     def key(self, key: Any, at: When = None) -> DataFrame:
         """All changes of one key, in all states and timers of all operators whose keys can be this one.
@@ -219,7 +219,7 @@ class History(Displayed):
                     for state in (*operator.states, None)
                 ]
             order = "valid_from_checkpoint, event_time NULLS LAST, operator, sequence"
-            return frames.query(f"SELECT * FROM ({' UNION ALL '.join(queries)}) ORDER BY {order}")
+            return self._spark.sql(f"SELECT * FROM ({' UNION ALL '.join(queries)}) ORDER BY {order}")
 
     def files_of_key(self, key: Any, at: When = None) -> list[str]:
         """The parts that ``key`` opens: those that may hold its key group, by the table's list of files."""
@@ -268,14 +268,14 @@ class History(Displayed):
 
     def _state(self, checkpoint: Checkpoint, described: _Described, key: Any) -> DataFrame:
         with Frames(self._spark) as frames:
-            return frames.query(self._state_query(frames, checkpoint, described, key))
+            return self._spark.sql(self._state_query(frames, checkpoint, described, key))
 
     def _changes(self, checkpoint: Checkpoint, described: _Described, key: Any) -> DataFrame:
         groups, where = _key_filter(described[0], key)
         selection = self._tables.history(checkpoint, described[0].uid, groups)
         with Frames(self._spark) as frames:
             rows = self._frame_rows(frames, selection)
-            return frames.query(
+            return self._spark.sql(
                 history_sql(StateColumns.of(*described), rows, self._times(checkpoint), where)
             )
 

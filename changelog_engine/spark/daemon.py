@@ -375,7 +375,7 @@ class Daemon:
         connection, worker.connection = worker.connection, None
         if connection is not None:
             self._unwatch(connection.fileno())
-            if self._to_kill and not worker.killed and _is_closed(connection):
+            if self._to_kill and not worker.killed and _is_ready(connection.fileno(), _CLOSED):
                 self._to_kill -= 1  # the worker was faster
         return connection
 
@@ -505,11 +505,6 @@ def _check_secret(connection: socket.socket) -> None:
     if not known:
         raise ConnectionError("a connection with a wrong secret")
     connection.settimeout(None)
-
-
-def _is_closed(connection: socket.socket) -> bool:
-    """Whether the other side has closed it."""
-    return _is_ready(connection.fileno(), _CLOSED)
 
 
 def _is_ready(descriptor: int, mask: int) -> bool:

@@ -176,7 +176,7 @@ class PinnedFunctions:
             stages: pairs of stage and parallelism; none of them has a task under way.
         """
         if self._reached is not None:
-            with _told_when_slow(self._python, _SLOW_START_S):
+            with _told_when_slow(self._python):
                 for stage, parallelism in stages:
                     self._send(self._reached, stage, order_of_workers(parallelism))
 
@@ -221,13 +221,13 @@ class PinnedFunctions:
 
 
 @contextlib.contextmanager
-def _told_when_slow(python: str, after_s: float) -> Iterator[None]:
+def _told_when_slow(python: str) -> Iterator[None]:
     """Within it, a warning says that processes take long to start: no epoch's time limit is about that."""
     told = (
         "after %.0f s, Spark still waits for the job's Python processes to start. If it goes on, see what keeps %s from "
         "starting on this machine (a sitecustomize, a disk that does not answer); Ctrl-C ends the job"
     )
-    timer = threading.Timer(after_s, log.warning, [told, after_s, python])
+    timer = threading.Timer(_SLOW_START_S, log.warning, [told, _SLOW_START_S, python])
     timer.daemon = True
     timer.start()
     try:
