@@ -12,6 +12,7 @@ import pkgutil
 import sys
 from abc import ABCMeta
 from collections.abc import Callable, Mapping
+from difflib import SequenceMatcher
 from types import FrameType, MappingProxyType, ModuleType
 from typing import Any
 
@@ -25,6 +26,9 @@ from ._reexports import names_not_here, pythons, why_no_module, why_not
 
 refuse_other_names(__name__)
 _IMPORT_FROM = dis.opmap["IMPORT_FROM"]
+_ALIKE = 0.62  # what names of modules are at least, from 0 to 1
+_PART_OF_A_NAME = 0.2  # how much more alike two are of which one begins or ends with the other
+_BESIDE = 0.1  # and of which both are in one package
 _JAVAS_OWN = "_j_"  # how PyFlink's attributes begin that hold the Java object behind a Python one
 
 
@@ -57,10 +61,18 @@ def no_module(name: str) -> ImportError:
 
 
 def _module_instead(name: str) -> str:
-    """The end of a message about a module that nobody has: the one that is called so elsewhere, or is most like it."""
-    last = name.rpartition(".")[2]
-    elsewhere = [each for each in sorted(PYFLINK_MODULES) if each.rpartition(".")[2] == last]
-    return f"; did you mean {elsewhere[0]!r}?" if elsewhere else did_you_mean(name, PYFLINK_MODULES, 0.85)
+    """The end of a message about a module that nobody has: the one here whose own name is most like its own."""
+    parent, _, last = name.lower().rpartition(".")
+
+    def likeness(module: str) -> float:
+        above, _, own = module.rpartition(".")
+        part = own.startswith(last) or last.startswith(own) or own.endswith(last) or last.endswith(own)
+        found = SequenceMatcher(None, last, own).ratio() + part * _PART_OF_A_NAME
+        return found + (above == parent) * _BESIDE if found >= _ALIKE else 0.0
+
+    of_both = PYFLINK_MODULES | {module.rpartition(".")[0] for module in PYFLINK_MODULES}
+    nearest = max(sorted(of_both.intersection(pyflinks(each.__name__) for each in modules())), key=likeness)
+    return f"; did you mean {nearest!r}?" if likeness(nearest) else ""
 
 
 def where(module: ModuleType, name: str) -> str:

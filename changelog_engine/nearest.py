@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any
@@ -12,6 +13,7 @@ _NEAREST = 3
 _FEW = 5  # that are all named
 _LOOKED_AT = 20_000  # that are compared letter by letter
 _COMPARED = 200  # letters of each
+_BETWEEN_WORDS = re.compile("[._-]+")
 
 
 def nearest(known: Iterable[Any], wanted: str) -> list[Any]:
@@ -49,6 +51,23 @@ def did_you_mean(wanted: str, known: Iterable[str], likeness: float = 0.6) -> st
     """
     near = get_close_matches(wanted[:_COMPARED], itertools.islice(known, _LOOKED_AT), 1, likeness)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def most_alike(wanted: str, known: Iterable[str]) -> str:
+    """Of names made of words, such as options, the one that shares most with another: its words, then its letters.
+
+    Example:
+        >>> most_alike("log.base.path", ["changelog.packs", "state.log.dfs.base-path"])
+        'state.log.dfs.base-path'
+    """
+    matcher = SequenceMatcher(b=_BETWEEN_WORDS.sub(".", wanted))
+    words = set(_BETWEEN_WORDS.split(wanted))
+
+    def likeness(name: str) -> float:
+        matcher.set_seq1(_BETWEEN_WORDS.sub(".", name))
+        return matcher.ratio() + len(words.intersection(_BETWEEN_WORDS.split(name))) / len(words)
+
+    return max(known, key=likeness)
 
 
 def public_names(of: object) -> list[str]:

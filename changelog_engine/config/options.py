@@ -6,7 +6,6 @@ keys.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 
 from changelog_engine.config.flink_keys import FLINK_BACKEND_FACTORIES, KNOWN_FAMILIES, KNOWN_KEYS
@@ -26,6 +25,7 @@ from changelog_engine.config.option import choices as _choices
 from changelog_engine.config.program_options import PROGRAM_OPTIONS
 from changelog_engine.config.rocksdb_options import ROCKSDB_OPTIONS
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.nearest import most_alike
 
 # Keys that begin so and are neither ours nor known from Flink are spelling mistakes, never silently kept.
 GUARDED_PREFIXES = (
@@ -417,5 +417,5 @@ def canonical(entries: Mapping[str, str], where: str) -> dict[str, str]:
 def _refuse_misspelt(key: str, where: str) -> None:
     if not key.startswith(GUARDED_PREFIXES) or key in KNOWN_KEYS or key.startswith(KNOWN_FAMILIES):
         return
-    near = difflib.get_close_matches(key, [*_BY_NAME, *KNOWN_KEYS], n=1, cutoff=0.0)
-    raise ConfigurationError(f"unknown option {key!r} in {where}: did you mean {near[0]!r}?")
+    near = most_alike(key, [*_BY_NAME, *KNOWN_KEYS])
+    raise ConfigurationError(f"unknown option {key!r} in {where}: did you mean {near!r}?")

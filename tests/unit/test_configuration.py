@@ -161,6 +161,9 @@ def test_older_names_become_the_newest() -> None:
         ("execution.checkpointing.intervall", "execution.checkpointing.interval"),
         ("restart-strategy.fixed-delay.attempt", "restart-strategy.fixed-delay.attempts"),
         ("state.backend.typ", "state.backend.type"),
+        ("changelog.base.path", "state.changelog.dstl.dfs.base-path"),
+        ("changelog.storage", "state.changelog.storage"),
+        ("restart-strategy.attempts", "restart-strategy.fixed-delay.attempts"),
     ],
 )
 def test_a_spelling_mistake_names_the_nearest_key(key: str, near: str) -> None:

@@ -103,6 +103,10 @@ def test_the_table_api_says_what_to_use() -> None:
         ("pyflink.dataset", "RuntimeExecutionMode.BATCH"),
         ("pyflink.datastream.watermark_strategy", "did you mean 'pyflink.common.watermark_strategy'"),
         ("pyflink.datastream.windows", "did you mean 'pyflink.datastream.window'"),
+        ("pyflink.connector", "did you mean 'pyflink.datastream.connectors'"),
+        ("pyflink.Datastream", "did you mean 'pyflink.datastream'"),
+        ("pyflink.datastream.connectors.file", "did you mean 'pyflink.datastream.connectors.file_system'"),
+        ("pyflink.datastream.environment", "did you mean 'pyflink.datastream.stream_execution_environment'"),
     ],
 )
 def test_a_module_that_is_not_here_says_what_to_use(module: str, remedy: str) -> None:
@@ -110,6 +114,13 @@ def test_a_module_that_is_not_here_says_what_to_use(module: str, remedy: str) ->
     with pytest.raises(ImportError, match=re.escape(remedy)):
         importlib.import_module(module)
     assert remedy in str(no_module(module)), "run --check asks for it so"
+
+
+def test_a_module_that_is_like_none_is_not_said_to_be_another() -> None:
+    """Redis was said to be Kinesis: all names of connectors begin with the same 30 letters."""
+    assert str(no_module("pyflink.datastream.connectors.redis")) == (
+        "No module named 'pyflink.datastream.connectors.redis'"
+    )
 
 
 @pytest.mark.parametrize(
