@@ -333,7 +333,7 @@ class EpochFailedError(ChangelogEngineError, RuntimeError):
 
 
 class SparkEndedError(ChangelogEngineError, RuntimeError):
-    """The JVM of Spark that the driver works with has ended, and the job with it.
+    """The JVM of Spark that the driver works with has ended, or its SparkContext was stopped, and the job with it.
 
     Attributes:
         pid: its process; None where another process started it.

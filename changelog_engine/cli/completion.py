@@ -19,7 +19,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from changelog_engine.config.options import BASE_PATH
+from changelog_engine.config.options import BASE_PATH, DEFAULT_BASE_PATH
 from changelog_engine.graph.descriptions import DescribedOperator, keyed_operators
 
 _LONGEST_S = 2.0
@@ -64,7 +64,7 @@ def complete_job(ctx: click.Context, param: click.Parameter, incomplete: str) ->
         from changelog_engine.inspection.jobs import list_jobs
 
         given = [entry.partition("=") for entry in ctx.params.get("entries") or ()]
-        base = next((text for key, _, text in given if key == BASE_PATH.key), "changelog-data")
+        base = next((text for key, _, text in given if key == BASE_PATH.key), DEFAULT_BASE_PATH)
         return [each.name for each in list_jobs(base) if each.kind == "job"]
 
     return _fitting(incomplete, names)

@@ -23,6 +23,7 @@ from changelog_engine.inspection.jobs import (
     list_jobs,
 )
 from changelog_engine.inspection.timeline import NOT_RUN, UNTOLD
+from changelog_engine.ledger.job_path import base_path_in
 from changelog_engine.ledger.ownership import SIGN_EVERY_S, SILENT_S, Driver
 from changelog_engine.ledger.restore_decision import RestoreDecision
 from changelog_engine.readable import counted, duration, iso, size_text
@@ -55,16 +56,16 @@ def jobs(base: str) -> Answer:
         (job.attempts, job.checkpoints, job.newest, Size(job.bytes), When(job.time_ms), job.state, _name(job))
         for job in found
     ]
+    storage = open_storage(base)
     notes = [f"{job.name}: {job.fault}" for job in found if job.fault]
-    left = [each for each in unfinished_forks(open_storage(base)) if each.ended]
+    left = [each for each in unfinished_forks(storage) if each.ended]
     said = [
         f"{each.folder.root}: a fork by {each.who}, that was not finished; the next fork here takes it away"
         for each in left
     ]
     grid = Grid(columns, rows, right=4, spare=("attempts", "checkpoints", "size", "newest", "time (UTC)"))
-    return Answer(
-        found, [grid], notes=[*(notes if found else [f"no jobs below {base}"]), *said], status=bool(notes)
-    )
+    none = [] if found else [f"no jobs below {base}{base_path_in(storage)}"]
+    return Answer(found, [grid], notes=[*none, *notes, *said], status=bool(notes))
 
 
 @click.command()

@@ -56,6 +56,7 @@ BASE_PATH = Option(
     "./changelog-data.",
     older=("dstl.dfs.base-path",),
 )
+DEFAULT_BASE_PATH = "changelog-data"
 MATERIALIZE_ENABLED = FlagOption(
     "state.changelog.periodic-materialize.enabled",
     True,

@@ -5,6 +5,7 @@ Invariant: it only reads; no folder, lock or table is made or changed.
 
 from __future__ import annotations
 
+from changelog_engine.config.options import DEFAULT_BASE_PATH
 from changelog_engine.errors import ChangelogEngineError, ForeignPathError, StorageError
 from changelog_engine.ledger.job_folder import CHANGELOG, JOB_PROPERTY, JobFolder, our_properties
 from changelog_engine.nearest import nearest
@@ -69,7 +70,7 @@ def _instead_of(given: Storage) -> str:
     """What to name instead of a folder that has no changelog."""
     if not given.exists():
         return f": no such folder{_job_above(given) or beside(given) or f'; {_WHO_WRITES_ONE}'}"
-    return _jobs_in(given) or _job_above(given) or f". {NAME_A_JOB}"
+    return _jobs_in(given) or _job_above(given) or base_path_in(given) or f". {NAME_A_JOB}"
 
 
 def _job_above(given: Storage) -> str:
@@ -91,6 +92,12 @@ def _jobs_in(base: Storage) -> str:
     if len(jobs) == 1:
         return f"; it holds the job {jobs[0]}: name its folder, {base.join(jobs[0])}"
     return f"; it holds the jobs {', '.join(jobs)}: name one of their folders" if jobs else ""
+
+
+def base_path_in(given: Storage) -> str:
+    """A hint when the folder is the one where a program was run: its jobs lie in the default base path there."""
+    base = open_storage(given.join(DEFAULT_BASE_PATH))
+    return f"; its folder {DEFAULT_BASE_PATH} is a base path{_jobs_in(base)}" if base.exists() else ""
 
 
 def beside(missing: Storage) -> str:

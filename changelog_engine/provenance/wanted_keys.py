@@ -116,7 +116,7 @@ class KeyRows:
         since = "" if begin is None else f" after checkpoint {begin}, with whose snapshot it begins, and"
         raise RestoreError(
             f"the log has no mutation of the key {wanted[0].text}{where}{since} up to checkpoint {self._end.id}; "
-            "changelog-engine state PATH --key shows keys there are"
+            "changelog-engine state PATH shows which keys there are"
         )
 
     def of(self, wanted: list[WantedKey], history: RecordedRange) -> set[WantedKey]:

@@ -61,7 +61,10 @@ class RecordedRange:
         after = 0 if self.start is None else self.start.id
         ids = list(ids_after(newest.lineage, after))
         if not ids:
-            raise RestoreError(f"there is nothing to replay between checkpoints {after} and {newest.id}")
+            raise RestoreError(
+                f"there is nothing to replay between checkpoints {after} and {newest.id}: begin at an earlier one, or at 0, "
+                "where the job began"
+            )
         self.checkpoints = [lineage.checkpoint(number) for number in ids]
         for row in self.checkpoints:
             if row.snapshot == row.id:

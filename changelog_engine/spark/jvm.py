@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from typing import Any
@@ -15,6 +16,17 @@ from changelog_engine.errors import SparkEndedError
 # What calls to a JVM raise; OSError and EOFError when nobody answers.
 LOST = (Py4JError, OSError, EOFError)
 _DYING_S = 5
+_FRAMES = re.compile(
+    r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Caused by: |[\w.$/<>]+\(\w+\.(java|scala):\d+\)$)"
+)
+_PREFIX = re.compile(r"^An error occurred while calling \S+\n: (org\.apache\.spark\.[\w.]+Exception: )?")
+_LONGEST = 2_000
+
+
+def without_frames(text: str) -> str:
+    """What Java says of an error, as py4j gives it, without stack traces."""
+    lines = [line for line in _PREFIX.sub("", text).splitlines() if line.strip() and not _FRAMES.match(line)]
+    return "\n".join(lines)[:_LONGEST]
 
 
 def spark_ended(context: SparkContext, error: BaseException | None) -> SparkEndedError | None:

@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
 
 from changelog_engine import errors
 from changelog_engine.java import check_java
 from changelog_engine.spark.gateway import own_gateway
-from changelog_engine.spark.jvm import answers
+from changelog_engine.spark.jvm import answers, without_frames
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings
 from changelog_engine.spark.numpy_values import tell_numpy_values_without_pandas
 from changelog_engine.spark.session_options import session_environment, session_options
@@ -41,7 +43,7 @@ def spark_context(
 
     Raises:
         ConfigurationError: PySpark's threads are not pinned to those of the JVM.
-        EnvironmentNotReadyError: Java is missing or too old.
+        EnvironmentNotReadyError: Java is missing or too old, or Spark does not start with these options.
     """
     active = active_context()
     if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() != "true":  # as PySpark reads it
@@ -67,14 +69,27 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
     """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
     tell_numpy_values_without_pandas()
-    with own_gateway(conf.get("spark.master") or "", conf.get(EXTRA) or ""):
-        SparkContext._ensure_initialized(conf=conf)
-        if background:
-            _add_slot(conf)
-        context = SparkContext.getOrCreate(conf)
+    try:
+        with own_gateway(conf.get("spark.master") or "", conf.get(EXTRA) or ""):
+            SparkContext._ensure_initialized(conf=conf)
+            if background:
+                _add_slot(conf)
+            context = SparkContext.getOrCreate(conf)
+    except Py4JJavaError as error:
+        raise _not_started(conf, f"Spark says: {without_frames(str(error))}") from error
+    except PySparkRuntimeError as error:  # the JVM has ended
+        raise _not_started(conf, "What its JVM said stands above") from error
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
     return context
+
+
+def _not_started(conf: SparkConf, said: str) -> errors.EnvironmentNotReadyError:
+    return errors.EnvironmentNotReadyError(
+        f"Spark did not start with master {conf.get('spark.master')!r}. {said}",
+        "Mend the spark.* option that this is about, in the program, on the command line or in the file of options. A "
+        "master is written as local[4], spark://host:7077, yarn or k8s://https://host:6443",
+    )
 
 
 def _add_slot(conf: SparkConf) -> None:

@@ -19,12 +19,11 @@ from changelog_engine.codec import by_value
 from changelog_engine.driver.mistakes import in_engine, origin_of
 from changelog_engine.operators.messages import EpochOrder
 from changelog_engine.spark.garbage import after_task, before_task
+from changelog_engine.spark.jvm import without_frames
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.printed import flush_printed, print_to
 
 _MARK = "changelog-engine-failure:"
-_JAVA_FRAMES = re.compile(r"^(\s+at |\s+\.\.\. \d+ more|Driver stacktrace:|Caused by: )")
-_PREFIX = re.compile(r"^An error occurred while calling \S+\n: ([\w.]+Exception: )?")
 _SHUT_DOWN = re.compile(r"SparkContext (?:has been|was) shut ?down|stopped SparkContext")
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
@@ -32,7 +31,6 @@ _FULL = ("No space left on device", "Disk quota exceeded")
 _REMOVED = re.compile(
     r"(?:NoSuchFileException: |FileNotFoundException: (?=.*\(No such file or directory\)))(\S*/blockmgr-[0-9a-f-]+)"
 )
-_LONGEST = 2_000
 
 
 class StageTask:
@@ -229,10 +227,7 @@ def failure_of_spark(
     """
     if (unready := _unready_python(text)) is not None:
         return unready
-    lines = [
-        line for line in _PREFIX.sub("", text).splitlines() if line.strip() and not _JAVA_FRAMES.match(line)
-    ]
-    said = "\n".join(lines)[:_LONGEST]
+    said = without_frames(text)
     if any(words in text for words in _FULL):
         return errors.EpochFailedError(
             f"disk full: there is no room in {folders} for what Spark keeps there of a job and sends from task to task. "
@@ -256,6 +251,10 @@ def failure_of_spark(
         )
         worker_ended.ended_from_outside = True
         return worker_ended
-    failure = errors.EpochFailedError(f"a Spark task failed: {said}")
-    failure.ended_from_outside = _SHUT_DOWN.search(text) is not None
-    return failure
+    if _SHUT_DOWN.search(text):
+        return errors.SparkEndedError(
+            "Spark was stopped: by the program (spark.stop()), by a signal to Spark's processes, or by itself, as where its "
+            "master does not answer. What it wrote last is on this program's standard error. Spark says: "
+            f"{said.partition(chr(10))[0].rstrip('.')}"
+        )
+    return errors.EpochFailedError(f"a Spark task failed: {said}")

@@ -23,6 +23,7 @@ from changelog_engine.errors import (
     JobExecutionError,
     NotLoadableError,
     NotSupportedError,
+    SparkEndedError,
     StateLostError,
     StorageError,
     TypeMismatchError,
@@ -290,6 +291,26 @@ def test_case_53_workers_that_cannot_begin_are_final() -> None:
     )
     assert isinstance(failure, EnvironmentNotReadyError)
     assert str(failure).startswith("Spark's executors have no Python '/a/python'. Install one there")
+    assert is_final(failure)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Job 3 cancelled because SparkContext was shut down\n\tat org.apache.spark.scheduler.DAGScheduler.x(D.scala:1)",
+        "SparkContext has been shutdown",
+        "Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was created at:\n"
+        "org.apache.spark.api.java.JavaSparkContext.<init>(JavaSparkContext.scala:59)",
+    ],
+)
+def test_case_53_a_stopped_spark_ends_the_job(said: str) -> None:
+    """Each restart would meet the same SparkContext: a job whose master had given up restarted for ever."""
+    failure = failure_of_spark(
+        f"An error occurred while calling o1.x.\n: org.apache.spark.SparkException: {said}"
+    )
+    assert isinstance(failure, SparkEndedError)
+    assert str(failure).startswith("Spark was stopped: by the program (spark.stop())")
+    assert str(failure).endswith(f"Spark says: {said.splitlines()[0].rstrip('.')}")
     assert is_final(failure)
 
 

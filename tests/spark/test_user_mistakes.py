@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -251,6 +252,16 @@ def test_java_that_is_too_old(tmp_path: Path) -> None:
     java.chmod(0o755)
     output = _run_without_java(tmp_path, path=str(java.parent))
     assert f"Spark needs Java 17 or newer, and {java} is Java 8. Install Java 17 or newer" in output
+
+
+def test_spark_that_does_not_start(tmp_path: Path) -> None:
+    """As for a master that it does not know, or too much memory: it was 30 lines of traceback."""
+    java = tmp_path / "dying" / "java"
+    java.parent.mkdir()
+    java.write_text('#!/bin/sh\necho \'openjdk version "17.0.9"\' >&2\n[ "$1" = -version ]\n')
+    java.chmod(0o755)
+    output = _run_without_java(tmp_path, path=f"{java.parent}{os.pathsep}{os.environ['PATH']}")
+    assert "What its JVM said stands above. Mend the spark.* option that this is about" in output
 
 
 def _run_without_java(tmp_path: Path, path: str, **environment: str) -> str:

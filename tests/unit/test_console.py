@@ -241,6 +241,15 @@ def test_a_folder_without_a_changelog_is_told_which_has_one(job: Path, tmp_path:
     assert refused(cli("status", job.parent)).endswith(f"; it holds the job words: name its folder, {job}\n")
 
 
+def test_the_folder_where_a_program_ran_is_told_from_its_base_path(job: Path, tmp_path: Path) -> None:
+    """`changelog-engine jobs .` said that there are none."""
+    base = tmp_path / "changelog-data"
+    base.symlink_to(job.parent)
+    leads = f"; its folder changelog-data is a base path; it holds the job words: name its folder, {base / 'words'}\n"
+    assert cli("jobs", tmp_path).output == f"no jobs below {tmp_path}{leads}"
+    assert refused(cli("status", tmp_path)) == f"Error: there is no changelog in {tmp_path}{leads}"
+
+
 def test_a_command_that_is_not_there() -> None:
     assert "Error: No such command 'staus'; did you mean 'status'?" in cli("staus").output
     assert "there is no page 'runbok'; did you mean 'runbook'? `changelog-engine help`" in refused(

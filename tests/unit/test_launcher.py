@@ -16,6 +16,7 @@ from typing import Any
 import click
 import pytest
 from click.testing import CliRunner, Result
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf
 
 import changelog_engine
@@ -24,7 +25,7 @@ from changelog_engine.cli import main
 from changelog_engine.cli.help import pages
 from changelog_engine.config import set_command_line
 from changelog_engine.driver.protocols import JobOutcome
-from changelog_engine.errors import JobExecutionError
+from changelog_engine.errors import EnvironmentNotReadyError, JobExecutionError
 from changelog_engine.launcher import remove_alias
 from changelog_engine.spark import session
 
@@ -457,6 +458,29 @@ def test_a_context_that_the_engine_starts_leaves_ctrl_c_as_it_is(monkeypatch: py
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_options_with_which_spark_does_not_start_are_told_in_java_s_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Refused(Py4JJavaError):
+        def __init__(self) -> None:
+            """Without a JVM to ask."""
+
+        def __str__(self) -> str:
+            said = "org.apache.spark.SparkException: Could not parse Master URL: 'local[x]'"
+            return f"An error occurred while calling None.JavaSparkContext.\n: {said}\n\tat org.apache.spark.SparkContext.x"
+
+    def start(conf: Any) -> None:
+        raise Refused
+
+    monkeypatch.setattr(session.SparkContext, "getOrCreate", start)
+    conf = SparkConf(loadDefaults=False).set("spark.master", "local[x]")
+    with pytest.raises(EnvironmentNotReadyError) as refused:
+        session._started(conf, background=False)
+    assert refused.value.fault == (
+        "Spark did not start with master 'local[x]'. Spark says: Could not parse Master URL: 'local[x]'"
+    )
 
 
 def test_jobs_in_the_background_are_known_while_they_run() -> None:
