@@ -247,9 +247,11 @@ class AnySink(Connector):
 
     Attributes:
         goes_along: it needs no subtasks of its own: behind a union it runs in the stage of each stream.
+        collects: it brings the elements to the driver.
     """
 
     goes_along = False
+    collects = False
 
     def for_type(self, type_info: TypeInformation | None) -> Self:
         """A sink like this one for a stream's elements.

@@ -53,7 +53,7 @@ class PrintSink(AnySink):
 class CollectSink(AnySink):
     """Brings the elements to the driver as they are, for execute_and_collect."""
 
-    goes_along = True
+    goes_along = collects = True
 
 
 class FunctionSink(Sink):

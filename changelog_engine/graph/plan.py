@@ -62,7 +62,7 @@ class Stage:
     """Operators that run in one task, and their exchanges.
 
     ``links`` holds the chained receivers of each node; ``keyed`` says whether its heads read keyed elements, ``timed``
-    whether what they read may have timestamps.
+    whether what they read may have timestamps. Nodes that are ``apart`` are chained, and read elements of their type.
     """
 
     id: int
@@ -76,6 +76,7 @@ class Stage:
     keyed: bool
     key_type: TypeInformation | None
     timed: bool
+    apart: frozenset[int]
 
     def partitions(self, parallelism_of: dict[int, int]) -> list[int]:
         """First partition of each output edge, in one partition space for all of them (and its size, last)."""
@@ -170,6 +171,7 @@ class _Planner:
             if node.kind not in _VIRTUAL:
                 self._place(node)
         edges = self._edges()
+        self.apart = self._apart()
         stages = tuple(self._stage(index, draft, edges, uids) for index, draft in enumerate(self.drafts))
         return JobPlan(self.graph, stages, uids)
 
@@ -365,7 +367,22 @@ class _Planner:
             keyed=draft.keyed,
             key_type=draft.key_type,
             timed=any(self._is_timed(edge.from_node) for edge in inputs),
+            apart=self.apart.intersection(draft.nodes),
         )
+
+    def _apart(self) -> frozenset[int]:
+        """What PyFlink does not chain: functions before a union or an exchange that is collected, up to a chain's end."""
+        last: list[int] = []
+        for node in self.graph.nodes:
+            if node.kind is NodeKind.SINK and node.function.collects:
+                last += {path.origin for path in self._paths(node)}.difference(node.inputs)
+        found: set[int] = set()
+        while last:
+            node = self.nodes[last.pop()]
+            if node.kind in _CHAINED and node.id not in found:
+                found.add(node.id)
+                last += node.inputs
+        return frozenset(found)
 
     def _is_timed(self, node_id: int) -> bool:
         """Whether what a node gives may have timestamps: they come from a source, or are assigned."""
@@ -386,6 +403,7 @@ def unasked_partitioner(before: int, after: int) -> Partitioner:
 
 
 _VIRTUAL = (NodeKind.KEY_BY, NodeKind.PARTITION, NodeKind.UNION)
+_CHAINED = (NodeKind.MAP, NodeKind.FLAT_MAP, NodeKind.FILTER, NodeKind.PROCESS)
 
 
 def _type_spec(declared: TypeInformation | None) -> object:

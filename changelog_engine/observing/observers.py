@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from changelog_engine.connectors import CollectSink
 from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.driver.structured_logs import log_as_json
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
@@ -40,9 +39,7 @@ class Observers:
 
             self._reporter = Reporter(settings.metrics_host, settings.metrics_port, self.monitor)
             log.info("job %r: metrics at http://%s/metrics", graph.name, self._reporter.address)
-        collects = any(
-            node.kind is NodeKind.SINK and isinstance(node.function, CollectSink) for node in graph.nodes
-        )
+        collects = any(node.kind is NodeKind.SINK and node.function.collects for node in graph.nodes)
         if wanted(settings.progress, collects, os.environ):
             self._shown = ShownJob(self.monitor, settings.progress_interval_ms)
             # Somebody's own stream or handler may fail: the job runs all the same.

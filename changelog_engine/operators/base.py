@@ -4,8 +4,8 @@ Invariants:
     * Operators of a stage form a tree in topological order; each pushes to its receivers at once.
     * A batch is never changed by the one who receives it.
     * A watermark comes after all elements it stands behind; operators pass it on after acting on it.
-    * Elements have their declared type where they leave a chain, for an exchange, a sink or a side output, as in Flink.
-      Between chained functions they are what the function gave.
+    * Elements have their declared type where they leave a chain, as in Flink: for an exchange, a sink or a side output,
+      where several read them, behind a union and timestamps. Between chained functions they are what the function gave.
 """
 
 from __future__ import annotations
@@ -56,6 +56,10 @@ class Receiver(Protocol):
         """Of a typed receiver that is its sender's only one: elements are checked, and it gets what the function gave."""
 
     @property
+    def takes_none(self) -> bool:
+        """Of a typed receiver: an element of any type may be None."""
+
+    @property
     def passive(self) -> bool:
         """It neither changes elements nor shows them to users' code: it needs no copies of its own."""
 
@@ -92,6 +96,7 @@ class UnionInput:
         self.passive = union.receiver.passive
         self.typed = union.receiver.typed
         self.as_given = union.receiver.as_given
+        self.takes_none = union.receiver.takes_none
 
     def watermark(self, watermark: int) -> None:
         self._union.watermarks[self._index] = watermark
@@ -128,8 +133,11 @@ class OutputType:
         self.frozen: type | None = None  # what elements are that are not copied, though the type takes others
         self.pickled = declared is None or declared.spec().get("type") == "PICKLED_BYTE_ARRAY"
 
-    def check(self, values: Sequence[Any]) -> Sequence[Any]:
+    def check(self, values: Sequence[Any], with_none: bool = False) -> Sequence[Any]:
         """The elements as the declared type wants them.
+
+        Args:
+            with_none: they may be None, whatever the type.
 
         Raises:
             TypeMismatchError: one does not fit; the message names the operator.
@@ -149,7 +157,7 @@ class OutputType:
                 return values
             if declared.fits_all(values):
                 return values
-            if NoneType in kinds and declared.kind not in _NULLABLE:
+            if NoneType in kinds and not with_none and declared.kind not in _NULLABLE:
                 raise TypeMismatchError(
                     f"None is not a {declared.name}, as an element. Leave it out before it gets here, with "
                     "filter(lambda value: value is not None), or give a value that stands for none"
@@ -208,7 +216,7 @@ class Operator:
         self._reuses = False
         self.own = self._own()
         self.passive = False
-        self.typed = self.as_given = False
+        self.typed = self.as_given = self.takes_none = False
 
     def reuse_objects(self) -> None:
         """Copy nothing: the user has promised to change nothing that was given."""
@@ -316,18 +324,19 @@ class Operator:
         if len(receivers) == 1:
             receiver = receivers[0]
             if receiver.typed:
-                fitting = self.output_type.check(values)
+                fitting = self.output_type.check(values, receiver.takes_none)
                 values = values if receiver.as_given else fitting
             receiver.process(values, times)
             return
         checked = None
+        with_none = all(receiver.takes_none for receiver in receivers)
         left = sum(not receiver.passive for receiver in receivers) if self.copies else 0
         if left == len(receivers):
             left -= 1  # the last one may have the elements themselves: nobody else keeps them
         for receiver in receivers:
             given = values
             if receiver.typed:
-                given = checked = self.output_type.check(values) if checked is None else checked
+                given = checked = self.output_type.check(values, with_none) if checked is None else checked
             if left and not receiver.passive:
                 left -= 1
                 given = separate(given)

@@ -152,7 +152,9 @@ class StageBuilder:
         operator = self._operator(self.nodes[node])
         if self.settings.object_reuse:
             operator.reuse_objects()
-        operator.as_given = operator.as_given and self._gets_what_was_given(node)
+        if self.nodes[node].kind is not NodeKind.SIDE_OUTPUT and not self._gets_what_was_given(node):
+            operator.takes_none = not operator.typed
+            operator.typed, operator.as_given = True, False
         if operator.output_type is not UNCHECKED:
             operator.output_type.what += _named(self.nodes[node]).place
         return operator
@@ -259,11 +261,11 @@ class StageBuilder:
         return operator
 
     def _has_its_type(self, node: Node) -> bool:
-        """Whether what reaches an operator came from an exchange or a source, and so has its declared type already."""
+        """Whether what reaches an operator left a chain, or came from a source, and so has its declared type already."""
         origin = self.nodes[node.inputs[0]]
         if origin.kind is NodeKind.SOURCE:
             return not isinstance(origin.function, IterableSource)
-        return node.id in self.head_nodes
+        return node.id in self.head_nodes or not self._gets_what_was_given(node.id)
 
     def _keyed_operator(self, node: Node, function: Any) -> Operator:
         assert self.store is not None and self.keys is not None
@@ -289,7 +291,7 @@ class StageBuilder:
 
     def _gets_what_was_given(self, node: int) -> bool:
         """Whether what reaches a node stayed in the chain since a function gave it, and nothing else reads it."""
-        if sum(node in stage.nodes for stage in self.plan.stages) > 1:
+        if node in self.stage.apart or sum(node in stage.nodes for stage in self.plan.stages) > 1:
             return False  # what comes over a union has its type
         senders = [sender for sender, receivers in self.stage.links.items() if node in receivers]
         if not senders:
@@ -298,8 +300,7 @@ class StageBuilder:
         edges = sum(edge.from_node == sender for edge in self.stage.outputs)
         if len(senders) > 1 or len(self.stage.links[sender]) + edges > 1:
             return False
-        kind = self.nodes[sender].kind
-        return self._gets_what_was_given(sender) if kind is NodeKind.FILTER else kind not in _PASSING_ON
+        return self.nodes[sender].kind not in _PASSING_ON
 
     def _two_inputs(self, node: Node, function: Any) -> Operator:
         context, name = self._context(node), _named(node)

@@ -63,7 +63,7 @@ class Exchange:
         self._function = function
         self._way = way
         self.typed = True
-        self.as_given = False
+        self.as_given = self.takes_none = False
         # HASH and CUSTOM call users' code.
         self.passive = edge.partitioner not in (Partitioner.HASH, Partitioner.CUSTOM)
         self._routing = "partitioner" if edge.partitioner is Partitioner.CUSTOM else "key selector"

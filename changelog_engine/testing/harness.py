@@ -59,7 +59,7 @@ class _Collector:
 
     passive = True
     typed = True
-    as_given = False
+    as_given = takes_none = False
 
     def __init__(self) -> None:
         self.elements: list[Any] = []

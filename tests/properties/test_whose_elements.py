@@ -107,7 +107,7 @@ def test_case_49_what_the_type_makes_of_it_cannot_be_changed(tmp_path, call, cas
 class Received:
     """Takes elements as their type wants them."""
 
-    typed, as_given, passive = True, False, True
+    typed, as_given, takes_none, passive = True, False, False, True
 
     def __init__(self):
         self.values = []

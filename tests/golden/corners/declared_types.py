@@ -16,6 +16,10 @@ from pyflink.common.typeinfo import (
     RowTypeInfo,
     TupleTypeInfo,
 )
+from pyflink.common.watermark_strategy import TimestampAssigner, WatermarkStrategy
+from pyflink.datastream import OutputTag, ProcessFunction
+
+from corners.how import unordered
 
 
 def _through(env, type_info, *values):
@@ -354,3 +358,70 @@ def numbers_where_strings_are_declared(env):
     )
     rows = env.from_collection([(1, 2.5, True, 1e20, {1: 2.5}, [3, False])], declared)
     return rows.map(repr, string)
+
+
+def _people(env):
+    """Rows without names, of a whole number in a DOUBLE, as a map gives them."""
+    row_type = Types.ROW_NAMED(["name", "weight"], [Types.STRING(), Types.DOUBLE()])
+    return _through(env, row_type, Row("ada", 60), Row("bob", 80.5))
+
+
+class _First(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return len(value[0])
+
+
+class _Aside(ProcessFunction):
+    def __init__(self, tag):
+        self.tag = tag
+
+    def process_element(self, value, ctx):
+        yield value
+        yield self.tag, value[0]
+
+
+@unordered("several sinks")
+def rows_that_several_read(env):
+    """What several read has the declared type's names and numbers; a function that reads alone gets what was given."""
+    both, alone, filtered = _people(env), _people(env), _people(env).filter(lambda row: row[1] > 70)
+    both.map(lambda row: f"{row.name} {row.weight}", Types.STRING()).print("both")
+    both.filter(lambda row: row["weight"] > 70).print("heavy")
+    alone.map(repr, Types.STRING()).print("alone")
+    filtered.map(lambda row: row.name, Types.STRING()).print("names")
+    filtered.map(lambda row: row.weight, Types.DOUBLE()).print("weights")
+    tag = OutputTag("aside", Types.STRING())
+    main = _people(env).process(_Aside(tag), both.get_type())
+    main.map(lambda row: repr(row), Types.STRING()).print("main")
+    main.get_side_output(tag).print("aside")
+    env.execute()
+
+
+@unordered("a union")
+def rows_behind_timestamps_and_unions(env):
+    """Timestamps end a chain, and so does a union; the assigner itself gets what was given."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_First())
+    timed = _people(env).assign_timestamps_and_watermarks(strategy)
+    timed.map(lambda row: f"{row.name} {row.weight}", Types.STRING()).print("timed")
+    united = _people(env).union(_people(env))
+    united.map(lambda row: f"{row.name} {row.weight}", Types.STRING()).print("united")
+    env.execute()
+
+
+@unordered("two sinks")
+def none_that_several_read(env):
+    """None where an INT is declared, which a chain takes, passes where two functions read it, too."""
+    given = _through(env, Types.INT(), 1, None)
+    given.map(lambda value: value or 0, Types.INT()).print("a")
+    given.filter(lambda value: value is not None).print("b")
+    env.execute()
+
+
+@unordered("a union")
+def rows_of_a_union_that_is_collected(env):
+    """PyFlink chains no functions before a union that is collected: each sees the declared type."""
+    row_type = Types.ROW_NAMED(["name", "weight"], [Types.STRING(), Types.DOUBLE()])
+    told = _people(env).map(lambda row: Row(row[0], int(row[1])), row_type)
+    halves = _through(env, Types.FLOAT(), 0.1, 1).map(lambda value: f"{value}", Types.STRING())
+    keyed = _through(env, Types.FLOAT(), 0.1, 0.2, 0.3).key_by(lambda value: 0, Types.INT())
+    sums = keyed.reduce(lambda a, b: a + b).map(lambda value: f"{value}", Types.STRING())
+    return told.map(lambda row: f"{row[0]} {row[1]}", Types.STRING()).union(halves, sums)
