@@ -136,17 +136,21 @@ def new_savepoint_at(path: str) -> JobFolder:
         ForeignPathError: the folder above is a file.
         StorageError: it is there already, or can't be written.
     """
-    base, slug = free_place(path, "savepoint")
+    base, slug = free_place(path, "savepoint", empty=True)  # as a full disk leaves it
     return _begin(base, slug, slug)
 
 
 def free_place(
-    path: str, what: str, make_room: Callable[[Storage, str], None] = lambda base, slug: None
+    path: str,
+    what: str,
+    make_room: Callable[[Storage, str], None] = lambda base, slug: None,
+    empty: bool = False,
 ) -> tuple[Storage, str]:
     """The folder above a new savepoint or fork, and its name in it.
 
     Args:
         make_room: takes away what must not be in its way.
+        empty: an empty folder will do.
 
     Raises:
         ConfigurationError: it would lie in the folder of a job.
@@ -159,7 +163,7 @@ def free_place(
     if base.is_file():
         raise ForeignPathError(f"{base.root} is a file: name a folder for the {what}")
     make_room(base, slug)
-    if base.exists(slug):
+    if base.exists(slug) and (not empty or base.is_file(slug) or base.list(slug)):
         raise StorageError(f"{root} is there already: name a new folder for the {what}")
     refuse_inside_a_job(base)
     return base, slug

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,8 @@ from changelog_engine.state.local_folder import LocalFolder
 from changelog_engine.state.sizes import TableSize
 
 _BATCH_BYTES = 16 << 20
+_PAUSE_S = 0.001
+_STALLED = "write stall"
 _LAST = b"\xff" * 3  # behind every table's keys
 _FULL = ("no space left on device", "disk quota exceeded")  # RocksDB gives the system's words and no number
 
@@ -38,6 +41,8 @@ class RocksStore:
         self.folder = folder
         self._write_options = WriteOptions()
         self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]  # a property; its stub errs
+        self._at_once = WriteOptions()
+        self._at_once.disable_wal = self._at_once.no_slowdown = True  # type: ignore[method-assign,assignment]
         last = WriteBatch(raw_mode=True)
         last.put(_LAST, b"")
         try:
@@ -60,9 +65,26 @@ class RocksStore:
         """Apply a batch."""
         size = batch.size_in_bytes()  # a batch that was written, in vain or not, says nothing any more
         try:
+            self._await_turn()
             self._db.write(batch, self._write_options)
         except Exception as error:
             raise _failure(self.folder.path, "write", error, size) from error
+
+    def _await_turn(self) -> None:
+        """Wait while the database takes no writes, as its memory is full until a file is written or merged.
+
+        Its own wait lets nothing else of the process run, and does not end when that fails: it waits for room on the disk.
+        """
+        while True:
+            try:
+                self._db.write(WriteBatch(raw_mode=True), self._at_once)
+                return
+            except Exception as error:
+                if _STALLED not in str(error).lower():
+                    raise
+                if self._db.property_int_value("rocksdb.background-errors"):
+                    raise OSError(f"{_FULL[0]} for a file that was written in the background") from error
+            time.sleep(_PAUSE_S)
 
     def scan(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """All that begins with the prefix, in the order of the bytes, as it is at the call."""

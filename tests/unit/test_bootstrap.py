@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from support.memory_disk import MemoryDisk
 
 import changelog_engine
 from api.common import Configuration, Duration, Types
@@ -170,6 +172,16 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     assert before == sorted(
         str(path) for path in tmp_path.rglob("*") if "delta/" not in f"{path}/"[len(str(tmp_path)) + 1 :][:6]
     )
+
+
+def test_a_full_disk_leaves_the_place_free(tmp_path: Path) -> None:
+    with MemoryDisk(str(tmp_path)).mounted() as disk:
+        disk.fail("create", errno.ENOSPC, times=99)
+        with pytest.raises(StorageError, match="disk full"):
+            small(tmp_path / "savepoint", 1)
+        disk.heal()
+        small(tmp_path / "savepoint", 2)
+        assert state_at(str(tmp_path / "savepoint" / "changelog")).states["op", "s"][1] == 2
 
 
 def small(path: Path, value: int) -> None:
