@@ -19,7 +19,7 @@ from changelog_engine.display import Grid, Literal
 from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import below_keys
-from changelog_engine.ledger.described import check_names, described_state
+from changelog_engine.ledger.described import described_state
 from changelog_engine.readable import counted
 from changelog_engine.state.ttl import user_type
 
@@ -147,7 +147,6 @@ def _given_by_options(
         if text is None:
             raise click.UsageError(f"--{option} is missing")
     operator, state, who, why = (str(text) for text in said.values())
-    check_names(checkpoint, operator, state)
     table = _table(checkpoint, operator, state, settings, deletions, map_key)
     return GivenCorrections({operator: {state: table}}, who, why)
 

@@ -32,7 +32,7 @@ from changelog_engine.graph.descriptions import (
 )
 from changelog_engine.graph.nodes import StateId
 from changelog_engine.inspection.values import key_identities
-from changelog_engine.ledger.described import check_names, described_state
+from changelog_engine.ledger.described import described_state
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.typeinfo import declared_name
@@ -70,11 +70,10 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
     who, why = (_one(path, name, file.rows, options[name]) for name in ("who", "why"))
     tables: Tables = {}
     for (operator, state), mine in _places(file, options).items():
-        check_names(checkpoint, operator, state)
+        described = described_state(checkpoint, operator, state)
         found = file.entries(mine)
         if found is None:
             given = [(f"{path}, row {at} (counted from 0)", file.rows[at]) for at in mine]
-            described = described_state(checkpoint, operator, state)
             found = _typed(given, file.texts, *described, f"{state} of {operator}")
         tables.setdefault(operator, {})[state] = found
     return GivenCorrections(tables, who, why)

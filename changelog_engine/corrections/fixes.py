@@ -25,6 +25,7 @@ from changelog_engine.graph.descriptions import (
 )
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.inspection.values import EntryName
+from changelog_engine.ledger.described import check_names
 from changelog_engine.savepoints.given_tables import batches
 from changelog_engine.savepoints.state_rows import MAP_KEY, StateShape, refused_twice, typed_rows
 from changelog_engine.state.ttl import user_type
@@ -99,21 +100,22 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
         state: only in the state of this name; None for all.
 
     Raises:
-        ConfigurationError: a state is withheld, or the fix says nothing, or names what there is not.
+        ConfigurationError: a state is withheld, or the fix says nothing.
         TypeMismatchError: a value is not of the state's type.
-        RestoreError: a state has entries of two types at the checkpoint.
+        RestoreError: a state has entries of two types at the checkpoint, or the fix names what there is not.
     """
     tables = None if callable(fix) else {(uid, name) for uid, states in fix.items() for name in states}
     empty = [] if callable(fix) else [uid for uid, states in fix.items() if not states]
     if empty:
         raise ConfigurationError(f"the fix of operator {empty[0]!r} names no state: leave the operator out")
+    for named in sorted(tables or ()):
+        check_names(folded.checkpoint, *named)
     found = []
     for described_operator, described in states_of(folded.checkpoint.operators):
         uid, name = described_operator.uid, described.name
         if tables is not None:
             if (uid, name) not in tables:
                 continue
-            tables.discard((uid, name))
         elif operator not in (None, uid) or state not in (None, name):
             continue
         if described.earlier:
@@ -125,12 +127,6 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
         changed = one.by_function(fix) if callable(fix) else one.by_table(fix[uid][name])
         if changed.corrections:
             found.append(changed)
-    if tables:
-        missing = sorted(tables)[0]
-        raise ConfigurationError(
-            f"there is no state {missing[1]!r} of operator {missing[0]!r} at checkpoint {folded.checkpoint.id}; there are "
-            + ", ".join([f"{d.name!r} of {o.uid!r}" for o, d in states_of(folded.checkpoint.operators)])
-        )
     return found
 
 

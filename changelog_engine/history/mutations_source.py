@@ -33,7 +33,7 @@ from changelog_engine.history.mutation_rows import (
     mutation_files,
 )
 from changelog_engine.history.pushed_filters import leaves, missing_checkpoints, tried_checkpoints
-from changelog_engine.ledger.described import check_names, described_operator
+from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.follower import FAIL, FIRST, NEWEST, LogFollower, Reached
 from changelog_engine.ledger.points import checkpoint_at
 
@@ -235,10 +235,7 @@ def _wanted(newest: Checkpoint | None, options: dict[str, str]) -> WantedMutatio
             )
         described = described_view(newest, operator, state)
     elif newest is not None:
-        if operator is not None:
-            described_operator(newest, operator)
-        if state is not None:
-            check_names(newest, None, state)
+        check_names(newest, operator, state)
     if before == "true" and (described is None or described[1] is None):
         raise ConfigurationError(f"{MUTATIONS}: valueBefore needs the options operator and state, of a state")
     return WantedMutations(operator, state, described, before == "true")

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from changelog_engine.clock import WallClock, wall_ms
 from changelog_engine.driver.protocols import JobOutcome
@@ -24,6 +24,9 @@ from changelog_engine.whose_code import calling_line
 if TYPE_CHECKING:
     from changelog_engine.in_process.runner import InProcessRunner
     from changelog_engine.spark.shipping import ShippedJob
+
+
+Answer = TypeVar("Answer")
 
 
 @contextlib.contextmanager
@@ -98,17 +101,17 @@ class _Taken(BaseException):
 
 def capture_job(
     program: Callable[[], Any],
-    action: Callable[[JobGraph, JobSettings], None],
+    action: Callable[[JobGraph, JobSettings], Answer],
     name: str | None,
     asked_by: str,
-) -> None:
+) -> Answer:
     """Run a program up to the execution of a job, which is given to an action instead of being run.
 
     The action is called within the program's ``execute()``, with its main module, classes and globals in place; the program
     ends there.
 
     Args:
-        action: takes the job and its settings.
+        action: takes the job and its settings; what it returns is returned.
         name: of the job; None for the first. Executions of other jobs before it do nothing and succeed.
         asked_by: the function that users called; errors begin with it.
 
@@ -119,12 +122,13 @@ def capture_job(
     from changelog_engine.launch import launched_by
 
     seen: list[str] = []
+    answers: list[Answer] = []
 
     def take(graph: JobGraph, settings: JobSettings) -> _Skipped:
         seen.append(graph.name)
         if name is None or graph.name == name:
             try:
-                action(graph, settings)
+                answers.append(action(graph, settings))
             except Exception as error:
                 raise _Taken(error) from None
             raise _Taken(None)
@@ -136,7 +140,7 @@ def capture_job(
         except _Taken as taken:
             if taken.failure is not None:
                 raise taken.failure from None
-            return
+            return answers[0]
     wanted = "no job" if name is None else f"no job {name!r}"
     there = f"; it executes {', '.join([repr(other) for other in seen])}" if seen else ""
     raise ConfigurationError(f"{asked_by}: the program executes {wanted}{there}")

@@ -31,7 +31,7 @@ from changelog_engine.graph.key_groups import key_group
 from changelog_engine.history.held_entries import held_entries
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.ranges import PointRange, range_of
-from changelog_engine.inspection.states import entries_at, key_name
+from changelog_engine.inspection.states import entries_at, key_types
 from changelog_engine.inspection.values import (
     EntryName,
     Withheld,
@@ -207,8 +207,7 @@ def key_history(
                 described, {codec.identity(entry.key) for entry in there if entry.operator == described.uid}
             )
     if not search.found and keyed and keyed == everywhere and not any(meant.values()):
-        types = ", ".join([f"{each.uid!r}: {key_name(each)}" for each in keyed])
-        raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {types}")
+        raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {key_types(keyed)}")
     return search.history(wanted)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -273,6 +274,11 @@ def summary_of(operator: DescribedOperator, described: DescribedState) -> StateS
 def key_name(operator: DescribedOperator) -> str:
     """The name of the declared type of an operator's keys."""
     return declared_name(key_type_of(operator))
+
+
+def key_types(operators: Iterable[DescribedOperator]) -> str:
+    """The operators with the types of their keys, for a message."""
+    return ", ".join([f"{each.uid!r}: {key_name(each)}" for each in operators])
 
 
 def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> list[DescribedOperator]:

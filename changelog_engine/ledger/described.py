@@ -19,14 +19,8 @@ def described_operator(checkpoint: Checkpoint, operator: str) -> DescribedOperat
     Raises:
         RestoreError: the checkpoint has no such operator; lists those it has, and the nearest.
     """
-    keyed = {found.uid: found for found in keyed_operators(checkpoint.operators)}
-    if operator not in keyed:
-        there = ", ".join([repr(each) for each in keyed]) or "none"
-        raise RestoreError(
-            f"checkpoint {checkpoint.id} has no operator {operator!r} with keys; it has {there}"
-            f"{did_you_mean(operator, keyed)}"
-        )
-    return keyed[operator]
+    check_names(checkpoint, operator, None)
+    return next(found for found in checkpoint.operators if found.uid == operator)
 
 
 def described_state(
@@ -37,16 +31,9 @@ def described_state(
     Raises:
         RestoreError: the checkpoint has no such state; lists those it has, and the nearest.
     """
-    there = {}
-    for found, described in states_of(checkpoint.operators):
-        if (found.uid, described.name) == (operator, state):
-            return found, described
-        there[f"{found.uid!r}.{described.name!r}"] = f"{found.uid}.{described.name}"
-    near = did_you_mean(f"{operator}.{state}", there.values())
-    raise RestoreError(
-        f"checkpoint {checkpoint.id} has no state {state!r} of operator {operator!r}; it has {', '.join(there) or 'none'}"
-        f"{near}"
-    )
+    check_names(checkpoint, operator, state)
+    states = states_of(checkpoint.operators)
+    return next(found for found in states if (found[0].uid, found[1].name) == (operator, state))
 
 
 def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None) -> None:
@@ -63,6 +50,7 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
         )
     names = [described.name for found, described in states_of(keyed) if operator in (None, found.uid)]
     if state is not None and state not in names:
+        of = "" if operator is None else f", operator {operator!r}"
         raise RestoreError(
-            f"checkpoint {checkpoint.id}: {named('state', state, names)}{did_you_mean(state, names)}"
+            f"checkpoint {checkpoint.id}{of}: {named('state', state, names)}{did_you_mean(state, names)}"
         )

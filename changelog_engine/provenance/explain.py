@@ -22,7 +22,7 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.in_process.capture import capture_job
 from changelog_engine.in_process.runner import InProcessRunner
-from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
+from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
@@ -34,10 +34,9 @@ from changelog_engine.provenance.trace import Tracker
 from changelog_engine.provenance.wanted_keys import ComparedRows, KeyRows, WantedKey, shown_key, wanted_keys
 from changelog_engine.replay.compare import StateTypes, differences, types_of
 from changelog_engine.replay.job import notes_of
-from changelog_engine.replay.recorded import RecordedRange
+from changelog_engine.replay.recorded import RecordedRange, recorded_folder
 from changelog_engine.replay.run import ReplayRun, plan_of
 from changelog_engine.state.local_folder import temporary_folder
-from changelog_engine.storage.delta_log import DeltaLog
 
 
 def explain(
@@ -150,13 +149,10 @@ def _asked(
     path: str | None,
     ask: Callable[[Replays], Explanation],
 ) -> Explanation:
-    found: list[Explanation] = []
+    def action(graph: JobGraph, settings: JobSettings) -> Explanation:
+        return ask(Replays(graph, settings, at, start, path))
 
-    def action(graph: JobGraph, settings: JobSettings) -> None:
-        found.append(ask(Replays(graph, settings, at, start, path)))
-
-    capture_job(program, action, job, asked_by="explain")
-    return found[0]
+    return capture_job(program, action, job, asked_by="explain")
 
 
 class Replays:
@@ -171,7 +167,7 @@ class Replays:
     ) -> None:
         self._graph = graph
         self._settings = settings
-        self._folder = _folder(graph, settings, path)
+        self._folder = recorded_folder(graph, settings, "explain") if path is None else open_job(path)
         self._at = at
         self._start = start
         self._end = _checkpoint(self._folder, at)
@@ -378,17 +374,6 @@ class _TracedRun(ReplayRun):
 def _uids(plan: JobPlan, stages: Container[int]) -> frozenset[str]:
     """The uids of the operators in some stages."""
     return frozenset(plan.uids[node] for stage in plan.stages if stage.id in stages for node in stage.nodes)
-
-
-def _folder(graph: JobGraph, settings: JobSettings, path: str | None) -> JobFolder:
-    if path is not None:
-        return open_job(path)
-    folder = find_job_folder(settings.base_path, graph.name)
-    if not DeltaLog.exists(folder.changelog):
-        raise RestoreError(
-            f"there is nothing to explain: job {graph.name!r} has no changelog in {folder.changelog.root}"
-        )
-    return folder
 
 
 def _checkpoint(folder: JobFolder, at: At) -> Checkpoint:

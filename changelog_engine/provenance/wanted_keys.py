@@ -16,7 +16,9 @@ from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.descriptions import key_type_of, keyed_operators
 from changelog_engine.graph.key_groups import key_group
+from changelog_engine.inspection.states import key_types
 from changelog_engine.inspection.values import key_identities
+from changelog_engine.ledger.described import described_operator
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger, plan_restore
 from changelog_engine.ledger.reading import read_suffix
@@ -147,12 +149,8 @@ class KeyRows:
 
 def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[WantedKey]:
     """What the key may be, of each operator with state."""
-    known = keyed_operators(checkpoint.operators)
-    if operator is not None:
-        known = [each for each in known if each.uid == operator]
-    if not known:
-        there = ", ".join(repr(each.uid) for each in keyed_operators(checkpoint.operators))
-        raise RestoreError(f"no operator with state has the uid {operator!r}; there are {there or 'none'}")
+    everywhere = keyed_operators(checkpoint.operators)
+    known = everywhere if operator is None else [described_operator(checkpoint, operator)]
     found = []
     for each in known:
         key_type = key_type_of(each)
@@ -161,8 +159,9 @@ def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[
             group = key_group(identity, each.max_parallelism)
             found.append(WantedKey(each.uid, identity, text, group))
     if not found:
-        kinds = ", ".join(f"{each.uid!r}: {(each.key_type or {}).get('type')}" for each in known)
-        raise RestoreError(f"{shown_key(key)} is not a key of any operator; their keys are ({kinds})")
+        raise RestoreError(
+            f"{shown_key(key)} is not a key of any operator; their keys are: {key_types(known)}"
+        )
     return found
 
 

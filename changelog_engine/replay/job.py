@@ -19,20 +19,18 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, Literal, printable
-from changelog_engine.errors import RestoreError, UserFunctionError
+from changelog_engine.errors import UserFunctionError
 from changelog_engine.graph.descriptions import states_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, Partitioner, StateId
 from changelog_engine.in_process.capture import capture_job
-from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.points import At
 from changelog_engine.ledger.reading import read_parts
 from changelog_engine.readable import counted
 from changelog_engine.replay.compare import Difference, StateTypes, differences, states_named, types_of
-from changelog_engine.replay.recorded import RecordedPiece, RecordedRange
+from changelog_engine.replay.recorded import RecordedPiece, RecordedRange, recorded_folder
 from changelog_engine.replay.run import ReplayRun
 from changelog_engine.state.local_folder import temporary_folder
-from changelog_engine.storage.delta_log import DeltaLog
 
 _SHUFFLING = (Partitioner.REBALANCE, Partitioner.RESCALE, Partitioner.SHUFFLE)
 
@@ -188,13 +186,11 @@ def replay_job(
         >>> report = replay_job(main, start=3, end=7)  # doctest: +SKIP
         >>> assert report.equal, report.text()  # doctest: +SKIP
     """
-    reports: list[ReplayReport] = []
 
-    def replay(graph: JobGraph, settings: JobSettings) -> None:
-        reports.append(replay_graph(graph, settings, start, end, leave_out))
+    def replay(graph: JobGraph, settings: JobSettings) -> ReplayReport:
+        return replay_graph(graph, settings, start, end, leave_out)
 
-    capture_job(program, replay, job, asked_by="replay_job")
-    return reports[0]
+    return capture_job(program, replay, job, asked_by="replay_job")
 
 
 def replay_graph(
@@ -205,12 +201,7 @@ def replay_graph(
     Args:
         settings: its settings, which say where its folder lies.
     """
-    folder = find_job_folder(settings.base_path, graph.name)
-    if not DeltaLog.exists(folder.changelog):
-        raise RestoreError(
-            f"there is nothing to replay: job {graph.name!r} has no changelog in {folder.changelog.root}"
-        )
-    history = RecordedRange(folder, start, end)
+    history = RecordedRange(recorded_folder(graph, settings, "replay"), start, end)
     report = ReplayReport(graph.name, None if history.start is None else history.start.id, history.end.id)
     pieces = list(history.pieces())
     report.notes = notes_of(graph, history.checkpoints)

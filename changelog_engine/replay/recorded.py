@@ -16,12 +16,31 @@ from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.segments import ids_after, on_lineage
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
+from changelog_engine.graph.nodes import JobGraph, JobSettings
 from changelog_engine.ledger.described import parallelism_of
-from changelog_engine.ledger.job_folder import JobFolder
+from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.ledger.reading import read_suffix
+from changelog_engine.storage.delta_log import DeltaLog
+
+
+def recorded_folder(graph: JobGraph, settings: JobSettings, asked: str) -> JobFolder:
+    """The folder of a job's recorded history.
+
+    Args:
+        asked: what is to be done with it, for the message.
+
+    Raises:
+        RestoreError: there is none.
+    """
+    folder = find_job_folder(settings.base_path, graph.name)
+    if not DeltaLog.exists(folder.changelog):
+        raise RestoreError(
+            f"there is nothing to {asked}: job {graph.name!r} has no changelog in {folder.changelog.root}"
+        )
+    return folder
 
 
 class RecordedPiece(NamedTuple):

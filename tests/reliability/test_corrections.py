@@ -424,7 +424,7 @@ REFUSED: list[tuple[Any, dict[str, Any], type[ChangelogEngineError], str]] = [
     (fix, {"why": None}, ConfigurationError, "why must be a str"),
     (fix, {"target": None}, ConfigurationError, "target is missing"),
     (fix, {"state": "cuont"}, ChangelogEngineError, "count"),
-    ({"process": {"other": {"key": [1], "value": [1]}}}, {}, ConfigurationError, "there is no state 'other'"),
+    ({"process": {"other": {"key": [1], "value": [1]}}}, {}, RestoreError, "there is no state 'other'"),
     (
         {"process": {"count": {"key": [7], "value": [None], "delete": [True]}}},
         {},

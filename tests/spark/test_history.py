@@ -291,7 +291,7 @@ def test_points_in_time(shop: tuple[TestJob, History]) -> None:
         assert [(r.key, r.value) for r in opened.state(UID, "the count", at).collect()] == [("ann", 2)]
     with pytest.raises(RestoreError, match="no checkpoint 99"):
         opened.state(UID, "the count", 99)
-    with pytest.raises(RestoreError, match=r"no state 'x'.*'the count'"):
+    with pytest.raises(RestoreError, match="no state 'x'; there are the count"):
         opened.state(UID, "x")
     with pytest.raises(RestoreError, match="not a point of a job"):
         opened.state(UID, "the count", "yesterday")

@@ -226,7 +226,7 @@ def test_timers(tmp_path: Path, sql: SparkSession, monkeypatch: pytest.MonkeyPat
     ]
     listed = sql.table(f"{opened.database}.states").collect()
     assert [(row.operator, row.state, row.view) for row in listed] == [("remind", None, "remind_timers")]
-    with pytest.raises(RestoreError, match=r"no operator 'x' with keys; it has 'remind'"):
+    with pytest.raises(RestoreError, match="no operator with state 'x'; there are remind"):
         opened.timers_of("x")
     opened.close()
 

@@ -258,7 +258,7 @@ def test_explain_an_output_and_what_a_record_touched(recorded: Path, monkeypatch
     [
         (("--key", "ann", "--at", "99"), "there is no checkpoint 99"),
         (("--key", "zoe"), "the log has no mutation of the key"),
-        (("--key", "ann", "--operator", "no"), "no operator with state has the uid 'no'"),
+        (("--key", "ann", "--operator", "no"), "there is no operator with state 'no'"),
         (("--output", "nowhere"), "no sink has the uid or name 'nowhere'"),
         (("--key", "ann", "--output", "x"), "give either --key or --output"),
         (("--output", "x", "--where", "1 +"), "--where is not a Python expression"),
