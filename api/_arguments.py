@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -18,7 +19,7 @@ from changelog_engine.config.names import writable
 from changelog_engine.config.numbers import whole_number as whole_number
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.hooks import hook_of
-from changelog_engine.types import TypeInformation, Types
+from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.typeinfo import a_class, not_a_type
 
 T = TypeVar("T")
@@ -53,6 +54,21 @@ def type_info(value: Any, what: str) -> TypeInformation | None:
 def output_type(value: Any, what: str) -> TypeInformation | None:
     """As `type_info`; a list of types stands for rows of them."""
     return Types.ROW(value) if isinstance(value, list) else type_info(value, what)
+
+
+def row_type(value: Any, what: str) -> RowTypeInfo:
+    """The value if it is a type of rows."""
+    found = type_info(value, what)
+    if not isinstance(found, RowTypeInfo):
+        raise ArgumentTypeError(f"{what} must be a type of rows such as Types.ROW_NAMED(...), got {found!r}")
+    return found
+
+
+def any_text(value: Any, what: str) -> str:
+    """The value if it is a str, which may be empty."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{what} must be a str, got {value!r}")
+    return value
 
 
 def text(value: Any, what: str) -> str:
@@ -173,6 +189,8 @@ class MadeBy:
 
 
 Millis = Annotated[int, Whole(0)]
+RowType = Annotated[RowTypeInfo, row_type]
+AnyText = Annotated[str, any_text]
 Password = Annotated[str, password_text]
 _Check = Callable[[Any, str], Any]
 _BY_TYPE: dict[Any, _Check] = {str: text, bool: flag, TypeInformation: type_info}
@@ -241,7 +259,10 @@ def _one_of(classes: list[Any]) -> _Check | None:
 
 def _checking(function: Callable[..., Any], static: bool) -> Callable[..., Any]:
     parameters = inspect.signature(function).parameters
-    places = {name: place for place, name in enumerate(parameters)}
+    places = {
+        name: sys.maxsize if parameter.kind is parameter.KEYWORD_ONLY else place
+        for place, (name, parameter) in enumerate(parameters.items())
+    }
 
     @functools.cache
     def checks() -> dict[str, _Check]:  # asked for late: annotations name classes that come later

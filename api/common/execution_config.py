@@ -10,7 +10,7 @@ from changelog_engine.config.names import names_of
 from changelog_engine.errors import ArgumentTypeError
 
 from .. import _arguments
-from .._arguments import Whole, checked, checked_later
+from .._arguments import SuchAs, Whole, checked, checked_later
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
 from .execution_mode import ExecutionMode
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 else:
     EnvironmentSettings = Any  # that module imports this one
 
-_RestartStrategy = Annotated[RestartStrategyConfiguration, checked_later]
+RestartStrategy = Annotated[RestartStrategyConfiguration, SuchAs("RestartStrategies.no_restart()")]
 _Interval = Annotated[int, Whole(0, unit="ms")]
 
 
@@ -91,7 +91,7 @@ class ExecutionConfig(NamesOfPyFlink):
         """Whether elements are never copied; False by default."""
         return bool(self._settings.get(options.OBJECT_REUSE))
 
-    def set_restart_strategy(self, restart_strategy_configuration: _RestartStrategy) -> Self:
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategy) -> Self:
         """Set the restart strategy. See `RestartStrategies`."""
         self._settings.set_restart_strategy(restart_strategy_configuration)
         return self

@@ -9,14 +9,14 @@ import itertools
 import logging
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine.errors import ArgumentTypeError, TypeMismatchError
 from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
 from changelog_engine.graph.nodes import WatermarkSpec
 from changelog_engine.types.typeinfo import shown
 
-from .._arguments import instance, text, whole_number
+from .._arguments import SuchAs, instance, text, whole_number
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
 from .time import Duration
@@ -221,9 +221,7 @@ class _Yielded(TimestampAssigner):
         return found[0]
 
 
-def as_watermark_strategy(strategy: Any, what: str) -> WatermarkStrategy:
-    """The argument if it is a WatermarkStrategy."""
-    return instance(strategy, WatermarkStrategy, f"{what}: strategy", "WatermarkStrategy.no_watermarks()")
+Strategy = Annotated[WatermarkStrategy, SuchAs("WatermarkStrategy.no_watermarks()")]
 
 
 def _duration_ms(duration: Any, what: str, least: int) -> int:

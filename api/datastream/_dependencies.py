@@ -54,19 +54,17 @@ class Dependencies:
 
     def add_cached(self, path: str, name: str, executable: bool, what: str) -> None:
         """Take a file under a name."""
-        key = _arguments.text(name, f"{what}: name")
-        if os.path.basename(key) != key or key in (".", ".."):
+        if os.path.basename(name) != name or name in (".", ".."):
             raise ConfigurationError(f"{what}: name must be a plain file name, got {name!r}")
-        if key in self._cached:
+        if name in self._cached:
             raise ConfigurationError(
-                f"{what}: there is a cached file {key!r} already; give this one another name"
+                f"{what}: there is a cached file {name!r} already; give this one another name"
             )
         if os.path.isdir(existing(path, what)):
             raise NotSupportedError(
                 f"{what}: {path!r} is a folder; use add_python_archive() with its zip file"
             )
-        flag = _arguments.flag(executable, f"{what}: executable")
-        self._cached[key] = CachedFile(existing(path, what), key, flag)
+        self._cached[name] = CachedFile(existing(path, what), name, executable)
 
     def cached(self) -> list[CachedFile]:
         """The cached files, in the order in which they were registered."""

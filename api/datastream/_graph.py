@@ -177,9 +177,8 @@ class Transformation:
 
     def set_description(self, description: Any, what: str) -> None:
         """Set the description."""
-        if not isinstance(description, str):
-            raise ArgumentTypeError(f"{what}: the description must be a str, got {description!r}")
-        self.description = writable(description, f"{what}: the description")
+        what = f"{what}: the description"
+        self.description = writable(_arguments.any_text(description, what), what)
 
     def set_buffer_timeout(self, timeout_millis: Any, what: str) -> None:
         """Set the buffer timeout."""

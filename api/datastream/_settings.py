@@ -154,11 +154,6 @@ class EnvironmentSettings:
 
     def set_restart_strategy(self, strategy: RestartStrategyConfiguration) -> None:
         """Replace the program's restart strategy."""
-        if not isinstance(strategy, RestartStrategyConfiguration):
-            raise ArgumentTypeError(
-                "set_restart_strategy needs a strategy such as RestartStrategies.no_restart(), got "
-                f"{strategy!r}"
-            )
         for key in [key for key in self._code if key.startswith("restart-strategy")]:
             del self._code[key]
         self._code.update(strategy._options())

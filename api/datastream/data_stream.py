@@ -41,7 +41,7 @@ from .._arguments import OutputType
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
 from ..common.execution_config import ExecutionConfig
-from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
+from ..common.watermark_strategy import WatermarkStrategy
 from . import _wrappers
 from ._connectors import as_sink, as_sink_function
 from ._elsewhere import OF_STREAMS, OF_WINDOWS
@@ -368,8 +368,9 @@ class DataStream(_OfOperator):
         Returns:
             The new stream, of the same type.
         """
-        what = "DataStream.assign_timestamps_and_watermarks"
-        spec = as_watermark_strategy(watermark_strategy, what)._spec()
+        what = "DataStream.assign_timestamps_and_watermarks: watermark_strategy"
+        such_as = "WatermarkStrategy.no_watermarks()"
+        spec = _arguments.instance(watermark_strategy, WatermarkStrategy, what, such_as)._spec()
         stream = self._unkeyed()
         return stream._then(
             NodeKind.TIMESTAMPS, "Timestamps/Watermarks", spec, stream._transformation.output_type

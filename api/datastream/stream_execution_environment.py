@@ -6,7 +6,7 @@ import contextlib
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from changelog_engine import connectors as engine
 from changelog_engine.config import options, program_options
@@ -21,15 +21,16 @@ from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.types import TypeInformation
 
 from .. import _arguments
+from .._arguments import SuchAs, Whole, checked, checked_later
 from .._differences import differs
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
 from ..common.configuration import Configuration
-from ..common.execution_config import ExecutionConfig
+from ..common.execution_config import ExecutionConfig, RestartStrategy
 from ..common.job_client import JobClient, to_result
 from ..common.job_execution_result import JobExecutionResult
 from ..common.restart_strategy import RestartStrategyConfiguration
-from ..common.watermark_strategy import WatermarkStrategy, as_watermark_strategy
+from ..common.watermark_strategy import Strategy, WatermarkStrategy
 from ..serializers import PickleSerializer, Serializer
 from . import _settings
 from ._connectors import as_source, as_source_function, with_options
@@ -52,11 +53,14 @@ from .time_characteristic import TimeCharacteristic
 
 _ENVIRONMENT = "StreamExecutionEnvironment"
 _UNNAMED = "Custom Source"
+_Configuration = Annotated[Configuration, checked_later]
+_Group = Annotated[SlotSharingGroup, SuchAs("SlotSharingGroup.builder('name').build()")]
 _JARS = (
     "hands jars to a Spark session that the job starts: connectors and formats here are Python and need none"
 )
 
 
+@checked
 class StreamExecutionEnvironment(NamesOfPyFlink):
     """Where a program begins: sources, settings, execution.
 
@@ -73,8 +77,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
     def __init__(
         self,
-        configuration: Configuration | JavaEnvironment | None = None,
-        serializer: Serializer | None = None,
+        configuration: _Configuration | JavaEnvironment | None = None,
+        serializer: Annotated[Serializer, checked_later] | None = None,
     ) -> None:
         """Make one; `get_execution_environment` is the usual way.
 
@@ -94,7 +98,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         self._execution_config = ExecutionConfig(self._settings)
 
     @staticmethod
-    def get_execution_environment(configuration: Configuration | None = None) -> StreamExecutionEnvironment:
+    def get_execution_environment(configuration: _Configuration | None = None) -> StreamExecutionEnvironment:
         """A new environment.
 
         Args:
@@ -123,8 +127,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Raises:
             TypeMismatchError: an element does not fit; the message holds its index.
         """
-        declared = _arguments.type_info(type_info, "StreamExecutionEnvironment.from_collection: type_info")
-        return self._begin("Collection Source", engine.CollectionSource(collection, declared), declared)
+        return self._begin("Collection Source", engine.CollectionSource(collection, type_info), type_info)
 
     def from_elements(self, *elements: Any, type_info: TypeInformation | None = None) -> DataStream:
         """As `from_collection`, with the elements as arguments.
@@ -136,13 +139,12 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Raises:
             TypeMismatchError: an element does not fit; the message holds its index.
         """
-        declared = _arguments.type_info(type_info, "StreamExecutionEnvironment.from_elements: type_info")
-        return self._begin("Collection Source", engine.CollectionSource(elements, declared), declared)
+        return self._begin("Collection Source", engine.CollectionSource(elements, type_info), type_info)
 
     def from_source(
         self,
-        source: Source,
-        watermark_strategy: WatermarkStrategy,
+        source: Annotated[Source, checked_later],
+        watermark_strategy: Strategy,
         source_name: str,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
@@ -155,11 +157,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             source_name: its name, which people see.
             type_info: type of the elements; leave it out when the source knows its type.
         """
-        what = "StreamExecutionEnvironment.from_source"
-        strategy = as_watermark_strategy(watermark_strategy, what)._in_from_source()
-        name = _arguments.text(source_name, f"{what}: source_name")
-        declared = _arguments.type_info(type_info, f"{what}: type_info")
-        stream = self._begin(name, as_source(source, what), declared)
+        strategy = watermark_strategy._in_from_source()
+        stream = self._begin(source_name, as_source(source, f"{_ENVIRONMENT}.from_source"), type_info)
         stream._transformation.named = True
         if strategy._does_nothing():
             return stream
@@ -168,7 +167,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
     def add_source(
         self,
-        source_func: SourceFunction,
+        source_func: Annotated[SourceFunction, checked_later],
         source_name: str = _UNNAMED,
         type_info: TypeInformation | None = None,
     ) -> DataStream:
@@ -180,10 +179,8 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             source_name: its name, which people see.
             type_info: type of the elements.
         """
-        what = "StreamExecutionEnvironment.add_source"
-        name = _arguments.text(source_name, f"{what}: source_name")
-        declared = _arguments.type_info(type_info, f"{what}: type_info")
-        stream = self._begin(name, as_source_function(source_func, declared, what), declared)
+        source = as_source_function(source_func, type_info, f"{_ENVIRONMENT}.add_source")
+        stream = self._begin(source_name, source, type_info)
         stream._transformation.named = source_name != _UNNAMED
         return stream
 
@@ -205,23 +202,24 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         source = engine.SocketTextSource(hostname, port, delimiter, max_retry)
         return self._begin("Socket Stream", source, source.output_type)
 
-    def create_input(self, input_format: InputFormat, type_info: TypeInformation | None = None) -> DataStream:
+    def create_input(
+        self,
+        input_format: Annotated[InputFormat, SuchAs("AvroInputFormat")],
+        type_info: TypeInformation | None = None,
+    ) -> DataStream:
         """A stream of what an input format reads.
 
         Args:
             input_format: such as ``AvroInputFormat(path, schema)``.
             type_info: type of the elements; that of the format by default.
         """
-        what = "StreamExecutionEnvironment.create_input"
-        declared = None if type_info is None else _arguments.type_info(type_info, f"{what}: type_info")
-        _arguments.instance(input_format, InputFormat, f"{what}: input_format", "AvroInputFormat")
         source = files.FileSource([input_format._path], input_format._format, subfolders=False)
-        return self._begin("Custom File Source", source, declared or input_format.get_produced_type())
+        return self._begin("Custom File Source", source, type_info or input_format.get_produced_type())
 
     def from_spark(
         self,
         dataframe: Any,
-        watermark_strategy: WatermarkStrategy | None = None,
+        watermark_strategy: Strategy | None = None,
         source_name: str = "Spark DataFrame",
         staging: str | None = None,
         available_now: bool = False,
@@ -244,11 +242,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             ConfigurationError: no DataFrame, one that cannot be read again, or a streaming one without a folder.
             NotSupportedError: a column that rows cannot hold.
         """
-        what = "StreamExecutionEnvironment.from_spark"
-        if staging is not None:
-            _arguments.text(staging, f"{what}: staging")
-        ends = _arguments.flag(available_now, f"{what}: available_now")
-        source = Source(dataframe_source(dataframe, staging, ends))
+        source = Source(dataframe_source(dataframe, staging, available_now))
         strategy = WatermarkStrategy.no_watermarks() if watermark_strategy is None else watermark_strategy
         return self.from_source(source, strategy, source_name)
 
@@ -328,7 +322,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
     # Settings.
 
-    def configure(self, configuration: Configuration) -> None:
+    def configure(self, configuration: _Configuration) -> None:
         """Set all options of a configuration; they replace what was set before.
 
         Args:
@@ -378,11 +372,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Args:
             execution_mode: STREAMING, the default; BATCH, whose sources must all end; or AUTOMATIC.
         """
-        _arguments.instance(
-            execution_mode,
-            RuntimeExecutionMode,
-            "StreamExecutionEnvironment.set_runtime_mode: execution_mode",
-        )
         self._settings.set(options.RUNTIME_MODE, execution_mode.name)
         return self
 
@@ -423,8 +412,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Args:
             enabled: True or False.
         """
-        value = _arguments.flag(enabled, "StreamExecutionEnvironment.enable_changelog_state_backend: enabled")
-        self._settings.set(options.CHANGELOG_ENABLED, "true" if value else "false")
+        self._settings.set(options.CHANGELOG_ENABLED, "true" if enabled else "false")
         return self
 
     def is_changelog_state_backend_enabled(self) -> bool | None:
@@ -432,7 +420,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         value: bool | None = self._settings.get_from_code(options.CHANGELOG_ENABLED)
         return value
 
-    def set_state_backend(self, state_backend: StateBackend) -> Self:
+    def set_state_backend(self, state_backend: Annotated[StateBackend, checked_later]) -> Self:
         """Set where the working state is kept.
 
         Args:
@@ -456,7 +444,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         "Checkpoints and failures",
         matters=False,
     )
-    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategyConfiguration) -> None:
+    def set_restart_strategy(self, restart_strategy_configuration: RestartStrategy) -> None:
         """Set when a failed job goes on.
 
         Args:
@@ -523,8 +511,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
             python_exec: its path; a relative one starts at the workers' working directory, so that it can name
                 one of an archive: ``venv.zip/bin/python``.
         """
-        path = _arguments.text(python_exec, f"{_ENVIRONMENT}.set_python_executable: python_exec")
-        self._settings.set(program_options.PYTHON_EXECUTABLE, path)
+        self._settings.set(program_options.PYTHON_EXECUTABLE, python_exec)
 
     @differs(_JARS, "Programs", matters=False)
     def add_jars(self, *jars_path: str) -> None:
@@ -575,18 +562,12 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         return [(each.name, each.path, each.executable) for each in self._settings.dependencies.cached()]
 
     @kept
-    def register_slot_sharing_group(self, slot_sharing_group: SlotSharingGroup) -> Self:
+    def register_slot_sharing_group(self, slot_sharing_group: _Group) -> Self:
         """Keep the resources of a group of operators. Spark gives every subtask a core, whatever they are.
 
         Args:
             slot_sharing_group: name and resources.
         """
-        _arguments.instance(
-            slot_sharing_group,
-            SlotSharingGroup,
-            f"{_ENVIRONMENT}.register_slot_sharing_group: slot_sharing_group",
-            "SlotSharingGroup.builder('name').build()",
-        )
         groups: dict[str, SlotSharingGroup] = self._settings.kept.setdefault("slot sharing groups", {})
         groups[slot_sharing_group.get_name()] = slot_sharing_group
         return self
@@ -607,13 +588,12 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         self._execution_config.add_default_kryo_serializer(type_class_name, serializer_class_name)
 
     @kept
-    def set_buffer_timeout(self, timeout_millis: int) -> Self:
+    def set_buffer_timeout(self, timeout_millis: Annotated[int, Whole(-1)]) -> Self:
         """Keep how long output may wait in a buffer. Here it waits until the end of its epoch.
 
         Args:
             timeout_millis: ms; 0 for no wait, -1 for a full buffer.
         """
-        _arguments.whole_number(timeout_millis, f"{_ENVIRONMENT}.set_buffer_timeout: timeout_millis", -1)
         if timeout_millis < 0:  # from then on, as in Flink
             self._settings.set(program_options.BUFFER_TIMEOUT_ENABLED, "false")
         else:
@@ -658,8 +638,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
         Args:
             directory: folder or URI.
         """
-        what = f"{_ENVIRONMENT}.set_default_savepoint_directory: directory"
-        self._settings.set(program_options.SAVEPOINT_DIR, _arguments.text(directory, what))
+        self._settings.set(program_options.SAVEPOINT_DIR, directory)
         return self
 
     def get_default_savepoint_directory(self) -> str | None:
@@ -670,11 +649,6 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
     @kept
     def set_stream_time_characteristic(self, characteristic: TimeCharacteristic) -> None:
         """Keep the notion of time. Event time is always on; timers and windows name the domain they mean."""
-        _arguments.instance(
-            characteristic,
-            TimeCharacteristic,
-            f"{_ENVIRONMENT}.set_stream_time_characteristic: characteristic",
-        )
         self._settings.kept["time characteristic"] = characteristic
 
     def get_stream_time_characteristic(self) -> TimeCharacteristic:

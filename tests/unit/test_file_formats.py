@@ -505,7 +505,7 @@ class TestParquet:
     def test_types_that_columns_cannot_hold(self):
         with pytest.raises(NotSupportedError, match="PICKLED"):
             ParquetBulkWriters.for_row_type(Types.ROW([Types.PICKLED_BYTE_ARRAY()]))
-        with pytest.raises(ConfigurationError, match="must be a ROW type"):
+        with pytest.raises(ConfigurationError, match="must be a type of rows"):
             ParquetBulkWriters.for_row_type(Types.INT())
         with pytest.raises(ConfigurationError, match="AvroSchema"):
             AvroParquetWriters.for_generic_record("{}")
@@ -609,7 +609,7 @@ class TestOrc:
             nested = Types.ROW_NAMED(["m"], [Types.MAP(Types.STRING(), Types.LIST(Types.SQL_TIME()))])
             with pytest.raises(NotSupportedError, match="times of day, as in field 'm'"):
                 use(nested)
-            with pytest.raises(ConfigurationError, match="must be a ROW type"):
+            with pytest.raises(ConfigurationError, match="must be a type of rows"):
                 use(Types.INT())
 
 

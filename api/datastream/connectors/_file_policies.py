@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import files
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 
-from ..._arguments import Whole, checked
+from ..._arguments import AnyText, Whole, checked
 
 _Ms = Annotated[int, Whole(1, unit="ms")]
 
@@ -103,6 +103,7 @@ class OnCheckpointRollingPolicy(RollingPolicy):
     """At every checkpoint; see `RollingPolicy.on_checkpoint_rolling_policy`."""
 
 
+@checked
 class OutputFileConfig:
     """How part files are called.
 
@@ -119,10 +120,7 @@ class OutputFileConfig:
         ('out', '.txt')
     """
 
-    def __init__(self, part_prefix: str, part_suffix: str) -> None:
-        for what, value in (("part_prefix", part_prefix), ("part_suffix", part_suffix)):
-            if not isinstance(value, str):
-                raise ArgumentTypeError(f"OutputFileConfig: {what} must be a str, got {value!r}")
+    def __init__(self, part_prefix: AnyText, part_suffix: AnyText) -> None:
         self._names = files.FileNames(part_prefix, part_suffix)
 
     @staticmethod

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 from changelog_engine.connectors import check_inherits, files
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.tags import OutputTag
-from changelog_engine.types import RowTypeInfo, TypeInformation
+from changelog_engine.types import TypeInformation
 
-from ..._arguments import SuchAs, checked, checked_later, text, type_info
+from ..._arguments import RowType, SuchAs, checked, checked_later, text
 from ...common.time import Duration
 from .base import Source
 
@@ -21,41 +21,36 @@ class FileEnumeratorProvider:
     subtask, whichever of the two is chosen.
     """
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
     @staticmethod
     def default_splittable_file_enumerator() -> FileEnumeratorProvider:
         """The one for formats that can be read from the middle of a file."""
-        return FileEnumeratorProvider("splittable")
+        return FileEnumeratorProvider()
 
     @staticmethod
     def default_non_splittable_file_enumerator() -> FileEnumeratorProvider:
         """The one for formats that are read from the beginning of a file."""
-        return FileEnumeratorProvider("non-splittable")
+        return FileEnumeratorProvider()
 
 
 class FileSplitAssignerProvider:
     """Which subtask reads which file; made by its static method."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-
     @staticmethod
     def locality_aware_split_assigner() -> FileSplitAssignerProvider:
         """Files go to hosts that have them. Here no host has them: they are dealt out evenly, in turn."""
-        return FileSplitAssignerProvider("locality aware")
+        return FileSplitAssignerProvider()
 
     @staticmethod
     def simple_split_assigner() -> FileSplitAssignerProvider:
         """Files are dealt out evenly, in turn; beyond PyFlink."""
-        return FileSplitAssignerProvider("simple")
+        return FileSplitAssignerProvider()
 
 
+@checked
 class StreamFormat:
     """How the records of a file are read; made by its static methods, or by a format's own class."""
 
-    def __init__(self, file_format: files.FileFormat) -> None:
+    def __init__(self, file_format: Annotated[files.FileFormat, checked_later]) -> None:
         check_inherits(file_format, "StreamFormat needs", files.FileFormat)
         self._format = file_format
 
@@ -69,21 +64,16 @@ class StreamFormat:
         Raises:
             ConfigurationError: not a str, or an unknown charset.
         """
-        return StreamFormat(
-            files.TextLines(text(charset_name, "StreamFormat.text_line_format: charset_name"))
-        )
+        return StreamFormat(files.TextLines(charset_name))
 
     @staticmethod
-    def json_line_format(row_type: RowTypeInfo | None = None) -> StreamFormat:
+    def json_line_format(row_type: RowType | None = None) -> StreamFormat:
         """One JSON value in each line, beyond PyFlink; empty lines are left out.
 
         Args:
             row_type: a ROW type whose fields are taken from the values' keys, missing ones None. Without it the elements
                 are dicts, lists, and so on.
         """
-        what = "StreamFormat.json_line_format: row_type"
-        if type_info(row_type, what) is not None and not isinstance(row_type, RowTypeInfo):
-            raise ArgumentTypeError(f"{what} must be a ROW type, got {row_type!r}")
         return StreamFormat(files.JsonLines(row_type))
 
 
@@ -162,7 +152,6 @@ class FileSourceBuilder:
         self._format = file_format
         self._paths = paths
         self._interval_ms: int | None = None
-        self._kept: dict[str, Any] = {}
 
     def monitor_continuously(self, discovery_interval: Annotated[Duration, checked_later]) -> Self:
         """Go on for ever: look for new files from time to time, and read them. A path need not exist at first.
@@ -186,21 +175,19 @@ class FileSourceBuilder:
         return self
 
     def set_file_enumerator(self, file_enumerator: FileEnumeratorProvider) -> Self:
-        """Keep how files are found: both ways that there are find the same here.
+        """Say how files are found: both ways that there are find the same here.
 
         Args:
             file_enumerator: made by a static method of FileEnumeratorProvider.
         """
-        self._kept["file enumerator"] = file_enumerator
         return self
 
     def set_split_assigner(self, split_assigner: FileSplitAssignerProvider) -> Self:
-        """Keep how files are assigned: they are dealt out evenly in any case.
+        """Say how files are assigned: they are dealt out evenly in any case.
 
         Args:
             split_assigner: made by a static method of FileSplitAssignerProvider.
         """
-        self._kept["split assigner"] = split_assigner
         return self
 
     def set_bad_records_tag(self, tag: OutputTag) -> Self:

@@ -37,9 +37,6 @@ _MOST_MS = 2**63 - 1
 class KinesisShardAssigner:
     """Which subtask reads which shard; the engine spreads shards evenly whatever is asked for."""
 
-    def __init__(self, name: str = "default") -> None:
-        self._name = name
-
     @staticmethod
     def default_shard_assigner() -> KinesisShardAssigner:
         """By the hash of the shard's id, in Flink."""
@@ -48,7 +45,7 @@ class KinesisShardAssigner:
     @staticmethod
     def uniform_shard_assigner() -> KinesisShardAssigner:
         """By the range of hash keys, in Flink."""
-        return KinesisShardAssigner("uniform")
+        return KinesisShardAssigner()
 
 
 class KinesisDeserializationSchema(ABC):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import files
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 
-from ..._arguments import checked, checked_later
+from ..._arguments import AnyText, checked, checked_later
 from ..._unsupported import NamesOfPyFlink
 from ...common._bulk_writers import RowDataBulkWriterFactory
 from ..connectors._file_source import StreamFormat
@@ -56,25 +56,12 @@ class CsvSchema:
         return f"CsvSchema({', '.join(self._schema.names)})"
 
 
-@dataclass
-class _Settings:
-    columns: list[files.CsvColumn] = field(default_factory=list)
-    array_separator: str = ";"
-    options: dict[str, Any] = field(default_factory=dict)
-
-
-def _a_str(value: Any, what: str) -> None:
-    if not isinstance(value, str):
-        raise ArgumentTypeError(f"{what} must be a str, got {value!r}")
-
-
 def _a_character(value: Any, what: str) -> None:
     if not isinstance(value, str) or len(value) != 1:
         raise ArgumentTypeError(f"{what} must be one character, got {value!r}")
 
 
-_Str = Annotated[str, _a_str]
-_Character = Annotated[str, _a_character]
+Character = Annotated[str, _a_character]
 
 
 @checked
@@ -91,7 +78,8 @@ class CsvSchemaBuilder(NamesOfPyFlink):
     }
 
     def __init__(self) -> None:
-        self._settings = _Settings()
+        self._columns: list[files.CsvColumn] = []
+        self._options: dict[str, Any] = {}
 
     def build(self) -> CsvSchema:
         """The schema.
@@ -100,11 +88,10 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             ConfigurationError: no columns, or two of one name.
             NotSupportedError: a type that no cell can hold.
         """
-        settings = self._settings
-        return CsvSchema(files.CsvSchema(tuple(settings.columns), **settings.options))
+        return CsvSchema(files.CsvSchema(tuple(self._columns), **self._options))
 
     def add_array_column(
-        self, name: str, separator: _Str = ";", element_type: TypeInformation | None = None
+        self, name: str, separator: AnyText = ";", element_type: TypeInformation | None = None
     ) -> Self:
         """Add a column of lists.
 
@@ -144,12 +131,12 @@ class CsvSchemaBuilder(NamesOfPyFlink):
 
     def add_columns_from(self, schema: CsvSchema) -> Self:
         """Add all columns of another schema."""
-        self._settings.columns += schema._schema.columns
+        self._columns += schema._schema.columns
         return self
 
     def clear_columns(self) -> Self:
         """Remove all columns."""
-        self._settings.columns.clear()
+        self._columns.clear()
         return self
 
     def set_allow_comments(self, allow: bool = True) -> Self:
@@ -166,7 +153,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         Args:
             index: of the column, from 0.
         """
-        columns = self._settings.columns
+        columns = self._columns
         if not isinstance(index, int) or not 0 <= index < len(columns):
             raise ArgumentTypeError(
                 f"CsvSchemaBuilder.remove_array_element_separator: there is no column {index!r}"
@@ -174,15 +161,15 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         columns[index] = replace(columns[index], separator="")
         return self
 
-    def set_array_element_separator(self, separator: _Str) -> Self:
+    def set_array_element_separator(self, separator: AnyText) -> Self:
         """Set the separator within all array columns that there are."""
-        columns = self._settings.columns
+        columns = self._columns
         for index, column in enumerate(columns):
             if column.separator is not None:
                 columns[index] = replace(column, separator=separator)
         return self
 
-    def set_column_separator(self, char: _Character) -> Self:
+    def set_column_separator(self, char: Character) -> Self:
         """Set what ends cells: one character; default ``,``."""
         return self._set(separator=char)
 
@@ -190,7 +177,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         """Let nothing escape; this is the default."""
         return self._set(escape=None)
 
-    def set_escape_char(self, char: _Character) -> Self:
+    def set_escape_char(self, char: Character) -> Self:
         """Set what escapes the character after it."""
         return self._set(escape=char)
 
@@ -202,7 +189,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
             )
         return self._set(line_end=separator)
 
-    def set_null_value(self, null_value: _Str) -> Self:
+    def set_null_value(self, null_value: AnyText) -> Self:
         """Set the cell that stands for null, in all columns."""
         return self._set(null_text=null_value)
 
@@ -210,7 +197,7 @@ class CsvSchemaBuilder(NamesOfPyFlink):
         """Quote nothing."""
         return self._set(quote=None)
 
-    def set_quote_char(self, char: _Character) -> Self:
+    def set_quote_char(self, char: Character) -> Self:
         """Set what stands round cells that hold separators or ends of lines; default a double quote."""
         return self._set(quote=char)
 
@@ -228,17 +215,17 @@ class CsvSchemaBuilder(NamesOfPyFlink):
 
     def size(self) -> int:
         """Number of columns so far."""
-        return len(self._settings.columns)
+        return len(self._columns)
 
     def __len__(self) -> int:
         return self.size()
 
     def _add(self, name: str, wanted: TypeInformation, separator: str | None = None) -> Self:
-        self._settings.columns.append(files.CsvColumn(name, wanted, separator))
+        self._columns.append(files.CsvColumn(name, wanted, separator))
         return self
 
     def _set(self, **options: Any) -> Self:
-        self._settings.options.update(options)
+        self._options.update(options)
         return self
 
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from changelog_engine.errors import ConfigurationError, TypeMismatchError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
 from changelog_engine.formats.csv_lines import CsvOptions, line_reader, line_writer, lines_reader
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.typeinfo import Misfit
 
-from ... import _arguments
+from ..._arguments import AnyText, RowType, checked, checked_later
 from ...common.serialization import DeserializationSchema, SerializationSchema
-from ._csv_files import CsvBulkWriters, CsvReaderFormat, CsvSchema, CsvSchemaBuilder
-from .json import row_type
+from ._csv_files import Character, CsvBulkWriters, CsvReaderFormat, CsvSchema, CsvSchemaBuilder
 
 __all__ = [
     "CsvBulkWriters",
@@ -24,34 +23,33 @@ __all__ = [
 ]
 
 
+def _some_text(value: Any, what: str) -> None:
+    if not isinstance(value, str) or not value:
+        raise ArgumentTypeError(f"{what} must be a non-empty str, got {value!r}")
+
+
+@checked
 class _Builder:
     """What the builders share."""
 
-    def __init__(self, type_info: TypeInformation, options: CsvOptions) -> None:
-        self._type_info = row_type(type_info, f"{type(self).__qualname__}: type_info")
+    def __init__(self, type_info: RowTypeInfo, options: CsvOptions) -> None:
+        self._type_info = type_info
         self._options = options
 
-    def set_array_element_delimiter(self, delimiter: str) -> Self:
+    def set_array_element_delimiter(self, delimiter: Annotated[str, _some_text]) -> Self:
         """What stands between the elements of an array or a nested row; default ``;``.
 
         Raises:
             ConfigurationError: not a str, or empty.
         """
-        return self._set("set_array_element_delimiter: delimiter", array_delimiter=_some(delimiter))
+        return self._set(array_delimiter=delimiter)
 
-    def set_quote_character(self, c: str) -> Self:
+    def set_quote_character(self, c: Character) -> Self:
         """The character that fields are quoted with; default ``"``."""
-        return self._set("set_quote_character: c", quote=_one(c))
+        return self._set(quote=c)
 
-    def _set(self, what: str, **option: str | None) -> Self:
-        ((name, value),) = option.items()
-        if value is None:
-            wanted = {"array_delimiter": "a non-empty str", "null_literal": "a str"}.get(
-                name, "one character"
-            )
-            raise ConfigurationError(f"{type(self).__qualname__}.{what} must be {wanted}")
-        changed: dict[str, Any] = {name: value}
-        self._options = self._options._replace(**changed)
+    def _set(self, **option: Any) -> Self:
+        self._options = self._options._replace(**option)
         return self
 
 
@@ -108,6 +106,7 @@ class CsvRowDeserializationSchema(DeserializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type_info, self._options, self._ignore_parse_errors)
 
+    @checked
     class Builder(_Builder):
         """Builds a `CsvRowDeserializationSchema`.
 
@@ -118,40 +117,37 @@ class CsvRowDeserializationSchema(DeserializationSchema):
             ConfigurationError: no type of rows.
         """
 
-        def __init__(self, type_info: TypeInformation) -> None:
+        def __init__(self, type_info: RowType) -> None:
             super().__init__(type_info, CsvOptions())
             self._ignore_parse_errors = False
 
-        def set_field_delimiter(self, delimiter: str) -> Self:
+        def set_field_delimiter(self, delimiter: Character) -> Self:
             """What stands between fields; default ``,``.
 
             Args:
                 delimiter: one character.
             """
-            return self._set("set_field_delimiter: delimiter", field_delimiter=_one(delimiter))
+            return self._set(field_delimiter=delimiter)
 
         def set_allow_comments(self, allow_comments: bool) -> Self:
             """Whether lines that begin with ``#`` are left out; default False."""
-            what = "CsvRowDeserializationSchema.Builder.set_allow_comments: allow_comments"
-            self._options = self._options._replace(allow_comments=_arguments.flag(allow_comments, what))
-            return self
+            return self._set(allow_comments=allow_comments)
 
-        def set_escape_character(self, c: str) -> Self:
+        def set_escape_character(self, c: Character) -> Self:
             """The character that takes the meaning of the one after it; by default none does."""
-            return self._set("set_escape_character: c", escape=_one(c))
+            return self._set(escape=c)
 
-        def set_null_literal(self, null_literal: str) -> Self:
+        def set_null_literal(self, null_literal: AnyText) -> Self:
             """Which text is None; by default none is.
 
             Args:
                 null_literal: the text, which may be empty.
             """
-            return self._set("set_null_literal: null_literal", null_literal=_any(null_literal))
+            return self._set(null_literal=null_literal)
 
         def set_ignore_parse_errors(self, ignore_parse_errors: bool) -> Self:
             """Whether a field that cannot be parsed becomes None and a line that is not a row is skipped; default False."""
-            what = "CsvRowDeserializationSchema.Builder.set_ignore_parse_errors: ignore_parse_errors"
-            self._ignore_parse_errors = _arguments.flag(ignore_parse_errors, what)
+            self._ignore_parse_errors = ignore_parse_errors
             return self
 
         def build(self) -> CsvRowDeserializationSchema:
@@ -197,6 +193,7 @@ class CsvRowSerializationSchema(SerializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type_info, self._options)
 
+    @checked
     class Builder(_Builder):
         """Builds a `CsvRowSerializationSchema`.
 
@@ -207,39 +204,37 @@ class CsvRowSerializationSchema(SerializationSchema):
             ConfigurationError: no type of rows.
         """
 
-        def __init__(self, type_info: TypeInformation) -> None:
+        def __init__(self, type_info: RowType) -> None:
             super().__init__(type_info, CsvOptions(null_literal=""))
 
-        def set_field_delimiter(self, c: str) -> Self:
+        def set_field_delimiter(self, c: Character) -> Self:
             """What stands between fields; default ``,``.
 
             Args:
                 c: one character.
             """
-            return self._set("set_field_delimiter: c", field_delimiter=_one(c))
+            return self._set(field_delimiter=c)
 
-        def set_line_delimiter(self, delimiter: str) -> Self:
+        def set_line_delimiter(self, delimiter: Annotated[str, checked_later]) -> Self:
             r"""What ends a line: ``\n`` (default), ``\r``, ``\r\n`` or nothing."""
             if delimiter not in ("\n", "\r", "\r\n", ""):
                 raise ConfigurationError(
                     "CsvRowSerializationSchema.Builder.set_line_delimiter: delimiter must be '\\n', '\\r', '\\r\\n' or "
                     f"empty, got {delimiter!r}"
                 )
-            self._options = self._options._replace(line_delimiter=delimiter)
-            return self
+            return self._set(line_delimiter=delimiter)
 
         def disable_quote_character(self) -> Self:
             """Quote nothing."""
-            self._options = self._options._replace(quote=None)
-            return self
+            return self._set(quote=None)
 
-        def set_escape_character(self, c: str) -> Self:
+        def set_escape_character(self, c: Character) -> Self:
             """The character that stands twice, inside of quotes, for itself; by default nothing does. Quotes are doubled."""
-            return self._set("set_escape_character: c", escape=_one(c))
+            return self._set(escape=c)
 
-        def set_null_literal(self, s: str) -> Self:
+        def set_null_literal(self, s: AnyText) -> Self:
             """How None is written; default: as nothing."""
-            return self._set("set_null_literal: s", null_literal=_any(s))
+            return self._set(null_literal=s)
 
         def build(self) -> CsvRowSerializationSchema:
             """The schema.
@@ -248,15 +243,3 @@ class CsvRowSerializationSchema(SerializationSchema):
                 NotSupportedError: the type has parts that CSV has no form for.
             """
             return CsvRowSerializationSchema(self._type_info, self._options)
-
-
-def _one(text: Any) -> str | None:
-    return text if isinstance(text, str) and len(text) == 1 else None
-
-
-def _some(text: Any) -> str | None:
-    return text if isinstance(text, str) and text else None
-
-
-def _any(text: Any) -> str | None:
-    return text if isinstance(text, str) else None

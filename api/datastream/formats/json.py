@@ -11,7 +11,7 @@ from changelog_engine.formats import json_values
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.typeinfo import Misfit
 
-from ... import _arguments
+from ..._arguments import RowType, checked, row_type
 from ...common.serialization import DeserializationSchema, SerializationSchema
 from . import _json_schema
 
@@ -85,6 +85,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type_info, self._fail_on_missing_field, self._ignore_parse_errors)
 
+    @checked
     class Builder:
         """Builds a `JsonRowDeserializationSchema`."""
 
@@ -93,7 +94,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             self._fail_on_missing_field = False
             self._ignore_parse_errors = False
 
-        def type_info(self, type_info: TypeInformation) -> Self:
+        def type_info(self, type_info: RowType) -> Self:
             """The type of the rows.
 
             Args:
@@ -102,8 +103,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
             Raises:
                 ConfigurationError: no type of rows.
             """
-            what = "JsonRowDeserializationSchema.Builder.type_info: type_info"
-            self._type_info = row_type(type_info, what)
+            self._type_info = type_info
             return self
 
         def json_schema(self, json_schema: str) -> Self:
@@ -118,7 +118,7 @@ class JsonRowDeserializationSchema(DeserializationSchema):
                 NotSupportedError: a part that no type stands for.
             """
             what = "JsonRowDeserializationSchema.Builder.json_schema: json_schema"
-            self._type_info = row_type(_json_schema.type_of(_arguments.text(json_schema, what)), what)
+            self._type_info = row_type(_json_schema.type_of(json_schema), what)
             return self
 
         def fail_on_missing_field(self) -> Self:
@@ -188,13 +188,14 @@ class JsonRowSerializationSchema(SerializationSchema):
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._type_info,)
 
+    @checked
     class Builder:
         """Builds a `JsonRowSerializationSchema`."""
 
         def __init__(self) -> None:
             self._type_info: RowTypeInfo | None = None
 
-        def with_type_info(self, type_info: TypeInformation) -> Self:
+        def with_type_info(self, type_info: RowType) -> Self:
             """The type of the rows.
 
             Args:
@@ -203,8 +204,7 @@ class JsonRowSerializationSchema(SerializationSchema):
             Raises:
                 ConfigurationError: no type of rows.
             """
-            what = "JsonRowSerializationSchema.Builder.with_type_info: type_info"
-            self._type_info = row_type(type_info, what)
+            self._type_info = type_info
             return self
 
         def build(self) -> JsonRowSerializationSchema:
@@ -218,11 +218,3 @@ class JsonRowSerializationSchema(SerializationSchema):
                     "JsonRowSerializationSchema.Builder.build: call with_type_info() first"
                 )
             return JsonRowSerializationSchema(self._type_info)
-
-
-def row_type(type_info: Any, what: str) -> RowTypeInfo:
-    """The type if it is one of rows."""
-    found = _arguments.type_info(type_info, what)
-    if not isinstance(found, RowTypeInfo):
-        raise ArgumentTypeError(f"{what} must be a type of rows such as Types.ROW_NAMED(...), got {found!r}")
-    return found

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 from changelog_engine.connectors import files
-from changelog_engine.types import RowTypeInfo
 
-from ..._arguments import Whole, checked, checked_later
+from ..._arguments import RowType, Whole, checked, checked_later
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
 from ...common.configuration import Configuration
 from ..connectors._file_source import BulkFormat
-from .parquet import row_type_of
 
 __all__ = ["OrcBulkWriters", "OrcColumnarRowInputFormat"]
 
@@ -41,7 +39,7 @@ class OrcColumnarRowInputFormat(BulkFormat):
 
     def __init__(
         self,
-        row_type: Annotated[RowTypeInfo, row_type_of],
+        row_type: RowType,
         batch_size: Annotated[int, Whole(1)] = 2048,
         is_case_sensitive: bool = True,
     ) -> None:
@@ -55,7 +53,7 @@ class OrcBulkWriters:
 
     @staticmethod
     def for_row_type(
-        row_type: Annotated[RowTypeInfo, row_type_of],
+        row_type: RowType,
         writer_properties: Annotated[Configuration | None, checked_later] = None,
         hadoop_config: Annotated[Configuration | None, checked_later] = None,
     ) -> BulkWriterFactory:

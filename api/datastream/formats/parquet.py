@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 from changelog_engine.connectors import files
-from changelog_engine.errors import ArgumentTypeError
-from changelog_engine.types import RowTypeInfo
 
-from ..._arguments import Whole, checked, checked_later
+from ..._arguments import RowType, Whole, checked, checked_later
 from ...common._bulk_writers import BulkWriterFactory, RowDataBulkWriterFactory
 from ...common.configuration import Configuration
 from ..connectors._file_source import BulkFormat, StreamFormat
 from ._avro_files import AvroSchema, schema_text
 
 __all__ = ["AvroParquetReaders", "AvroParquetWriters", "ParquetBulkWriters", "ParquetColumnarRowInputFormat"]
-
-
-def row_type_of(value: Any, what: str) -> RowTypeInfo:
-    """The value if it is a ROW type."""
-    if not isinstance(value, RowTypeInfo):
-        raise ArgumentTypeError(f"{what} must be a ROW type such as DataTypes.ROW([...]), got {value!r}")
-    return value
-
-
-_RowType = Annotated[RowTypeInfo, row_type_of]
 
 
 class AvroParquetReaders:
@@ -68,7 +56,7 @@ class ParquetColumnarRowInputFormat(BulkFormat):
 
     def __init__(
         self,
-        row_type: _RowType,
+        row_type: RowType,
         hadoop_config: Annotated[Configuration | None, checked_later] = None,
         batch_size: Annotated[int, Whole(1)] = 2048,
         is_utc_timestamp: bool = False,
@@ -83,7 +71,7 @@ class ParquetBulkWriters:
 
     @staticmethod
     def for_row_type(
-        row_type: _RowType,
+        row_type: RowType,
         hadoop_config: Annotated[Configuration | None, checked_later] = None,
         utc_timestamp: bool = False,
     ) -> BulkWriterFactory:
