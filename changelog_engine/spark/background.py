@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -308,6 +309,7 @@ class _Failed:
         self.error = error
 
 
+@dataclass
 class _Task:
     """What a worker does with the one element of its partition, a pickled task.
 
@@ -315,13 +317,10 @@ class _Task:
         lock_path: what the worker locks while it runs a task; None on other masters than local ones.
     """
 
-    def __init__(
-        self, function: Callable[[Any], Any], options: dict[str, str], niceness: int, lock_path: str | None
-    ) -> None:
-        self.function = function
-        self.options = options
-        self.niceness = niceness
-        self.lock_path = lock_path
+    function: Callable[[Any], Any]
+    options: dict[str, str]
+    niceness: int
+    lock_path: str | None
 
     def __call__(self, index: int, data: Iterable[bytes]) -> Iterator[bytes]:
         for task in data:

@@ -8,6 +8,7 @@ import pickle
 import re
 import traceback
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,7 @@ _REMOVED = re.compile(
 )
 
 
+@dataclass
 class StageTask:
     """The subtasks of one stage in one epoch, as Spark's mapPartitionsWithIndex takes them.
 
@@ -50,25 +52,14 @@ class StageTask:
         notes: where subtasks note how their starts go; None for nowhere.
     """
 
-    def __init__(
-        self,
-        job: Any,
-        orders: list[bytes],
-        stage: int,
-        first: int,
-        partitions: int,
-        located: bool,
-        printed: str | None,
-        notes: WorkerNotes | None = None,
-    ) -> None:
-        self.job = job
-        self.orders = orders
-        self.stage = stage
-        self.first = first
-        self.partitions = partitions
-        self.located = located
-        self.printed = printed
-        self.notes = notes
+    job: Any
+    orders: list[bytes]
+    stage: int
+    first: int
+    partitions: int
+    located: bool
+    printed: str | None
+    notes: WorkerNotes | None = None
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         before_task()
@@ -98,6 +89,7 @@ class StageTask:
         return [(partition, failure) for partition in range(self.partitions or 1)]
 
 
+@dataclass
 class WarmUp:
     """Has a process import what a subtask needs, before it is one: see StageTask.
 
@@ -106,9 +98,8 @@ class WarmUp:
         nodes: of the stage, with functions whose modules it imports.
     """
 
-    def __init__(self, job: Any, nodes: frozenset[int]) -> None:
-        self.job = job
-        self.nodes = nodes
+    job: Any
+    nodes: frozenset[int]
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         from changelog_engine.spark import worker

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Metadata
 from deltalake.exceptions import TableNotFoundError
 
 from changelog_engine.errors import ForeignPathError, StorageError
@@ -34,12 +34,11 @@ _READER_VERSION = 1
 
 
 class Content(NamedTuple):
-    """What a table's log says: at which version, which files, which properties, which id."""
+    """What a table's log says: at which version, which files, and what the table is."""
 
     version: int
     files: pa.Table
-    properties: dict[str, str]
-    table_id: str
+    metadata: Metadata
 
 
 # Of each table that was read: its log's files then, and what they say. A commit is never replaced.
@@ -74,8 +73,8 @@ def content_of(storage: Storage) -> Content:
     return _remembered(storage, listed) or _read(storage, listed)
 
 
-def properties_of(storage: Storage) -> dict[str, str]:
-    """The table's properties.
+def metadata_of(storage: Storage) -> Metadata:
+    """What the table is.
 
     Raises:
         CorruptChangelogError: a file of the log is missing or damaged; names it.
@@ -83,19 +82,9 @@ def properties_of(storage: Storage) -> dict[str, str]:
     listed = entries(storage)
     known = _remembered(storage, listed)
     if known is not None:
-        return dict(known.properties)
+        return known.metadata
     with _table_of(storage, listed) as table:
-        return dict(table.metadata().configuration)
-
-
-def table_id_of(storage: Storage) -> str:
-    """The table's id; raises as ``properties_of``."""
-    listed = entries(storage)
-    known = _remembered(storage, listed)
-    if known is not None:
-        return known.table_id
-    with _table_of(storage, listed) as table:
-        return str(table.metadata().id)
+        return table.metadata()
 
 
 def plain_names(storage: Storage, paths: Iterable[str]) -> list[str]:
@@ -149,8 +138,7 @@ def _read(storage: Storage, listed: list[Entry]) -> Content:
         # pa.table() would import pandas to see whether that is a DataFrame: a third of a second.
         with read_by_delta_rs(storage):
             files = pa.RecordBatchReader.from_stream(table.get_add_actions(flatten=True)).read_all()
-        metadata = table.metadata()
-        content = Content(table.version(), files, dict(metadata.configuration), str(metadata.id))
+        content = Content(table.version(), files, table.metadata())
     if files.num_rows > _MOST_KEPT:
         _OPENED.pop(storage.root, None)
     paths = files["path"]

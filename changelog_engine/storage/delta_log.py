@@ -33,9 +33,8 @@ from changelog_engine.storage.delta_checkpoints import shorten
 from changelog_engine.storage.delta_content import (
     content_of,
     entries,
+    metadata_of,
     plain_names,
-    properties_of,
-    table_id_of,
 )
 from changelog_engine.storage.delta_damage import damaged
 from changelog_engine.storage.delta_names import (
@@ -113,11 +112,11 @@ class DeltaLog:
         Raises:
             CorruptChangelogError: a file of the log is missing or damaged; names it.
         """
-        return properties_of(self.storage)
+        return dict(metadata_of(self.storage).configuration)
 
     def table_id(self) -> str:
         """The id that the table got when it was made; copies of it have the same."""
-        return table_id_of(self.storage)
+        return str(metadata_of(self.storage).id)
 
     def refresh(self) -> int:
         """Move to the newest version and return it. Costs a look at one name or two, however long the log is.

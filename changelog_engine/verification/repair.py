@@ -9,6 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import uuid
@@ -75,9 +76,9 @@ def plan_repair(folder: Storage) -> Repair | None:
     if wrong is None:
         return None
     with _Trial(folder, job) as trial:
-        log_aside = trial.first(CHANGELOG, _opens)
-        snapshots_aside = trial.first(SNAPSHOTS, _restores) if (job / SNAPSHOTS).is_dir() else []
-        newest = Ledger.at(str(trial.root / CHANGELOG)).newest_restorable()
+        log_aside = trial.first(CHANGELOG, _open)
+        snapshots_aside = trial.first(SNAPSHOTS, _restore) if (job / SNAPSHOTS).is_dir() else []
+        newest = _open(trial.root).newest_restorable()
     return Repair((*log_aside, *snapshots_aside), None if newest is None else newest.id, wrong)
 
 
@@ -140,15 +141,16 @@ class _Trial:
     def __exit__(self, *failure: object) -> None:
         shutil.rmtree(self.root)
 
-    def first(self, table: str, works: Callable[[Path], bool]) -> list[str]:
-        """The files of a table's log, relative to the job's folder, without which it works: as few as possible."""
+    def first(self, table: str, begin: Callable[[Path], object]) -> list[str]:
+        """The files of a table's log, relative to the job's folder, without which it can begin: as few as possible."""
         found = self.folder.list(f"{table}/{LOG}")
         names = [entry.name for entry in found if not entry.is_folder and not entry.is_other]
         emptied = [entry.name for entry in found if COMMIT_NAME.match(entry.name) and not entry.size]
         for cut in _cuts(names):
             left_out = cut | _not_needed(emptied, set(names) - cut)
             self._lay(table, [name for name in names if name not in left_out])
-            if works(self.root):
+            with contextlib.suppress(ChangelogEngineError):
+                begin(self.root)
                 return [f"{table}/{LOG}/{name}" for name in sorted(left_out)]
         if table == SNAPSHOTS:  # the log alone may have everything
             shutil.rmtree(self.root / table)
@@ -193,30 +195,21 @@ def _not_needed(commits: Sequence[str], left: Iterable[str]) -> set[str]:
     return {name for name in commits if int(name.partition(".")[0]) <= last}
 
 
-def _opens(job: Path) -> bool:
-    """Whether a start of the job would find its checkpoints."""
-    try:
-        Ledger.at(str(job / CHANGELOG))
-    except ChangelogEngineError:
-        return False
-    return True
+def _open(job: Path) -> Ledger:
+    """As a start of the job, which so finds its checkpoints."""
+    return Ledger.at(str(job / CHANGELOG))
 
 
-def _restores(job: Path) -> bool:
-    """Whether a start of the job would find the state of its newest checkpoint."""
-    try:
-        ledger = Ledger.at(str(job / CHANGELOG))
-        ledger.restore_point(ledger.lineage.newest_checkpoint())
-    except ChangelogEngineError:
-        return False
-    return True
+def _restore(job: Path) -> None:
+    """As a start of the job, which so finds the state of its newest checkpoint."""
+    ledger = _open(job)
+    ledger.restore_point(ledger.lineage.newest_checkpoint())
 
 
 def _wrong_with(job: Path) -> str | None:
     """What the logs of a job's tables lack; None when both can be read."""
     try:
-        ledger = Ledger.at(str(job / CHANGELOG))
-        _ = ledger.snapshots
+        _ = _open(job).snapshots
     except ChangelogEngineError as error:
         return str(error)
     return None
