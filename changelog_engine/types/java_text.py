@@ -23,19 +23,30 @@ _LAST_DAY = datetime.date.max.toordinal()
 
 
 def double_text(value: float) -> str:
-    """Double.toString: plain from 1e-3 up to 1e7, else with an exponent.
+    """Double.toString of Java up to 18: plain from 1e-3 up to 1e7, else with an exponent.
 
     Example:
-        >>> double_text(1e20), double_text(0.001), double_text(1e7)
-        ('1.0E20', '0.001', '1.0E7')
+        >>> double_text(1e20), double_text(0.001), double_text(1e7), double_text(2.0**60)
+        ('1.0E20', '0.001', '1.0E7', '1.15292150460684698E18')
     """
-    return _java_number(value, repr(value))
+    return _java_number(value, _digits_of_a_large_one(value, 53) or repr(value))
 
 
 def float_text(value: float) -> str:
     """Float.toString: as Double.toString with the digits that 32 bits need."""
     single = np.float32(value)
-    return _java_number(float(single), np.format_float_scientific(single, unique=True))
+    large = _digits_of_a_large_one(float(single), 24)
+    return _java_number(float(single), large or np.format_float_scientific(single, unique=True))
+
+
+def _digits_of_a_large_one(value: float, bits: int) -> str | None:
+    """Of a whole number of more bits than are kept, and up to 63, Java 18 writes more digits than tell it from others."""
+    more = math.frexp(value)[1] - bits - 2 if math.isfinite(value) else -1
+    if not 0 <= more <= 61 - bits:
+        return None
+    left_out = len(str(1 << more)) - 1
+    whole, rest = divmod(int(abs(value)), 10**left_out)
+    return f"{whole + (left_out > 0 and rest >= 10**left_out >> 1)}E{left_out}"
 
 
 def _java_number(value: float, shortest: str) -> str:

@@ -66,6 +66,10 @@ DIFFERENCES: dict[str, Difference] = {
         "A broadcast state that `broadcast()` was not given is an error",
         raises="JobExecutionError",
     ),
+    "keys.selector_of_whole_numbers_in_doubles": Difference(
+        "A key selector gets elements of their declared type",
+        gives=["'float 2.0 1'", "'float 0.5 1'", "'float 2.0 2'"],
+    ),
     "declared_types.fraction_as_long": Difference(
         "1.5 in a LONG, which Flink cuts to 1",
         raises="JobExecutionError",

@@ -174,3 +174,9 @@ def lifecycle_without_elements(env):
 def failing_key_selector_of_none(env):
     """A selector that gives None where a type is declared."""
     return _counted(env, ["a", "b"], lambda v: None, Types.INT())
+
+
+def selector_of_whole_numbers_in_doubles(env):
+    """A key selector behind a map that gives whole numbers where a DOUBLE is declared."""
+    numbers = env.from_collection([2, 0.5, 2.0]).map(lambda value: value, Types.DOUBLE())
+    return numbers.key_by(lambda value: value).process(_Count(), Types.STRING())

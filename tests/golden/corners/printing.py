@@ -354,3 +354,12 @@ def every_type_in_a_row_in_a_map(env):
     _print_all(
         env, lambda types: Types.MAP(Types.STRING(), Types.ROW(types)), lambda values: {"k": Row(*values)}
     )
+
+
+@unordered("two sinks")
+def large_whole_numbers(env):
+    """Of whole numbers beyond 2^53, and beyond 2^24 in a FLOAT, Java writes more digits than they need."""
+    doubles = [2.0**60, 1.7e18, 1700000000123456789.0, -(2.0**54) - 4, 2.0**62 + 2048, 2.0**63, 1e19]
+    env.from_collection(doubles, Types.DOUBLE()).print("double")
+    env.from_collection([123456789.0, 3e10, 2.0**24 + 2, 146514032.0, 1e19], Types.FLOAT()).print("float")
+    env.execute()
