@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import UnionType
@@ -17,7 +17,7 @@ from typing import Annotated, Any, TypeVar, Union, cast, get_args, get_origin, g
 
 from changelog_engine.config.names import writable
 from changelog_engine.config.numbers import whole_number as whole_number
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError, NotSupportedError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.typeinfo import a_class, not_a_type
@@ -95,6 +95,13 @@ def several(value: Any, what: str, one: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(text(name, what) for name in names))
 
 
+def properties(value: Any, what: str) -> Mapping[str, Any]:
+    """The value if it is a dict; the message shows none of it, which may be a password."""
+    if not isinstance(value, Mapping):
+        raise ArgumentTypeError(f"{what} must be a dict of str to str, got a {type(value).__name__}")
+    return value
+
+
 def password_text(value: Any, what: str) -> str:
     """The value if it is a str, which may be empty; the message never shows it."""
     if not isinstance(value, str):
@@ -127,6 +134,18 @@ def instance(value: Any, wanted: type[T], what: str, such_as: str = "", *others:
         fits = " or ".join([a_class(each) for each in (wanted, *others)])
         fits += f" such as {such_as}" if such_as else ""
     raise ArgumentTypeError(f"{what} must be {fits}, got {given}{hint}")
+
+
+def refuse_java(value: Any, what: str, wanted: str = "object") -> None:
+    """Raise when it is the name of a Java class.
+
+    Args:
+        wanted: what is wanted of Python, for the message.
+    """
+    if isinstance(value, str):
+        raise NotSupportedError(
+            f"{what}({value!r}): Java classes cannot be used in this engine; give a Python {wanted}"
+        )
 
 
 def flag(value: Any, what: str) -> bool:
@@ -191,6 +210,7 @@ class MadeBy:
 Millis = Annotated[int, Whole(0)]
 RowType = Annotated[RowTypeInfo, row_type]
 AnyText = Annotated[str, any_text]
+Properties = Annotated[Mapping[str, str], properties]
 Password = Annotated[str, password_text]
 _Check = Callable[[Any, str], Any]
 _BY_TYPE: dict[Any, _Check] = {str: text, bool: flag, TypeInformation: type_info}

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.types import Instant
 
-from .._arguments import whole_number
+from .._arguments import instance, whole_number
 
 __all__ = ["Duration", "Instant", "Time"]
 
@@ -149,3 +150,15 @@ class Time:
     def __str__(self) -> str:
         """Its length, as PyFlink has it."""
         return f"{self._milliseconds} ms"
+
+
+@dataclass(frozen=True)
+class AtLeast:
+    """In ``Annotated[Duration, AtLeast(1)]``: a Duration of so many milliseconds or more."""
+
+    ms: int
+
+    def __call__(self, value: Any, what: str) -> None:
+        """Refuse what is none."""
+        span = instance(value, Duration, what, "Duration.of_seconds(2)")
+        whole_number(span.to_milliseconds(), f"{what} in ms", self.ms)

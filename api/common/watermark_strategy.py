@@ -16,12 +16,13 @@ from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
 from changelog_engine.graph.nodes import WatermarkSpec
 from changelog_engine.types.typeinfo import shown
 
-from .._arguments import SuchAs, instance, text, whole_number
+from .._arguments import SuchAs, checked, checked_later
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
-from .time import Duration
+from .time import AtLeast, Duration
 
 _LOG = logging.getLogger("changelog_engine")
+_Span = Annotated[Duration, AtLeast(1)]
 _NO_ASSIGNER = "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner"
 
 
@@ -40,6 +41,7 @@ class TimestampAssigner(abc.ABC):
         """
 
 
+@checked
 class WatermarkStrategy(NamesOfPyFlink):
     """Says how a stream gets timestamps and watermarks; made by its static methods.
 
@@ -66,7 +68,9 @@ class WatermarkStrategy(NamesOfPyFlink):
         return WatermarkStrategy(0)
 
     @staticmethod
-    def for_bounded_out_of_orderness(max_out_of_orderness: Duration) -> WatermarkStrategy:
+    def for_bounded_out_of_orderness(
+        max_out_of_orderness: Annotated[Duration, AtLeast(0)],
+    ) -> WatermarkStrategy:
         """For timestamps that go back by a bounded time.
 
         The watermark is the largest timestamp - the bound - 1 ms.
@@ -74,20 +78,16 @@ class WatermarkStrategy(NamesOfPyFlink):
         Args:
             max_out_of_orderness: the bound.
         """
-        return WatermarkStrategy(
-            _duration_ms(
-                max_out_of_orderness,
-                "WatermarkStrategy.for_bounded_out_of_orderness: max_out_of_orderness",
-                0,
-            )
-        )
+        return WatermarkStrategy(max_out_of_orderness.to_milliseconds())
 
     @staticmethod
     def no_watermarks() -> WatermarkStrategy:
         """No watermarks before the end of the input."""
         return WatermarkStrategy(None)
 
-    def with_timestamp_assigner(self, timestamp_assigner: TimestampAssigner) -> Self:
+    def with_timestamp_assigner(
+        self, timestamp_assigner: Annotated[TimestampAssigner, checked_later]
+    ) -> Self:
         """Take timestamps from an assigner; without one, elements keep those they have.
 
         Args:
@@ -109,7 +109,7 @@ class WatermarkStrategy(NamesOfPyFlink):
         self._timestamp_assigner = timestamp_assigner
         return self
 
-    def with_idleness(self, idle_timeout: Duration) -> WatermarkStrategy:
+    def with_idleness(self, idle_timeout: _Span) -> WatermarkStrategy:
         """Stop waiting for a channel that gives nothing for some time.
 
         Args:
@@ -119,17 +119,15 @@ class WatermarkStrategy(NamesOfPyFlink):
             ConfigurationError: no Duration, or none above zero.
         """
         changed = copy.copy(self)
-        changed._idle_timeout_ms = _duration_ms(
-            idle_timeout, "WatermarkStrategy.with_idleness: idle_timeout", 1
-        )
+        changed._idle_timeout_ms = idle_timeout.to_milliseconds()
         return changed
 
     @kept
     def with_watermark_alignment(
         self,
         watermark_group: str,
-        max_allowed_watermark_drift: Duration,
-        update_interval: Duration | None = None,
+        max_allowed_watermark_drift: _Span,
+        update_interval: _Span | None = None,
     ) -> WatermarkStrategy:
         """Hold back sources whose event time is ahead. Kept without effect: results do not depend on it.
 
@@ -138,11 +136,6 @@ class WatermarkStrategy(NamesOfPyFlink):
             max_allowed_watermark_drift: how far a source may be ahead.
             update_interval: of the group's watermark.
         """
-        what = "WatermarkStrategy.with_watermark_alignment"
-        text(watermark_group, f"{what}: watermark_group")
-        _duration_ms(max_allowed_watermark_drift, f"{what}: max_allowed_watermark_drift", 1)
-        if update_interval is not None:
-            _duration_ms(update_interval, f"{what}: update_interval", 1)
         return copy.copy(self)
 
     def _in_from_source(self) -> WatermarkStrategy:
@@ -222,8 +215,3 @@ class _Yielded(TimestampAssigner):
 
 
 Strategy = Annotated[WatermarkStrategy, SuchAs("WatermarkStrategy.no_watermarks()")]
-
-
-def _duration_ms(duration: Any, what: str, least: int) -> int:
-    instance(duration, Duration, what, "Duration.of_seconds(2)")
-    return whole_number(duration.to_milliseconds(), f"{what} in ms", least)

@@ -13,7 +13,8 @@ from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred
 from changelog_engine.graph.nodes import JobGraph, Node, NodeKind
 from changelog_engine.types import TypeInformation
 
-from .connectors.base import Sink, Source, engine_sink, engine_source, refuse_java
+from .._arguments import refuse_java
+from .connectors.base import Sink, Source, engine_sink, engine_source
 from .functions import SinkFunction, SourceFunction
 
 _CONNECTORS = (NodeKind.SOURCE, NodeKind.SINK)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import AsyncSpec, NodeKind
 
 from .. import _arguments
-from .._arguments import OutputType, SuchAs, Whole, checked, checked_later
+from .._arguments import OutputType, SuchAs, Whole, checked
 from ..common.time import Duration, Time
 from . import _wrappers
 from .async_functions import AsyncFunction
@@ -18,7 +18,6 @@ from .data_stream import DataStream
 __all__ = ["AsyncDataStream"]
 
 
-_Timeout = Annotated[Time | Duration, checked_later]
 _Capacity = Annotated[int, Whole(1)]
 _Strategy = Annotated[AsyncRetryStrategy[Any], SuchAs("AsyncRetryStrategy.fixed_delay(...)")]
 
@@ -35,7 +34,7 @@ class AsyncDataStream:
     def unordered_wait(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: _Timeout,
+        timeout: Time | Duration,
         capacity: _Capacity = 100,
         output_type: OutputType = None,
     ) -> DataStream:
@@ -56,7 +55,7 @@ class AsyncDataStream:
     def unordered_wait_with_retry(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: _Timeout,
+        timeout: Time | Duration,
         async_retry_strategy: _Strategy,
         capacity: _Capacity = 100,
         output_type: OutputType = None,
@@ -76,7 +75,7 @@ class AsyncDataStream:
     def ordered_wait(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: _Timeout,
+        timeout: Time | Duration,
         capacity: _Capacity = 100,
         output_type: OutputType = None,
     ) -> DataStream:
@@ -97,7 +96,7 @@ class AsyncDataStream:
     def ordered_wait_with_retry(
         data_stream: DataStream,
         async_function: AsyncFunction[Any, Any],
-        timeout: _Timeout,
+        timeout: Time | Duration,
         async_retry_strategy: _Strategy,
         capacity: _Capacity = 100,
         output_type: OutputType = None,
@@ -126,8 +125,6 @@ def _async_stream(
 ) -> DataStream:
     what = f"AsyncDataStream.{method}"
     function = _wrappers.as_async_function(async_function, what)
-    if not isinstance(timeout, (Time, Duration)):
-        raise ArgumentTypeError(f"{what}: timeout must be a Time such as Time.seconds(10), got {timeout!r}")
     timeout_ms = timeout.to_milliseconds()
     retry = _retry(strategy, timeout_ms, what)
     spec = AsyncSpec(function, timeout_ms, capacity, retry, ordered)

@@ -9,10 +9,10 @@ from changelog_engine.config import Option, options
 from changelog_engine.config.names import names_of
 from changelog_engine.errors import ArgumentTypeError
 
-from .._arguments import Whole, checked, checked_later, whole_number
+from .._arguments import Whole, checked, checked_later
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
-from ..common.time import Duration
+from ..common.time import AtLeast, Duration
 from ._settings import EnvironmentSettings
 from .checkpoint_storage import CheckpointStorage, FileSystemCheckpointStorage, normalized
 from .checkpointing_mode import CheckpointingMode
@@ -29,6 +29,7 @@ class ExternalizedCheckpointCleanup(Enum):
     NO_EXTERNALIZED_CHECKPOINTS = 2
 
 
+_Timeout = Annotated[Duration, AtLeast(0)]
 _Interval = Annotated[int, Whole(10, unit="ms")]  # as in Flink; timeouts too
 
 
@@ -221,27 +222,22 @@ class CheckpointConfig(NamesOfPyFlink):
         return self.get_aligned_checkpoint_timeout()
 
     @kept
-    def set_alignment_timeout(self, alignment_timeout: Duration) -> Self:
+    def set_alignment_timeout(self, alignment_timeout: _Timeout) -> Self:
         """As `set_aligned_checkpoint_timeout`, the older name."""
-        return self._set_alignment_timeout("set_alignment_timeout", alignment_timeout)
+        return self.set_aligned_checkpoint_timeout(alignment_timeout)
 
     def get_aligned_checkpoint_timeout(self) -> Duration:
         """As set; default 0."""
         return Duration.of_millis(self._settings.get(options.ALIGNMENT_TIMEOUT))
 
     @kept
-    def set_aligned_checkpoint_timeout(self, alignment_timeout: Duration) -> Self:
+    def set_aligned_checkpoint_timeout(self, alignment_timeout: _Timeout) -> Self:
         """Keep a timeout of the alignment; see `enable_unaligned_checkpoints`.
 
         Args:
             alignment_timeout: 0 or more.
         """
-        return self._set_alignment_timeout("set_aligned_checkpoint_timeout", alignment_timeout)
-
-    def _set_alignment_timeout(self, method: str, alignment_timeout: Duration) -> Self:
-        what = f"CheckpointConfig.{method}: the timeout in ms"
-        timeout_ms = whole_number(alignment_timeout.to_milliseconds(), what, 0)
-        return self._set(options.ALIGNMENT_TIMEOUT, f"{timeout_ms} ms")
+        return self._set(options.ALIGNMENT_TIMEOUT, f"{alignment_timeout.to_milliseconds()} ms")
 
     def set_checkpoint_storage(self, storage: Annotated[CheckpointStorage | str, checked_later]) -> Self:
         """Set where checkpoints lie. The option ``state.changelog.dstl.dfs.base-path`` goes before it.

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from changelog_engine.errors import NotSupportedError
-
+from .._arguments import refuse_java
 from ._function import Function
 from .async_functions import AsyncFunction, AsyncRetryPredicate
 from .async_retry_strategies import AsyncRetryStrategy
@@ -192,11 +191,7 @@ class JavaFunctionWrapper:
     """Base of `SourceFunction` and `SinkFunction`. In PyFlink they wrap Java objects, here Python objects."""
 
     def __init__(self, j_function: Any) -> None:
-        if isinstance(j_function, str):
-            raise NotSupportedError(
-                f"{type(self).__name__}({j_function!r}): Java classes cannot be used in this engine; "
-                "give a Python object or function"
-            )
+        refuse_java(j_function, type(self).__name__, "object or function")
         self._function = j_function
 
     def get_java_function(self) -> Any:

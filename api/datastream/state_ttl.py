@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Annotated, Any, Self
 
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import TtlSpec
 
 from .._arguments import Whole, checked, checked_later
@@ -129,7 +129,6 @@ class CleanupStrategies:
 
 
 _Strategies = CleanupStrategies  # inside StateTtlConfig, the plain name is its attribute
-_Time = Annotated[Time | Duration, checked_later]
 
 
 @checked
@@ -199,7 +198,7 @@ class StateTtlConfig:
             ttl: how long entries live.
         """
 
-        def __init__(self, ttl: _Time) -> None:
+        def __init__(self, ttl: Time | Duration) -> None:
             self._ttl = _positive(ttl, "StateTtlConfig.new_builder")
             self._update_type = StateTtlConfig.UpdateType.OnCreateAndWrite
             self._state_visibility = StateTtlConfig.StateVisibility.NeverReturnExpired
@@ -321,7 +320,7 @@ class StateTtlConfig:
             self._is_cleanup_in_background = False
             return self
 
-        def set_ttl(self, ttl: _Time) -> Self:
+        def set_ttl(self, ttl: Time | Duration) -> Self:
             """Say how long entries live."""
             self._ttl = _positive(ttl, "Builder.set_ttl")
             return self
@@ -341,7 +340,7 @@ class StateTtlConfig:
         update_type: StateTtlConfig.UpdateType,
         state_visibility: StateTtlConfig.StateVisibility,
         ttl_time_characteristic: StateTtlConfig.TtlTimeCharacteristic,
-        ttl: _Time,
+        ttl: Time | Duration,
         cleanup_strategies: _Strategies,
     ) -> None:
         self._update_type = update_type
@@ -351,7 +350,7 @@ class StateTtlConfig:
         self._cleanup_strategies = cleanup_strategies
 
     @staticmethod
-    def new_builder(ttl: _Time) -> StateTtlConfig.Builder:
+    def new_builder(ttl: Time | Duration) -> StateTtlConfig.Builder:
         """Begin a config.
 
         Args:
@@ -410,10 +409,8 @@ class StateTtlConfig:
         )
 
 
-def _positive(ttl: Any, what: str) -> Time | Duration:
+def _positive(ttl: Time | Duration, what: str) -> Time | Duration:
     """The ttl if it is a Time or Duration of at least a millisecond."""
-    if not isinstance(ttl, (Time, Duration)):
-        raise ArgumentTypeError(f"{what}: the ttl must be a Time such as Time.hours(1), got {ttl!r}")
     if ttl.to_milliseconds() < 1:
         raise ConfigurationError(f"{what}: the ttl must be at least a millisecond, got {ttl!r}")
     return ttl

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Self
 
 from changelog_engine.connectors import check_inherits, files
-from changelog_engine.errors import ArgumentTypeError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import TypeInformation
 
 from ..._arguments import RowType, SuchAs, checked, checked_later, text
-from ...common.time import Duration
+from ...common.time import AtLeast, Duration
 from .base import Source
 
 
@@ -153,7 +152,7 @@ class FileSourceBuilder:
         self._paths = paths
         self._interval_ms: int | None = None
 
-    def monitor_continuously(self, discovery_interval: Annotated[Duration, checked_later]) -> Self:
+    def monitor_continuously(self, discovery_interval: Annotated[Duration, AtLeast(1)]) -> Self:
         """Go on for ever: look for new files from time to time, and read them. A path need not exist at first.
 
         A file is read once, as it is when it is found: put files there whole, by renaming them, and don't change them.
@@ -161,11 +160,6 @@ class FileSourceBuilder:
         Args:
             discovery_interval: time between two looks; at least 1 ms.
         """
-        if not isinstance(discovery_interval, Duration) or discovery_interval.to_milliseconds() < 1:
-            raise ArgumentTypeError(
-                "FileSourceBuilder.monitor_continuously: discovery_interval must be a Duration of at least 1 ms, "
-                f"got {discovery_interval!r}"
-            )
         self._interval_ms = discovery_interval.to_milliseconds()
         return self
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import checked, several
+from ..._arguments import Properties, checked, several
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema
 from ..functions import SourceFunction
@@ -117,12 +116,8 @@ class FlinkKafkaConsumer(FlinkKafkaConsumerBase):
         self,
         topics: str | list[str],
         deserialization_schema: DeserializationSchema,
-        properties: Mapping[str, str],
+        properties: Properties,
     ) -> None:
         names = several(topics, "FlinkKafkaConsumer: topics", "a topic")
-        if not isinstance(properties, Mapping):
-            raise ArgumentTypeError(
-                f"FlinkKafkaConsumer: properties must be a dict of str to str, got a {type(properties).__name__}"
-            )
         known = engine.ClientProperties(properties, "FlinkKafkaConsumer")
         super().__init__(names, deserialization_schema, known)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated, Self
 
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors import packages
-from changelog_engine.errors import ArgumentTypeError
 
-from ..._arguments import Whole, checked
+from ..._arguments import Properties, Whole, checked
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
 from ..functions import SinkFunction
@@ -107,14 +105,10 @@ class FlinkKafkaProducer(FlinkKafkaProducerBase):
         self,
         topic: str,
         serialization_schema: SerializationSchema,
-        producer_config: Mapping[str, str],
+        producer_config: Properties,
         kafka_producer_pool_size: Annotated[int, Whole(1, 2**31 - 1)] = 5,
         semantic: Semantic = Semantic.AT_LEAST_ONCE,
     ) -> None:
-        if not isinstance(producer_config, Mapping):
-            raise ArgumentTypeError(
-                f"FlinkKafkaProducer: producer_config must be a dict of str to str, got a {type(producer_config).__name__}"
-            )
         properties = engine.ClientProperties(producer_config, "FlinkKafkaProducer")
         super().__init__(engine.RecordSchema(topic, None, serialization_schema), properties, semantic)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 from changelog_engine.connectors import kafka as engine
@@ -13,7 +13,7 @@ from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import checked, checked_later, required, text
+from ..._arguments import Properties, checked, checked_later, required, text
 from ..._needs import needs
 from ...common.serialization import DeserializationSchema, SimpleStringSchema
 from ._kafka_offsets import Initializer, KafkaOffsetsInitializer, KafkaTopicPartition
@@ -232,7 +232,7 @@ class KafkaSourceBuilder:
         self._properties[key] = value
         return self
 
-    def set_properties(self, props: Mapping[str, str]) -> Self:
+    def set_properties(self, props: Properties) -> Self:
         """Several properties.
 
         Args:

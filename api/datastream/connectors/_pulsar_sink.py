@@ -12,11 +12,11 @@ from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors.pulsar import OutgoingMessage
 from changelog_engine.errors import ArgumentTypeError, NotSupportedError
 
-from ..._arguments import Whole, checked, required, several, whole_number
+from ..._arguments import Whole, checked, required, several
 from ..._kept_settings import kept
 from ..._needs import needs
 from ...common.serialization import SerializationSchema
-from ...common.time import Duration
+from ...common.time import AtLeast, Duration
 from ._pulsar_options import LONGEST_MS, _PulsarBuilder
 from .base import DeliveryGuarantee, Sink
 
@@ -82,14 +82,13 @@ class MessageDelayer:
         return MessageDelayer(0)
 
     @staticmethod
-    def fixed(duration: Duration) -> MessageDelayer:
+    def fixed(duration: Annotated[Duration, AtLeast(1)]) -> MessageDelayer:
         """A fixed delay.
 
         Args:
             duration: from 1 ms on.
         """
-        delay_ms = whole_number(duration.to_milliseconds(), "MessageDelayer.fixed: duration", 1, LONGEST_MS)
-        return MessageDelayer(delay_ms)
+        return MessageDelayer(duration.to_milliseconds())
 
 
 @needs(packages.PULSAR)

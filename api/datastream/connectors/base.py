@@ -7,8 +7,9 @@ from enum import Enum
 from typing import Any
 
 from changelog_engine import connectors as engine
-from changelog_engine.errors import ConfigurationError, NotSupportedError
+from changelog_engine.errors import ConfigurationError
 
+from ..._arguments import refuse_java
 from ..._unsupported import NamesOfPyFlink
 
 
@@ -79,15 +80,3 @@ def engine_sink(given: Any, what: str) -> engine.Sink | engine.CommittingSink:
     engine.check_inherits(given, f"{what} needs", engine.Sink, engine.CommittingSink)
     sink: engine.Sink | engine.CommittingSink = given
     return sink
-
-
-def refuse_java(given: Any, what: str) -> None:
-    """Raise when the name of a Java class was given in place of an object.
-
-    Raises:
-        NotSupportedError: it was.
-    """
-    if isinstance(given, str):
-        raise NotSupportedError(
-            f"{what}({given!r}): Java classes cannot be used in this engine; give a Python object"
-        )

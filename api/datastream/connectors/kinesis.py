@@ -10,10 +10,10 @@ from typing import Annotated, Any, Self
 from changelog_engine.connectors import kinesis as engine
 from changelog_engine.connectors import packages
 from changelog_engine.connectors.kinesis import KinesisRecord
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.types import TypeInformation
 
-from ..._arguments import Whole, checked, required, several
+from ..._arguments import Properties, Whole, checked, required, several
 from ..._kept_settings import kept
 from ..._needs import needs
 from ..._unsupported import NamesOfPyFlink
@@ -97,10 +97,10 @@ class FlinkKinesisConsumer(SourceFunction, NamesOfPyFlink):
         self,
         streams: str | list[str],
         deserializer: DeserializationSchema | KinesisDeserializationSchema,
-        config_props: Mapping[str, str],
+        config_props: Properties,
     ) -> None:
         names = several(streams, "FlinkKinesisConsumer: streams", "a stream")
-        properties = _properties(config_props, "FlinkKinesisConsumer", True)
+        properties = engine.ClientProperties(config_props, "FlinkKinesisConsumer", True)
         super().__init__(engine.KinesisSource(names, deserializer, properties))
 
     @kept
@@ -217,7 +217,7 @@ class KinesisStreamsSinkBuilder:
         """
         return self._set(fail_on_error=fail_on_error)
 
-    def set_kinesis_client_properties(self, kinesis_client_properties: Mapping[str, str]) -> Self:
+    def set_kinesis_client_properties(self, kinesis_client_properties: Properties) -> Self:
         """Where Kinesis is, and who writes.
 
         Args:
@@ -227,7 +227,7 @@ class KinesisStreamsSinkBuilder:
             ConfigurationError: a property that cannot be used.
         """
         what = "KinesisStreamsSinkBuilder.set_kinesis_client_properties"
-        self._properties = _properties(kinesis_client_properties, what, False)
+        self._properties = engine.ClientProperties(kinesis_client_properties, what, False)
         return self
 
     def set_max_batch_size(self, max_batch_size: Annotated[int, Whole(1, 500)]) -> Self:
@@ -304,9 +304,3 @@ class KinesisStreamsSinkBuilder:
     def _set(self, **options: Any) -> Self:
         self._options = replace(self._options, **options)
         return self
-
-
-def _properties(given: Any, what: str, source: bool) -> engine.ClientProperties:
-    if not isinstance(given, Mapping):
-        raise ArgumentTypeError(f"{what}: properties must be a dict, got a {type(given).__name__}")
-    return engine.ClientProperties(given, what, source)
