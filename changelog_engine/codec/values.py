@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.codec import columns
-from changelog_engine.codec.arrow_columns import without_dictionary
+from changelog_engine.codec.arrow_columns import as_array, without_dictionary
 from changelog_engine.codec.composites import RowForm, TupleForm, dumps, form_of
 from changelog_engine.codec.forms import (
     AnyForm,
@@ -337,11 +337,7 @@ def _arrays(
 
 
 def _as_binary(payloads: Any) -> pa.Array:
-    if isinstance(payloads, list):
-        return pa.array(payloads, pa.binary())
-    if isinstance(payloads, pa.ChunkedArray):
-        return pa.concat_arrays(payloads.chunks) if payloads.num_chunks else pa.array([], pa.binary())
-    return payloads
+    return pa.array(payloads, pa.binary()) if isinstance(payloads, list) else as_array(payloads)
 
 
 def _spread(column: pa.Array, present: list[bool]) -> pa.Array:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from changelog_engine.config import local_path
+from changelog_engine.config.layers import FILE_SYSTEM_PREFIXES
 from changelog_engine.config.paths import is_uri
 from changelog_engine.errors import ConfigurationError
 
@@ -39,7 +40,6 @@ _S3_REFUSALS = (
     "ACCESS KEY ID",
 )  # or in their words
 _S3_SILENCE = "AWS Error NETWORK_CONNECTION"
-OPTION_PREFIXES = ("s3.",)  # of the configuration's keys that are for file systems
 _process_options: dict[str, str] = {}
 
 
@@ -72,7 +72,9 @@ class FileSystems:
 
     def __init__(self, options: Mapping[str, str] | None = None) -> None:
         given = _process_options if options is None else options
-        self._options = {key: str(value) for key, value in given.items() if key.startswith(OPTION_PREFIXES)}
+        self._options = {
+            key: str(value) for key, value in given.items() if key.startswith(FILE_SYSTEM_PREFIXES)
+        }
 
     def __repr__(self) -> str:
         return "FileSystems()"
