@@ -23,7 +23,10 @@ from .time import AtLeast, Duration
 
 _LOG = logging.getLogger("changelog_engine")
 _Span = Annotated[Duration, AtLeast(1)]
-_NO_ASSIGNER = "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner"
+_NO_ASSIGNER = (
+    "WatermarkStrategy.with_timestamp_assigner needs an instance of a TimestampAssigner, of a class that inherits it and "
+    "has extract_timestamp(self, value, record_timestamp)"
+)
 
 
 class TimestampAssigner(abc.ABC):

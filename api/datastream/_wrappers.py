@@ -108,6 +108,8 @@ def _instead(function: Function, wanted: ABCMeta) -> str:
     for each, method in {**_ONE_METHOD, **processes}.items():
         if isinstance(function, each) and not (each in processes and wanted in processes):
             return f"it is {a_class(each)}, which {method}() takes"
+    if isinstance(function, (BroadcastProcessFunction, KeyedBroadcastProcessFunction)):
+        return "it goes with connect(stream.broadcast(descriptor)), where descriptor is a MapStateDescriptor"
     return f"let it inherit {wanted.__name__}"
 
 
@@ -216,11 +218,12 @@ def _arguments_of(wanted: ABCMeta, method: str) -> list[str]:
     return [] if asked is None else list(inspect.signature(asked).parameters)[1:]
 
 
-def _check_call(given: Any, arguments: list[str], name: str, what: str) -> None:
+def _check_call(given: Any, arguments: list[str], name: str, what: str, results: bool = True) -> None:
     """Refuse what cannot be called so.
 
     Args:
         name: what messages call it.
+        results: whether it gives some.
     """
     plain = given.__func__ if inspect.ismethod(given) else given
     if not inspect.isfunction(plain) or not _DECORATED.isdisjoint(vars(plain)):
@@ -229,9 +232,9 @@ def _check_call(given: Any, arguments: list[str], name: str, what: str) -> None:
     try:
         takes.bind(*arguments)
     except TypeError as error:
+        how = ". Return or yield the results: no collector is passed" if results else ""
         raise ArgumentTypeError(
-            f"{what}: {name} takes {takes}, and is called with ({', '.join(arguments)}): "
-            f"{error}. Return or yield the results: no collector is passed"
+            f"{what}: {name} takes {takes}, and is called with ({', '.join(arguments)}): {error}{how}"
         ) from None
 
 
@@ -258,6 +261,12 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
         if given is not None:
             _check_call(given, _arguments_of(wanted, name), f"{name} of {type(function).__name__}", what)
             _warn_of_no_result(given, name, what)
+    for name in _ALSO_CALLED:
+        given, asked = hook_of(function, name), getattr(wanted, name, None)
+        if given is not None and asked is not None:
+            arguments = list(inspect.signature(asked).parameters)[1:]
+            name_here = f"{name} of {type(function).__name__}"
+            _check_call(given, arguments, name_here, what, results=name in _GIVE_SEVERAL)
 
 
 def _with_life_cycle(function: Function, method: Callable[..., Any]) -> Callable[..., Any]:

@@ -32,6 +32,7 @@ from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
 from changelog_engine.operators.messages import Durable, EpochKind, EpochReport
+from changelog_engine.readable import iso
 
 log = logging.getLogger("changelog_engine")
 
@@ -62,6 +63,7 @@ class AttemptRun:
         self._orders = EpochOrders(job, start, self.id, self._progress, self._pace, self._checkpointer)
         self._epoch = 0
         self._next_timer_ms: int | None = None
+        self._with_timers: set[int] = set()  # stages that wait for one
         self._sinks_wait = False  # something is prepared that sinks commit before the next epoch, or in it
         self._stages_ahead = stages_ahead(job.plan, job.settings)
         self._slots = job.runner.slots() if self._stages_ahead else None
@@ -92,16 +94,29 @@ class AttemptRun:
             ahead, self._ahead = self._ahead, None
             kind = ahead or self._next_kind()
             if kind is None:
-                return
+                break
             records = self._run_epoch(kind, ahead is not None)
             if kind in _CONFIRMED:
                 self._confirm()
             if kind.ends or kind.hands_over:
-                return
+                break
             if not self._progress.finished and not self._sinks_wait and self._ahead is None:
                 rest_ms = self._pace.rest_ms(records, self._next_timer_ms)
                 if rest_ms:
                     self._control.rest(rest_ms)
+        if self._next_timer_ms is not None and self._progress.finished and not self._control.stopping:
+            self._tell_dropped_timers(self._next_timer_ms)
+
+    def _tell_dropped_timers(self, first_ms: int) -> None:
+        graph, stages = self._job.plan.graph, self._job.plan.stages
+        log.warning(
+            "job %r: timers of processing time are still set in %s, the first for %s UTC, and its input has ended: they "
+            "do not fire, and windows of processing time that are open give nothing, as in Flink. A source that goes on "
+            "lets them fire; windows of event time give their results at the end",
+            self._job.name,
+            ", ".join(repr(graph.nodes[stages[stage].nodes[0]].name) for stage in sorted(self._with_timers)),
+            iso(first_ms),
+        )
 
     def _next_kind(self) -> EpochKind | None:
         """What the next epoch is for; None when there is nothing left to do."""
@@ -259,6 +274,7 @@ class AttemptRun:
             self._output.take(report.driver_output)
         timers = [report.next_timer_ms for report in reports if report.next_timer_ms is not None]
         self._next_timer_ms = min(timers, default=None)
+        self._with_timers = {report.stage for report in reports if report.next_timer_ms is not None}
         return records
 
     def _make_final(self, epoch: Epoch, reports: list[EpochReport]) -> Acknowledged | None:

@@ -16,7 +16,7 @@ from changelog_engine.graph.plan import JobPlan, Stage
 from changelog_engine.operators.state_types import restored_versions, same_type, type_name
 from changelog_engine.types import Types
 from changelog_engine.windowing.namespaces import window_codec
-from changelog_engine.windowing.reserved import RESERVED
+from changelog_engine.windowing.reserved import REDUCED, RESERVED
 
 
 def fitted(plan: JobPlan, checkpoint: Checkpoint) -> JobPlan:
@@ -150,7 +150,7 @@ def _known_states(plan: JobPlan) -> Iterator[tuple[Stage, str, StateSpec]]:
         for node in (nodes[head] for head in sorted(heads)):
             if node.kind is NodeKind.REDUCE:
                 result = node.output_type or Types.PICKLED_BYTE_ARRAY()
-                yield stage, plan.uids[node.id], StateSpec("reduce", StateKind.VALUE, result)
+                yield stage, plan.uids[node.id], StateSpec(REDUCED, StateKind.VALUE, result)
             elif node.kind is NodeKind.WINDOW:
                 codec = window_codec(node.function.assigner.get_window_serializer())
                 yield stage, plan.uids[node.id], replace(node.function.contents, namespace=codec.name)

@@ -139,8 +139,12 @@ class TaskContext:
     def _asked(self, descriptor: Any, kind: StateKind, method: str) -> Any:
         spec = descriptor.to_spec() if isinstance(descriptor, StateDescription) else None
         if spec is None or spec.kind is not kind:
+            got = repr(descriptor)
+            if spec is not None:
+                takes = "get_state" if spec.kind is StateKind.VALUE else f"get_{spec.kind.value}_state"
+                got = f"a {type(descriptor).__name__}, which {takes} takes"
             raise ArgumentTypeError(
-                f"operator {self._info.name!r}: {method} needs the descriptor of a {kind.value} state, got {descriptor!r}"
+                f"operator {self._info.name!r}: {method} needs the descriptor of a {kind.value} state, got {got}"
             )
         return self.declare(spec)
 

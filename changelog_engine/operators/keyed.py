@@ -37,6 +37,7 @@ from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 from changelog_engine.types.in_state import in_state
+from changelog_engine.windowing.reserved import REDUCED
 
 log = logging.getLogger("changelog_engine")
 
@@ -207,7 +208,7 @@ class ReduceOperator(KeyedOperator):
     def open(self) -> None:
         super().open()
         result_type = self.output_type.declared or Types.PICKLED_BYTE_ARRAY()
-        self.cell = self.context.declare(StateSpec("reduce", StateKind.VALUE, in_state(result_type)))
+        self.cell = self.context.declare(StateSpec(REDUCED, StateKind.VALUE, in_state(result_type)))
 
     def apply(self, value: Any, out: list[Any]) -> None:
         before = self.cell.value()

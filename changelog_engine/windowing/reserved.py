@@ -9,6 +9,7 @@ from changelog_engine.types import TypeInformation
 
 RESERVED = "__"  # how the names of all entries of the engine's own begin
 CONTENTS = "__window_contents"
+REDUCED = "reduce"  # of reduce(), sum() and the like; programs may take it, too
 
 
 def state_words(state: str) -> str:
@@ -20,6 +21,8 @@ def declared_in(state: str) -> str:
     """Where a program says the type of a state's values, for messages."""
     if state == CONTENTS:
         return "the stream that goes into the windows, or as accumulator_type of aggregate()"
+    if state == REDUCED:
+        return "the stream that is reduced, or in the descriptor of a state of your own"
     return "the state's descriptor"
 
 

@@ -27,6 +27,7 @@ from api.datastream import (
 )
 from api.datastream._elsewhere import OF_ENVIRONMENTS, OF_STREAMS, OF_WINDOWS
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from api.datastream.window import TumblingProcessingTimeWindows
 from changelog_engine.errors import ArgumentTypeError, JobExecutionError
 from changelog_engine.testing import without_spark
 
@@ -92,6 +93,20 @@ def test_functions_that_may_return_something_are_not_told_of(stream: Any, caplog
     assert not caplog.records
 
 
+class OpensAlone(MapFunction):
+    def open(self) -> None: ...  # type: ignore[override]
+
+    def map(self, value: Any) -> Any:
+        return value
+
+
+class FiresAlone(KeyedProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+    def on_timer(self, timestamp: Any) -> Any: ...  # type: ignore[override]
+
+
 @pytest.mark.parametrize(
     ("build", "says"),
     [
@@ -106,6 +121,18 @@ def test_functions_that_may_return_something_are_not_told_of(stream: Any, caplog
         (
             lambda stream: stream.key_by(str).reduce(lambda a: a),
             r"takes \(a\), and is called with \(value1, value2\)",
+        ),
+        (
+            lambda stream: stream.map(OpensAlone()),
+            r"map: open of OpensAlone takes \(\).*, and is called with \(runtime_context\): too many positional arguments$",
+        ),
+        (
+            lambda stream: stream.key_by(str).process(FiresAlone()),
+            r"on_timer of FiresAlone takes .*, and is called with \(timestamp, ctx\): .* no collector is passed$",
+        ),
+        (
+            lambda stream: stream.key_by(str).connect(stream.broadcast()).process(Limits()),
+            r"needs a CoProcessFunction, got Limits: it goes with connect\(stream\.broadcast\(descriptor\)\), where",
         ),
         (lambda stream: stream.map(str, str), r"got the class str; write Types\.STRING\(\)$"),
         (lambda stream: stream.map(str, Forgets), r"got the class Forgets$"),
@@ -229,6 +256,14 @@ def limited(stream: Any) -> Any:
     return stream.key_by(lambda value: value[0]).connect(limits).process(Limits())
 
 
+class AsksForAnother(KeyedProcessFunction):
+    def open(self, runtime_context: Any) -> None:
+        runtime_context.get_state(MapStateDescriptor("limits", Types.STRING(), Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield value
+
+
 class TouchesInOpen(KeyedProcessFunction):
     def open(self, runtime_context: Any) -> None:
         self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
@@ -245,6 +280,18 @@ class TouchesInOpen(KeyedProcessFunction):
             lambda stream: stream.key_by(lambda value: value[0]).reduce(Sums()),
             rf"reduce of operator 'Reduce' {HERE}, key 'a', element \('a', 2\) returned None; it must return what the two "
             r"values are together$",
+        ),
+        (
+            lambda stream: (
+                stream.map(lambda value: value[1], Types.LONG())
+                .key_by(lambda value: 1)
+                .reduce(lambda a, b: "x")
+            ),
+            r"Declare the type that the values have in the stream that is reduced, or in the descriptor of a state of",
+        ),
+        (
+            lambda stream: stream.key_by(lambda value: value[0]).process(AsksForAnother()),
+            r"get_state needs the descriptor of a value state, got a MapStateDescriptor, which get_map_state takes\n",
         ),
         (
             lambda stream: stream.key_by(lambda value: value[0]).process(TouchesInOpen()),
@@ -319,6 +366,25 @@ def test_timestamps_in_another_unit_are_told_once(stream: Any, caplog: Any, unit
 def test_a_timer_in_seconds_is_told_once(stream: Any, caplog: Any) -> None:
     (told,) = warnings(stream.key_by(lambda value: value[1]).process(Timer(1_767_960_000)), caplog)
     assert "processing time for 1767960000, which seems to be seconds, and fires at once" in told
+
+
+@pytest.mark.parametrize(
+    ("build", "operator"),
+    [
+        (lambda keyed: keyed.process(Timer(1_767_960_000_000_000)), "KeyedProcess"),
+        (
+            lambda keyed: keyed.window(TumblingProcessingTimeWindows.of(Time.days(10_000))).reduce(max),
+            "TumblingProcessingTimeWindows",
+        ),
+    ],
+)
+def test_timers_that_the_end_of_the_input_drops_are_told_once_a_job(
+    stream: Any, caplog: Any, build: Any, operator: str
+) -> None:
+    """A job that prints nothing looked like one that works."""
+    stream.get_execution_environment().set_parallelism(2)
+    (told,) = warnings(build(stream.key_by(lambda value: value[1])), caplog)
+    assert f"timers of processing time are still set in '{operator}', the first for " in told
 
 
 def test_a_timer_that_nobody_takes_is_told_once(stream: Any, caplog: Any) -> None:
