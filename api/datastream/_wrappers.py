@@ -262,7 +262,8 @@ def refuse_other_arguments(function: Any, wanted: ABCMeta, what: str) -> None:
             _check_call(given, _arguments_of(wanted, name), f"{name} of {type(function).__name__}", what)
             _warn_of_no_result(given, name, what)
     for name in _ALSO_CALLED:
-        given, asked = hook_of(function, name), getattr(wanted, name, None)
+        given = hook_of(function, name)
+        asked = next((vars(each)[name] for each in wanted.__mro__ if name in vars(each)), None)
         if given is not None and asked is not None:
             arguments = list(inspect.signature(asked).parameters)[1:]
             name_here = f"{name} of {type(function).__name__}"
