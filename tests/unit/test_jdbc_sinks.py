@@ -530,6 +530,45 @@ def test_what_postgresql_rounds_in_arrays_and_cuts_of_texts_is_said(request, tmp
 
 
 @pytest.mark.slow
+def test_what_the_digits_of_a_column_of_postgresql_round_is_said(request, tmp_path, caplog):
+    """But for decimals: nearly every column of theirs has a scale, the one that they have."""
+    database = Database("postgres", tmp_path, request)
+    database.execute(
+        'CREATE TABLE t (d NUMERIC(9, 1), "N" NUMERIC(9, 1), n NUMERIC, at TIMESTAMP(3), to_ TIME(6))'
+    )
+    fields = [Types.DOUBLE(), Types.BIG_DEC(), Types.DOUBLE(), Types.SQL_TIMESTAMP(), Types.SQL_TIME()]
+    kind = Types.ROW_NAMED(["d", "N", "n", "at", "to"], fields)
+    moment = datetime.datetime(2024, 1, 2, 3, 4, 5, 600)
+    writer = writer_of(sink(database, 'INSERT INTO t (d, "N", n, at, to_) VALUES (?, ?, ?, ?, ?)', kind))
+    flushed(writer, (2.55, Decimal("0.5"), 0.55, moment, moment.time()))
+    writer.close()
+    assert database.execute('SELECT d, "N", n, at, to_ FROM t') == [
+        (Decimal("2.6"), Decimal("0.5"), Decimal("0.55"), moment.replace(microsecond=1000), moment.time())
+    ]
+    said = "field 'd' is DOUBLE, and becomes numeric(9,1), field 'at' is SQL_TIMESTAMP, and becomes timestamp(3) without"
+    assert caplog.text.count(said) == caplog.text.count("and becomes numeric") == 1
+    assert "time zone. SQL" in caplog.text
+
+
+@pytest.mark.slow
+def test_what_mariadb_rounds_to_digits_and_fills_up_is_said(request, tmp_path, caplog):
+    database = Database("mariadb", tmp_path, request)
+    database.execute(
+        "CREATE TABLE t (d DOUBLE(5, 2), f FLOAT(5, 1), x DOUBLE, b BINARY(4), v VARBINARY(4), s BINARY(3))"
+    )
+    data = Types.PRIMITIVE_ARRAY(Types.BYTE())
+    fields = [Types.DOUBLE(), Types.FLOAT(), Types.DOUBLE(), data, data, Types.STRING()]
+    kind = Types.ROW_NAMED(["d", "f", "x", "b", "v", "s"], fields)
+    writer = writer_of(sink(database, "INSERT INTO t (d, f, x, b, v, s) VALUES (?, ?, ?, ?, ?, ?)", kind))
+    flushed(writer, (1.239, 1.25, 1.239, b"a", b"a", "s"))
+    writer.close()
+    assert database.execute("SELECT d, x, b, v, s FROM t") == [(1.24, 1.239, b"a\0\0\0", b"a", b"s\0\0")]
+    said = "field 'd' is DOUBLE, and becomes double(5,2), field 'f' is FLOAT, and becomes float(5,1), field 'b' is"
+    assert caplog.text.count(said) == caplog.text.count("field 'f'") == 1
+    assert "becomes binary(4), field 's' is STRING, and becomes binary(3). SQL" in caplog.text
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     ["INSERT INTO t VALUES (?, ?, ?, ?, ?)", "REPLACE INTO `t` (`N`, x, d, at, s) VALUES (?, ?, ?, ?, ?)"],

@@ -76,6 +76,12 @@ _ROUNDED_POSTGRESQL = {
 }
 _WITHOUT_ZONE = "timestamp without time zone"  # takes an INSTANT in the session's zone
 _UTC_ZONES = ("UTC", "Etc/UTC", "GMT")
+# What the digits that a column declares do to its type's values. Decimals are left out: a scale is what their column is for.
+_DIGITS_POSTGRESQL = {
+    "FLOAT": re.compile(r"numeric\("),
+    "DOUBLE": re.compile(r"numeric\("),
+    **dict.fromkeys(("SQL_TIME", "SQL_TIMESTAMP", "INSTANT"), re.compile(r"time(stamp)?\([0-5]\)")),
+}
 # The same of MySQL and MariaDB; of decimals and dates they tell. A time without digits in parentheses has whole seconds.
 _WHOLE_MYSQL = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _ROUNDED_MYSQL = {
@@ -85,15 +91,17 @@ _ROUNDED_MYSQL = {
     "FLOAT": _WHOLE_MYSQL,
     "DOUBLE": (*_WHOLE_MYSQL, "float"),
     "BIG_DEC": (*_WHOLE_MYSQL, "float", "double"),
-    "STRING": _WHOLE_MYSQL,
+    "STRING": (*_WHOLE_MYSQL, "binary"),  # which is filled up
+    "BYTE": ("binary",),
     "SQL_TIME": ("time",),
     "SQL_TIMESTAMP": ("datetime", "timestamp"),
     "INSTANT": ("datetime", "timestamp"),
 }
 _EXACT_MYSQL = ("time(6)", "datetime(6)", "timestamp(6)")
+_DIGITS_MYSQL = {"DOUBLE": "double(", "FLOAT": "float("}
 # INSERT INTO a.b (c, d) VALUES (%s, %s) and whatever follows
-_COLUMNS_MYSQL = re.compile(
-    r"\s*(?:INSERT|REPLACE)\b[\w\s]*?\bINTO\s+(?P<table>(?:`[^`]+`|[\w$.])+)\s*\((?P<columns>[^()]*)\)\s*"
+_COLUMNS = re.compile(
+    r"\s*(?:INSERT|REPLACE)\b[\w\s]*?\bINTO\s+(?P<table>(?:`[^`]+`|\"[^\"]+\"|[\w$.])+)\s*\((?P<columns>[^()]*)\)\s*"
     r"VALUES?\s*\(\s*%s(?:\s*,\s*%s)*\s*\)",
     re.IGNORECASE,
 )
@@ -275,6 +283,8 @@ class PostgresDialect(Dialect):
             asked = "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = %s"
             (types,) = connection.execute(asked, [name]).fetchone()
             connection.execute(f"DEALLOCATE {name}")
+            into = _COLUMNS.match(sql)
+            declared = {} if into is None else self._declared(connection, into["table"].replace("%%", "%"))
             connection.commit()
         except self.driver().OperationalError:
             raise
@@ -283,12 +293,27 @@ class PostgresDialect(Dialect):
             connection.rollback()
             return ()
         zone = connection.info.parameter_status("TimeZone")
-        return [
-            (position, f"{found} in the zone {zone}" if found == _WITHOUT_ZONE else found)
+        rounded = {
+            position: f"{found} in the zone {zone}" if found == _WITHOUT_ZONE else found
             for position, (kind, found) in enumerate(zip(kinds, types, strict=True))
             if found.removesuffix("[]") in _ROUNDED_POSTGRESQL.get(kind, ())
             and (found != _WITHOUT_ZONE or zone not in _UTC_ZONES)
-        ]
+        }
+        columns = [] if into is None else [column.strip() for column in into["columns"].split(",")]
+        for position, (kind, column) in enumerate(zip(kinds, columns, strict=False)):
+            plain = column.strip('"') if column.startswith('"') else column.lower()
+            digits, found = _DIGITS_POSTGRESQL.get(kind), declared.get(plain, "")
+            if digits is not None and digits.match(found):
+                rounded.setdefault(position, found)
+        return sorted(rounded.items())
+
+    def _declared(self, connection: Any, table: str) -> dict[str, str]:
+        """The columns of a table and their types with the digits that these declare."""
+        asked = (
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = to_regclass(%s) "
+            "AND attnum > 0"
+        )
+        return dict(connection.execute(asked, [table]).fetchall())
 
     def columns(self, connection: Any, table: str) -> Sequence[str]:
         asked = (
@@ -372,7 +397,7 @@ class MySqlDialect(Dialect):
             return [name for name, *_, extra in cursor.fetchall() if "INVISIBLE" not in extra.upper()]
 
     def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
-        into = _COLUMNS_MYSQL.match(sql)
+        into = _COLUMNS.match(sql)
         if into is None:
             return ()
         with connection.cursor() as cursor:
@@ -384,7 +409,8 @@ class MySqlDialect(Dialect):
         return [
             (position, type_)
             for position, (kind, type_) in enumerate(of_fields)
-            if re.split("[( ]", type_)[0] in _ROUNDED_MYSQL.get(kind, ()) and type_ not in _EXACT_MYSQL
+            if (re.split("[( ]", type_)[0] in _ROUNDED_MYSQL.get(kind, ()) and type_ not in _EXACT_MYSQL)
+            or type_.startswith(_DIGITS_MYSQL.get(kind, "("))
         ]
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
