@@ -46,6 +46,8 @@ from changelog_engine.storage.locks import is_stopped
 
 EXECUTORS = "spark.executor.instances"
 LEAST = "spark.dynamicAllocation.minExecutors"
+MOST = "spark.dynamicAllocation.maxExecutors"
+RATIO = "spark.scheduler.minRegisteredResourcesRatio"
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 
 
@@ -65,6 +67,13 @@ DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
         ("k8s://https://host:443", {EXECUTORS: "4"}, Wanted(4, 8)),
         ("yarn", {**DYNAMIC, "spark.dynamicAllocation.minExecutors": "3", EXECUTORS: "2"}, Wanted(3, 8)),
         ("yarn", DYNAMIC, Wanted(None, 8)),
+        ("yarn", {**DYNAMIC, LEAST: "3", RATIO: "0.5"}, Wanted(2, 8)),
+        ("yarn", {RATIO: "0.5"}, Wanted(1, 8)),
+        (
+            "spark://host:7077",
+            {"spark.cores.max": "8", "spark.executor.cores": "2", RATIO: "0.6"},
+            Wanted(3, 8),
+        ),
         ("somebody's own", {}, Wanted(None, 8)),
         ("somebody's own", {EXECUTORS: "4"}, Wanted(4, 8)),
     ],
@@ -84,6 +93,8 @@ class Scheduler:
     def __init__(self, steps: dict[float, list[tuple[str, int, int]]], conf: dict[str, str]) -> None:
         self.steps, self.conf, self.now = steps, conf, 0.0
         self.about_to_go: set[str] = set()
+        self.gone: list[tuple[str, int, int]] = []  # that the status still lists
+        self.requests = 0
         self.master, self._jsc, self._jvm, self.requested = "spark://host:7077", self, mock.Mock(), 0
 
     def getConf(self) -> dict[str, str]:
@@ -103,6 +114,7 @@ class Scheduler:
 
     def requestTotalExecutors(self, number: int, aware: int, where: Any) -> None:
         self.requested = number
+        self.requests += 1
 
     def there(self) -> list[tuple[str, int, int]]:
         return next(there for since, there in reversed(self.steps.items()) if since <= self.now)
@@ -111,7 +123,7 @@ class Scheduler:
         return Listed([id_ for id_, _, _ in self.there()])
 
     def executorList(self, active: bool) -> Any:
-        return Listed([Summary(*executor) for executor in [("driver", 0, 0), *self.there()]])
+        return Listed([Summary(*executor) for executor in [("driver", 0, 0), *self.gone, *self.there()]])
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
@@ -141,7 +153,7 @@ class Summary:
 
 
 def placed(scheduler: Scheduler, subtasks: int = 4, cancelled: Any = lambda: None) -> Placement:
-    return Placement(scheduler, [subtasks], cancelled, lambda: scheduler.now, scheduler.pause)  # type: ignore[arg-type]
+    return Placement(scheduler, [1, subtasks], cancelled, lambda: scheduler.now, scheduler.pause)  # type: ignore[arg-type]
 
 
 def test_a_second_executor_that_comes_late_is_waited_for_and_told_of(
@@ -156,6 +168,7 @@ def test_a_second_executor_that_comes_late_is_waited_for_and_told_of(
     assert 40 <= scheduler.now < 41
     assert "1 executors registered, which run 2 of 4 tasks at a time on spark://host:7077" in caplog.text
     assert "at most 55 s more" in caplog.text
+    assert caplog.text.count("the job waits for the rest") == 2, "not at each look"
     where = [placement.location(subtask, 4) for subtask in range(4)]
     assert where == ["executor_10.0.0.0_0"] * 2 + ["executor_10.0.0.10_10"] * 2
     assert not placement.place(1)
@@ -215,6 +228,57 @@ def test_an_executor_without_subtasks_may_go() -> None:
     assert scheduler.now < 91
 
 
+def test_more_executors_than_were_asked_for_are_not_waited_for_when_one_is_lost() -> None:
+    steps = {0: [(id_, 2, 0) for id_ in "012"], 10: [("1", 2, 0), ("2", 2, 0)]}
+    scheduler = Scheduler(steps, {"spark.cores.max": "4", "spark.executor.cores": "2"})
+    placement = placed(scheduler, subtasks=6)
+    assert placement.place(1)
+    assert len(placement.executors) == 3
+    scheduler.now = 10
+    assert placement.place(2)
+    assert scheduler.now == 10
+
+
+def test_executors_are_those_of_the_scheduler_in_the_order_of_their_numbers() -> None:
+    scheduler = Scheduler({0: [("10", 3, 0), ("9", 1, 0)]}, {"spark.task.cpus": "2"})
+    scheduler.gone = [("8", 4, 0)]
+    placement = placed(scheduler, subtasks=2)
+    assert placement.place(1)
+    assert placement.executors == [Executor("9", "10.0.0.9", 1), Executor("10", "10.0.0.10", 1)]
+    assert not Wanted(0, 1).suffices([])
+
+
+@pytest.mark.parametrize(
+    ("conf", "there", "expected"),
+    [
+        ({}, [], None),
+        ({}, [("0", 2, 0), ("1", 1, 0)], 3),
+        (DYNAMIC, [("0", 2, 0)], None),
+        ({**DYNAMIC, MOST: "3", "spark.executor.cores": "2"}, [("0", 2, 0)], 6),
+        ({**DYNAMIC, MOST: "1", "spark.executor.cores": "2"}, [("0", 2, 0), ("1", 2, 0)], 4),
+    ],
+)
+def test_how_many_tasks_run_at_a_time(
+    conf: dict[str, str], there: list[tuple[str, int, int]], expected: int | None
+) -> None:
+    assert placed(Scheduler({0: there}, conf)).slots() == expected
+
+
+@pytest.mark.parametrize(
+    ("conf", "expected"),
+    [
+        ({"spark.dynamicAllocation.initialExecutors": "9"}, 9),
+        ({"spark.executor.cores": "4", "spark.task.cpus": "2"}, 4),
+        ({"spark.executor.cores": "2", MOST: "3"}, 3),
+        ({"spark.scheduler.maxRegisteredResourcesWaitingTime": "20 parsecs"}, 8),
+    ],
+)
+def test_executors_that_come_and_go_are_asked_for(conf: dict[str, str], expected: int) -> None:
+    scheduler = Scheduler({0: [], 1: [(str(number), 4, 0) for number in range(8)]}, DYNAMIC | conf)
+    assert placed(scheduler, subtasks=8).place(1)
+    assert scheduler.requested == expected
+
+
 def test_executors_that_idle_while_others_are_waited_for_do_not_go() -> None:
     initial = {
         "spark.dynamicAllocation.initialExecutors": "2",
@@ -240,6 +304,7 @@ def test_executors_for_more_subtasks_come_while_epochs_run() -> None:
     scheduler.about_to_go = {"9"}
     placement = placed(scheduler, subtasks=2)
     assert placement.place(1)
+    scheduler.about_to_go = {"0", "9"}  # one that has subtasks does not go
     assert placement.come(2, lambda: False) == placement.executors
     assert scheduler.now == scheduler.requested == 0
     came = placement.come(4, lambda: False)
@@ -252,10 +317,13 @@ def test_executors_for_more_subtasks_come_while_epochs_run() -> None:
     assert placement.executors == came
     assert len(placement.come(8, lambda: scheduler.now > 15)) == 2, "the job has ended"
     assert scheduler.now < 16
+    asked = scheduler.requests
     assert len(placement.come(8, lambda: False)) == 2, "the cluster has no room"
     assert 75 <= scheduler.now < 77
-    fixed = placed(Scheduler({0: one}, {"spark.executor.cores": "2"}), subtasks=2)
-    assert len(fixed.come(8, lambda: False)) == 1
+    assert scheduler.requests - asked < 15, "not at each look"
+    without = Scheduler({0: one}, {"spark.executor.cores": "2"})
+    assert len(placed(without, subtasks=2).come(8, lambda: False)) == 1
+    assert without.now == 0
 
 
 def test_a_rescaled_job_asks_for_executors_and_waits_for_none() -> None:
