@@ -15,7 +15,7 @@ from changelog_engine.types.arrays import (
     PrimitiveArrayTypeInfo,
 )
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
-from changelog_engine.types.typeinfo import TypeInformation, not_a_type
+from changelog_engine.types.typeinfo import TypeInformation, not_a_type, shown
 
 
 class Types:
@@ -276,12 +276,18 @@ class Types:
         """Type of rows with named fields; values are Row.
 
         Raises:
+            ArgumentTypeError: names that are not str.
             TypeMismatchError: names that repeat, or not one for each type.
 
         Example:
             >>> Types.ROW_NAMED(["id"], [Types.INT()]).get_field_names()
             ['id']
         """
+        named = isinstance(field_names, Iterable) and all(isinstance(name, str) for name in field_names)
+        if not named:
+            raise ArgumentTypeError(
+                f"Types.ROW_NAMED needs a list of names such as ['id'], got {shown(field_names)}"
+            )
         for name in field_names:
             writable(name, "Types.ROW_NAMED: the field name")
         return RowTypeInfo(_types(field_types, "ROW_NAMED"), field_names)

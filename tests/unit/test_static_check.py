@@ -319,6 +319,7 @@ class TestCalls:
             strategy.with_watermark_alignment("g", Duration.of_seconds(1))  # note: each epoch reads from every source
             Types.DATE()  # error: has no attribute 'DATE'
             Types.ROW_NAMED(["a"], [Types.INT(), Types.INT()])  # error: needs as many different field names
+            Types.ROW_NAMED([1], [Types.INT()])  # error: needs a list of names such as ['id'], got [1]
             from pyflink.datastream import CheckpointingMode, Partitioner
             CheckpointingMode["EXACTLY_ONCE"].value, CheckpointingMode.AT_LEAST_ONCE.name
             Partitioner()  # error: Can't instantiate abstract class Partitioner
