@@ -240,6 +240,8 @@ class Calls:
 def _is_said(value: Value) -> bool:
     if isinstance(value, ProgramObject):
         return trial.stand_in(value.cls) is not None
+    if isinstance(value, Instance):  # a builder in place of what it builds
+        return value.exact and isinstance(answers.member(value, "build"), Bound)
     return isinstance(value, (Known, ProgramFunction)) or (isinstance(value, Bound) and not value.takes_self)
 
 
@@ -250,6 +252,8 @@ def _object(value: Value) -> Any:
             return value.found
         case Bound():
             return value.function
+        case Instance():
+            return object.__new__(value.cls)
         case ProgramObject():
             cls = trial.stand_in(value.cls)
             return None if cls is None else object.__new__(cls)

@@ -343,6 +343,16 @@ class TestCalls:
             Configuration().set_string("python.execution-mode", "thread")
             """))  # fmt: skip
 
+    def test_builders_that_were_not_built(self, check: Check) -> None:
+        check(with_begin("""\
+            from pyflink.common import SimpleStringSchema, WatermarkStrategy
+            from pyflink.datastream.connectors.kafka import KafkaSink, KafkaSource
+            builder = KafkaSource.builder().set_topics("t").set_value_only_deserializer(SimpleStringSchema())
+            ds = env.from_source(builder, WatermarkStrategy.no_watermarks(), "k")  # error: ; build() it
+            ds.sink_to(KafkaSink.builder().set_bootstrap_servers("x"))  # error: needs a Sink or a CommittingSink, got
+            env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "k")
+            """))  # fmt: skip
+
     def test_functions_that_the_stream_does_not_take(self, check: Check) -> None:
         check(with_begin("""\
             from pyflink.datastream import FilterFunction, KeyedProcessFunction, MapFunction, ProcessFunction
