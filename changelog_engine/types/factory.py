@@ -283,14 +283,7 @@ class Types:
             >>> Types.ROW_NAMED(["id"], [Types.INT()]).get_field_names()
             ['id']
         """
-        named = isinstance(field_names, Iterable) and all(isinstance(name, str) for name in field_names)
-        if not named:
-            raise ArgumentTypeError(
-                f"Types.ROW_NAMED needs a list of names such as ['id'], got {shown(field_names)}"
-            )
-        for name in field_names:
-            writable(name, "Types.ROW_NAMED: the field name")
-        return RowTypeInfo(_types(field_types, "ROW_NAMED"), field_names)
+        return RowTypeInfo(_types(field_types, "ROW_NAMED"), _names(field_names))
 
 
 def _type(given: object, method: str) -> TypeInformation:
@@ -310,3 +303,9 @@ def _types(given: object, method: str) -> list[TypeInformation]:
             f"Types.{method} needs a list of types such as [Types.STRING()], got {given!r}"
         )
     return [_type(each, method) for each in given]
+
+
+def _names(given: object) -> list[str]:
+    if not isinstance(given, Iterable) or not all(isinstance(each, str) for each in given):
+        raise ArgumentTypeError(f"Types.ROW_NAMED needs a list of names such as ['id'], got {shown(given)}")
+    return [writable(each, "Types.ROW_NAMED: the field name") for each in given]
