@@ -10,6 +10,7 @@ from unittest import mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 from support.disks import trusted
@@ -20,6 +21,7 @@ from changelog_engine.changelog import row_files
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import merged_rows_file, merged_rows_table, rows_of
 from changelog_engine.changelog.rows import RowOfLog
 from changelog_engine.errors import CorruptChangelogError
@@ -271,3 +273,20 @@ def test_merged_rows_of_a_table_with_many_are_opened_one_by_one(tmp_path: Path) 
         assert checkpoints.newest_of(1) == 400
         assert len(set(opened)) == 2
         assert (len(checkpoints), list(checkpoints)) == (400, list(range(1, 401)))
+
+
+def test_a_part_beside_the_file_that_it_was_merged_into_is_refused(tmp_path: Path) -> None:
+    """Its mutations would count twice."""
+    driver = Driver.start(tmp_path)
+    made = [driver.checkpoint({"a": number}) for number in range(1, 4)]
+    changelog = driver.folder.changelog
+    (first,) = (
+        path for path in driver.folder.open_changelog().files()["path"].to_pylist() if "part-1-" in path
+    )
+    part = changelog.read(first)
+    DeltaTable(changelog.root).optimize.compact()
+    assert state_at(driver.folder, made[1]) == {"a": 2}
+    stats = delta_stats(footer_of(part))
+    driver.folder.open_changelog().commit([AddFile(first, part.size, made[0].time_ms, stats)])
+    with pytest.raises(CorruptChangelogError, match="has 3 of 2 mutations in checkpoints 1 to 2"):
+        state_at(driver.folder, made[1])
