@@ -23,6 +23,7 @@ from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 from changelog_engine.types.typeinfo import a_class, not_a_type
 
 T = TypeVar("T")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 MAX_PARALLELISM_LIMIT = 1 << 15
 PARALLELISM_DEFAULT = -1  # what ExecutionConfig has under these names
@@ -216,6 +217,15 @@ _Check = Callable[[Any, str], Any]
 _BY_TYPE: dict[Any, _Check] = {str: text, bool: flag, TypeInformation: type_info}
 
 
+_BY_THEMSELVES: set[Callable[..., Any]] = set()
+
+
+def checks_itself(method: Method) -> Method:
+    """Leave a method out of `checked`: in a traceback nothing stands between it and the program."""
+    _BY_THEMSELVES.add(method)
+    return method
+
+
 def checked(cls: type[T]) -> type[T]:
     """Have the public methods of a class check their arguments before they run, as their annotations say.
 
@@ -225,7 +235,8 @@ def checked(cls: type[T]) -> type[T]:
     for name, member in list(vars(cls).items()):
         static = isinstance(member, staticmethod)
         function = member.__func__ if static else member
-        if inspect.isfunction(function) and (name == "__init__" or not name.startswith("_")):
+        public = name == "__init__" or not name.startswith("_")
+        if public and inspect.isfunction(function) and function not in _BY_THEMSELVES:
             checking = _checking(function, static)
             setattr(cls, name, staticmethod(checking) if static else checking)
     return cls

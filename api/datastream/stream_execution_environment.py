@@ -21,7 +21,7 @@ from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.types import TypeInformation
 
 from .. import _arguments
-from .._arguments import SuchAs, Whole, checked, checked_later
+from .._arguments import SuchAs, Whole, checked, checked_later, checks_itself
 from .._differences import differs
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
@@ -248,6 +248,7 @@ class StreamExecutionEnvironment(NamesOfPyFlink):
 
     # Execution.
 
+    @checks_itself
     def execute(self, job_name: str | None = None) -> JobExecutionResult:
         """Run the program and wait for its end.
 

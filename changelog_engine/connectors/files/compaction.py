@@ -300,9 +300,8 @@ class HeldFiles:
                 return
         if hidden:
             self._write_marker(marker, temporary, final, files)
-        elif not store.exists(
-            marker
-        ):  # it goes after the sources: with one of them there, nobody has shown the file
+        elif not store.exists(marker):
+            # It goes after the sources: with one of them there, nobody has shown the file.
             first = first or any(store.exists(file.temporary) for file in files)
         store.finish(temporary, final, first)
         left = [file for file in files if not store.remove(file.temporary)]
