@@ -74,7 +74,8 @@ def check_source(
     randomly = random.Random(seed)
     _check_before_start(source, Source)
     _check_attributes(source)
-    assert source.replayable, f"{type(source).__name__} says itself that it cannot be read again"
+    if not source.replayable:
+        raise AssertionError(f"{type(source).__name__} says itself that it cannot be read again")
     splits = source.splits(parallelism)
     _check_splits(splits)
     shipped: Source = pickle.loads(pickle.dumps(source))
@@ -90,29 +91,33 @@ def check_source(
             rest = read[start.before :]
             again = _read_split(shipped, split.id, start.position, lambda: randomly.randint(1, 50))
             found = [pair for step in again for pair in step.elements]
-            assert exactly(found) == exactly(rest), (
-                f"split {split.id!r} gives something else when it is read again from {start.position!r}: "
-                f"{_first_difference(rest, found)}"
-            )
+            if exactly(found) != exactly(rest):
+                raise AssertionError(
+                    f"split {split.id!r} gives something else when it is read again from {start.position!r}: "
+                    f"{_first_difference(rest, found)}"
+                )
             put = [sum(step.aside for step in steps) for steps in (whole[place:], again)]
-            assert put[0] == put[1], (
-                f"split {split.id!r} puts {put[1]} records aside when it is read again from {start.position!r}, not {put[0]}"
-            )
+            if put[0] != put[1]:
+                raise AssertionError(
+                    f"split {split.id!r} puts {put[1]} records aside when it is read again from {start.position!r}, "
+                    f"not {put[0]}"
+                )
     _check_discovery(source, ends)
     source.job_ended()
     if elements is not None:
         expected, found_all = _counted(elements), _counted(given)
-        assert found_all == expected, f"missing: {expected - found_all}, not expected: {found_all - expected}"
+        if found_all != expected:
+            raise AssertionError(f"missing: {expected - found_all}, not expected: {found_all - expected}")
     return given
 
 
 def _check_before_start(connector: Connector, base: type) -> None:
     """What the engine does with a connector before the job starts."""
-    assert isinstance(connector, base), f"{type(connector).__name__} does not inherit {base.__name__}"
+    if not isinstance(connector, base):
+        raise AssertionError(f"{type(connector).__name__} does not inherit {base.__name__}")
     configured: Any = connector.with_options({})
-    assert isinstance(configured, base), (
-        f"with_options() gives {configured!r}, which does not inherit {base.__name__}"
-    )
+    if not isinstance(configured, base):
+        raise AssertionError(f"with_options() gives {configured!r}, which does not inherit {base.__name__}")
     connector.check_before_start()
 
 
@@ -130,9 +135,11 @@ def _check_attributes(source: Source) -> None:
     if isinstance(source, DiscoveringSource):
         declared.append(("discovery_interval_ms", source.discovery_interval_ms, (int, type(None))))
     for name, value, kinds in declared:
-        assert isinstance(value, kinds), f"{name} is {value!r}"
+        if not isinstance(value, kinds):
+            raise AssertionError(f"{name} is {value!r}")
     if isinstance(source, SourceOfParts):
-        assert source.parts, "parts is empty"
+        if not source.parts:
+            raise AssertionError("parts is empty")
         for part in source.parts:
             _check_before_start(part, Source)
             _check_attributes(part)
@@ -140,8 +147,10 @@ def _check_attributes(source: Source) -> None:
 
 def _check_splits(splits: list[Split]) -> None:
     ids = [split.id for split in splits]
-    assert len(set(ids)) == len(ids), f"split ids are not unique: {ids}"
-    assert all(isinstance(name, str) for name in ids), f"split ids are not all str: {ids}"
+    if len(set(ids)) != len(ids):
+        raise AssertionError(f"split ids are not unique: {ids}")
+    if not all(isinstance(name, str) for name in ids):
+        raise AssertionError(f"split ids are not all str: {ids}")
 
 
 def _check_discovery(source: Source, known: dict[str, tuple[Position, bool]]) -> None:
@@ -165,7 +174,8 @@ class _Step:
 
 def _read_split(source: Source, name: str, start: Position, size: Callable[[], int]) -> list[_Step]:
     reader, position = source.reader(Split(name, None)), start
-    assert isinstance(reader, SplitReader), f"{type(reader).__name__} does not inherit SplitReader"
+    if not isinstance(reader, SplitReader):
+        raise AssertionError(f"{type(reader).__name__} does not inherit SplitReader")
     steps: list[_Step] = []
     count, finished, watermark = 0, False, MIN_WATERMARK
     try:
@@ -174,26 +184,25 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
             most = size()
             position = _as_json(position, f"a position of split {name!r}")
             found = reader.read(position, most)
-            assert len(found.values) <= most, (
-                f"split {name!r}: asked for {most}, read gave {len(found.values)}"
-            )
+            if len(found.values) > most:
+                raise AssertionError(f"split {name!r}: asked for {most}, read gave {len(found.values)}")
             times = [None] * len(found.values) if found.timestamps is None else list(found.timestamps)
-            assert len(times) == len(found.values), (
-                f"split {name!r}: {len(found.values)} values, {len(times)} timestamps"
-            )
-            if len(found.values):
-                assert source.timed or found.timestamps is None, (
-                    f"split {name!r} gives timestamps, and timed is False"
-                )
-            assert source.bad_tag is not None or not found.aside, (
-                f"split {name!r} gives records for a side output, and bad_tag is None"
-            )
+            if len(times) != len(found.values):
+                raise AssertionError(f"split {name!r}: {len(found.values)} values, {len(times)} timestamps")
+            if len(found.values) and not source.timed and found.timestamps is not None:
+                raise AssertionError(f"split {name!r} gives timestamps, and timed is False")
+            if source.bad_tag is None and found.aside:
+                raise AssertionError(f"split {name!r} gives records for a side output, and bad_tag is None")
             early = [at for at in times if at is not None and NO_TIMESTAMP < at <= watermark]
-            assert not early, f"split {name!r} gives an element of {early[0]} after the watermark {watermark}"
-            if reader.watermark is not None:
-                assert reader.watermark >= watermark, (
-                    f"split {name!r}: the watermark falls from {watermark} to {reader.watermark}"
+            if early:
+                raise AssertionError(
+                    f"split {name!r} gives an element of {early[0]} after the watermark {watermark}"
                 )
+            if reader.watermark is not None:
+                if reader.watermark < watermark:
+                    raise AssertionError(
+                        f"split {name!r}: the watermark falls from {watermark} to {reader.watermark}"
+                    )
                 watermark = reader.watermark
             pairs = list(zip(found.values, times, strict=True))
             steps.append(_Step(count, position, pairs, len(found.aside or ()), found.next))
@@ -203,10 +212,12 @@ def _read_split(source: Source, name: str, start: Position, size: Callable[[], i
                 reader.acknowledged(_as_json(position, f"a position of split {name!r}"))
             if finished:
                 break
-        assert finished, f"split {name!r} did not end after {_MOST_READS} reads"
+        if not finished:
+            raise AssertionError(f"split {name!r} did not end after {_MOST_READS} reads")
         beyond = reader.read(_as_json(position, "the last position"), 10)
         more = [*beyond.values[:3], *(beyond.aside or ())[:3]]
-        assert not more, f"split {name!r} gives {more} after it said that it ended"
+        if more:
+            raise AssertionError(f"split {name!r} gives {more} after it said that it ended")
     finally:
         reader.close()
     return steps
@@ -245,7 +256,8 @@ def check_sink(
         parallelism = randomly.randint(1, 3)
         writers = [shipped.writer(subtask, parallelism) for subtask in range(parallelism)]
         for writer in writers:
-            assert isinstance(writer, SinkWriter), f"{type(writer).__name__} does not inherit SinkWriter"
+            if not isinstance(writer, SinkWriter):
+                raise AssertionError(f"{type(writer).__name__} does not inherit SinkWriter")
         for epoch in range(randomly.randint(1, 5)):
             values = [element(at + index) for index in range(randomly.randint(0, 10))]
             written += _counted(values)
@@ -258,17 +270,21 @@ def check_sink(
             at += len(values)
             flushed += _counted(values)
             found = _counted(visible()) - there
-            assert not flushed - found, (
-                f"after the flush of epoch {epoch} of run {run} these elements are not visible: {dict(flushed - found)}"
-            )
+            if flushed - found:
+                raise AssertionError(
+                    f"after the flush of epoch {epoch} of run {run} these elements are not visible: "
+                    f"{dict(flushed - found)}"
+                )
         for writer in writers:
             writer.close()
         found = _counted(visible()) - there
-        assert not flushed - found, f"after run {run} was closed these are gone: {dict(flushed - found)}"
+        if flushed - found:
+            raise AssertionError(f"after run {run} was closed these are gone: {dict(flushed - found)}")
         strange = set(found) - set(written)
-        assert not strange, (
-            f"after run {run} elements are visible that were not written: {sorted(strange, key=repr)}"
-        )
+        if strange:
+            raise AssertionError(
+                f"after run {run} elements are visible that were not written: {sorted(strange, key=repr)}"
+            )
 
 
 def check_committing_sink(
@@ -374,9 +390,8 @@ class _SinkJob:
             beside = [kept for kept in self.durable if kept.subtask % parallelism != subtask]
             here = context._replace(subtask=subtask, restored=mine, beside=beside)
             writer = self.sink.committing_writer(here)
-            assert isinstance(writer, CommittingWriter), (
-                f"{type(writer).__name__} does not inherit CommittingWriter"
-            )
+            if not isinstance(writer, CommittingWriter):
+                raise AssertionError(f"{type(writer).__name__} does not inherit CommittingWriter")
             self.writers.append(writer)
         self.waiting = [[] for _ in self.writers]
 
@@ -435,10 +450,11 @@ class _SinkJob:
 
     def _see(self, after: str) -> None:
         found = _counted(self.visible())
-        assert found == self.expected, (
-            f"after {after} of {self.name} (steps: {', '.join(self.told)}) the world sees other elements than the durable "
-            f"checkpoints have: missing {dict(self.expected - found)}, too many {dict(found - self.expected)}"
-        )
+        if found != self.expected:
+            raise AssertionError(
+                f"after {after} of {self.name} (steps: {', '.join(self.told)}) the world sees other elements than the "
+                f"durable checkpoints have: missing {dict(self.expected - found)}, too many {dict(found - self.expected)}"
+            )
 
 
 def _as_json(value: Any, what: str) -> Any:

@@ -39,7 +39,8 @@ def check_state_backend(factory: Callable[[], StateBackend], operations: int = 2
         models: list[dict[Any, Any]] = [{} for _ in tables]
         pending: list[list[tuple[int, Any]]] = [[] for _ in timers]
         for made in (*(table.items() for _, table in tables), *timers):
-            assert not list(made), "a table is not empty when it is made"
+            if list(made):
+                raise AssertionError("a table is not empty when it is made")
         for step in range(operations):
             for (kind, table), model in zip(tables, models, strict=True):
                 _operate(kind, table, model, randomly)
@@ -52,9 +53,8 @@ def check_state_backend(factory: Callable[[], StateBackend], operations: int = 2
                 for (kind, table), model in zip(tables, models, strict=True):
                     _compare(kind, table, model)
                 for waiting, model_of_timers in zip(timers, pending, strict=True):
-                    assert list(waiting) == model_of_timers, (
-                        "timers do not come in the order of their addition"
-                    )
+                    if list(waiting) != model_of_timers:
+                        raise AssertionError("timers do not come in the order of their addition")
         for (kind, table), model in zip(tables, models, strict=True):
             _change_while_reading(kind, table, model)
         backend.close()
@@ -84,12 +84,14 @@ def _operate(kind: StateKind, table: StateTable, model: dict[Any, Any], randomly
         model.setdefault(key, {})[number % 7] = number
     key = randomly.choice(_KEYS)
     found, expected = table.get(key), model.get(key)
-    assert _shown(kind, found) == _shown(kind, expected), f"key {key!r}: expected {expected!r}, got {found!r}"
+    if _shown(kind, found) != _shown(kind, expected):
+        raise AssertionError(f"key {key!r}: expected {expected!r}, got {found!r}")
 
 
 def _operate_on_timers(table: TimerTable, model: list[tuple[int, Any]], randomly: random.Random) -> None:
     timer = randomly.randrange(-5, 40), randomly.choice(_KEYS)
-    assert (timer in table) == (timer in model), f"whether {timer!r} is set"
+    if (timer in table) != (timer in model):
+        raise AssertionError(f"whether {timer!r} is set")
     if timer in model:
         table.remove(timer)
         model.remove(timer)
@@ -98,11 +100,13 @@ def _operate_on_timers(table: TimerTable, model: list[tuple[int, Any]], randomly
         model.append(timer)
     in_order = sorted(model, key=lambda timer: timer[0])
     expected = in_order[0] if in_order else None
-    assert table.first() == expected, f"expected {expected!r} first, got {table.first()!r}"
+    if table.first() != expected:
+        raise AssertionError(f"expected {expected!r} first, got {table.first()!r}")
     if randomly.random() < 0.05:
         until = randomly.randrange(-5, 40)
         due = [timer for timer in in_order if timer[0] <= until]
-        assert table.due(until) == due, f"due until {until}: expected {due!r}"
+        if table.due(until) != due:
+            raise AssertionError(f"due until {until}: expected {due!r}")
         if randomly.random() < 0.5:
             table.remove_due(table.due(until))
             for timer in due:
@@ -112,9 +116,11 @@ def _operate_on_timers(table: TimerTable, model: list[tuple[int, Any]], randomly
 def _compare(kind: StateKind, table: StateTable, model: dict[Any, Any]) -> None:
     items = list(table.items())
     found = {key: _shown(kind, entry) for key, entry in items}
-    assert len(found) == len(items), "items() gives a key twice"
+    if len(found) != len(items):
+        raise AssertionError("items() gives a key twice")
     expected = {key: _shown(kind, entry) for key, entry in model.items()}
-    assert found == expected, f"items() of a {kind.value} table: expected {expected!r}, got {found!r}"
+    if found != expected:
+        raise AssertionError(f"items() of a {kind.value} table: expected {expected!r}, got {found!r}")
 
 
 def _change_while_reading(kind: StateKind, table: StateTable, model: dict[Any, Any]) -> None:
@@ -127,7 +133,8 @@ def _change_while_reading(kind: StateKind, table: StateTable, model: dict[Any, A
         for other in _KEYS[:4]:
             table.pop(other, None)
     expected = {key: _shown(kind, entry) for key, entry in model.items()}
-    assert seen == expected, f"items() while the table changes: expected {expected!r}, got {seen!r}"
+    if seen != expected:
+        raise AssertionError(f"items() while the table changes: expected {expected!r}, got {seen!r}")
 
 
 def _shown(kind: StateKind, entry: Any) -> Any:

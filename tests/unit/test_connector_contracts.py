@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import inspect
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,7 +45,7 @@ from changelog_engine.connectors import (
 )
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, JobExecutionError
 from changelog_engine.replay.source import ReplayReader, replayed
-from changelog_engine.testing import At, ScriptedSource, without_spark
+from changelog_engine.testing import At, ScriptedSource, conformance, state_conformance, without_spark
 from changelog_engine.testing.conformance import check_committing_sink, check_sink, check_source
 
 NO_WATERMARKS = WatermarkStrategy.no_watermarks()
@@ -580,6 +582,14 @@ class TestConformance:
         for check in (check_source, check_sink, check_committing_sink):
             with pytest.raises(AssertionError, match="Duck does not inherit"):
                 check(Duck(), list)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("module", [conformance, state_conformance])
+    def test_python_o_drops_no_check(self, module: ModuleType) -> None:
+        """An assert statement would be gone, and whatever is checked would pass."""
+        path = Path(inspect.getfile(module))
+        assert not [
+            node.lineno for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Assert)
+        ]
 
     def test_a_sink_that_forgets(self, tmp_path: Path) -> None:
         with pytest.raises(AssertionError, match="these elements are not visible"):
