@@ -1,4 +1,8 @@
-"""Files on the disk that no table lists: noted when they are seen, deleted when the grace time is over."""
+"""Files on the disk that no table lists: noted when they are seen, deleted when the grace time is over.
+
+Invariant: what is deleted is not listed, by a list that was read just before. A snapshot or a merged file that is made again
+has the name of the leftover, so another process may have listed it while this one stood still.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +11,14 @@ from collections.abc import Callable, Sequence
 
 from changelog_engine.changelog.log_files import parse_merged_rows, parse_pack, parse_part, parse_row
 from changelog_engine.changelog.rows import ATTEMPT
+from changelog_engine.clock import monotonic_s
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 NOTES = "_unlisted.json"
 _LEFTOVER_MS = 3_600_000
+_FRESH_S = 1.0
 
 
 def sweep(tables: Sequence[DeltaLog], log: DeltaLog, grace_ms: int, clock: Callable[[], float]) -> int:
@@ -46,7 +52,7 @@ def expires(storage: Storage, grace_ms: int, clock: Callable[[], float]) -> bool
 def _sweep(table: DeltaLog, lineage: Lineage, grace_ms: int, now_ms: int) -> int:
     storage = table.storage
     on_disk = [entry.name for entry in storage.list() if not entry.is_folder and not entry.is_other]
-    listed = {str(path) for path in table.files()["path"].to_pylist()}
+    listed, looked_s = _listed(table), monotonic_s()
     noted = _read_notes(storage)
     notes = {
         name: noted.get(name, now_ms)
@@ -58,9 +64,18 @@ def _sweep(table: DeltaLog, lineage: Lineage, grace_ms: int, now_ms: int) -> int
         storage.write_durable(NOTES, json.dumps(notes).encode())
     if expired:
         table.make_durable()  # whoever took them out of the table may have failed at this
+    deleted = 0
     for name in expired:
-        storage.delete(name)
-    return len(expired)
+        if monotonic_s() - looked_s > _FRESH_S:
+            listed, looked_s = _listed(table), monotonic_s()
+        if name not in listed:
+            storage.delete(name)
+            deleted += 1
+    return deleted
+
+
+def _listed(table: DeltaLog) -> set[str]:
+    return {str(path) for path in table.files()["path"].to_pylist()}
 
 
 def _is_over(name: str, since: int, grace_ms: int, now_ms: int) -> bool:

@@ -17,8 +17,8 @@ Invariants:
     * A driver that takes the job over while a truncation runs keeps what it starts from: the truncation decides anew, or the
       driver finds out before its attempt begins.
     * Of two truncations at once, as object stores have no lock against them, one decides anew when the other has committed,
-      also where this one stood still for so long that what the other committed was cleaned up. A snapshot that came after
-      the decision stays: the log before it may be gone by the other.
+      also where this one stood still for so long that what the other committed, or what this one is to add, was cleaned
+      up. A snapshot that came after the decision stays: the log before it may be gone by the other.
     * The job's commits wait for none of these: one that loses against a commit of a truncation is tried again at once.
 
 Bound: the changelog lists the parts and rows since the second newest snapshot (and those that a copy or a retained
@@ -198,8 +198,8 @@ def _commits(changes: Iterator[Change]) -> Iterator[Change]:
 def _commit(log: DeltaLog, change: Change) -> bool:
     """Commit unless a driver took the job over since the log's version, or another truncation took files out of it.
 
-    Whatever came in between that can't be read any more counts as such.
-    Checkpoints in between do no harm.
+    Whatever came in between that can't be read any more counts as such. So does a file to add that another one took for
+    a leftover, as no table listed it: this process stood still. Checkpoints in between do no harm.
     """
     for _ in range(COMMIT_TRIES):
         seen = log.version
@@ -209,7 +209,7 @@ def _commit(log: DeltaLog, change: Change) -> bool:
             others = any(path.startswith(f"{ATTEMPT}-") for path in added) or bool(log.removed_since(seen))
         except CommitsGoneError:
             others = True
-        if others:
+        if others or any(log.storage.size(add.path) is None for add in change.adds):
             return False
         try:
             counts = {"truncated": len(change.removes), "merged": len(change.adds)}

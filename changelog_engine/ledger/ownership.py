@@ -300,7 +300,7 @@ def commit_fenced(
     """
     seen = log.version
     own = adds[-1].path
-    for tried in range(1, COMMIT_TRIES + 1):
+    for _ in range(COMMIT_TRIES):
         log.refresh()
         if check_fence(log, seen, own, who(), parent):
             return
@@ -310,10 +310,9 @@ def commit_fenced(
         try:
             log.commit(adds, metadata=metadata)
             return
-        except CommitConflictError as error:
+        except CommitConflictError:
             # Not proof that it failed: an object store may retry a put whose first answer was lost. The next look tells.
-            if tried == COMMIT_TRIES:
-                raise overtaken(log.storage.root) from error
+            continue
         except StorageError:
             log.refresh()
             if not check_fence(log, seen, own, who(), parent):
@@ -326,6 +325,7 @@ def commit_fenced(
                 )  # or the next look would not come to the row, and there would be a second one
                 raise
             return
+    raise overtaken(log.storage.root)
 
 
 def check_fence(log: DeltaLog, since: int, own: str, who: str, parent: int | None = None) -> bool:

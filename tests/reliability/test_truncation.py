@@ -21,6 +21,7 @@ from support.materialized import (
     AT_ONCE,
     ELEMENTS,
     LATER,
+    Killed,
     damage,
     finishes,
     killed_after,
@@ -34,6 +35,7 @@ from support.script import Script
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
+from changelog_engine.clock import wall_s
 from changelog_engine.errors import (
     CorruptChangelogError,
     FencedError,
@@ -45,12 +47,13 @@ from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.protection import protecting
+from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.storage import delta_checkpoints
 from changelog_engine.storage.delta_log import DeltaLog, commit_path
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.verification.verify import verify
-from materializer import truncation
+from materializer import sweep, truncation
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.merge import merge_small
@@ -390,3 +393,64 @@ def test_two_truncations_at_once_put_nothing_into_two_files(tmp_path: Path, clea
     kept = sorted(Lineage(folder.open_changelog()).checkpoints)
     assert {6, 7, 8} <= set(kept) < set(held)
     assert {checkpoint: states(tmp_path, checkpoint) for checkpoint in kept} == {at: held[at] for at in kept}
+
+
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on object stores, which have no lock against a second materializer."""
+    for module in ("materialize", "truncation"):
+        monkeypatch.setattr(f"materializer.{module}.materializer_lock", lambda _: contextlib.nullcontext())
+
+
+def test_case_20_a_truncation_that_stood_still_lists_no_file_that_another_swept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has merged parts, and wakes after the time of grace, behind the other's sweep and before its truncation."""
+    _, _, folder = stopped(tmp_path, epochs=6)
+    for checkpoint in (3, 5):
+        materialize(folder, checkpoint)
+    held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 7)}
+    inner, swept = truncation._commit, []
+
+    def commit(log: DeltaLog, change: Any) -> bool:
+        if not swept:
+            swept.append(sweep.sweep([DeltaLog(log.storage)], folder.open_changelog(), 0, wall_s))
+        return inner(log, change)
+
+    alone(monkeypatch)
+    with mock.patch.object(truncation, "_commit", commit), merging_few():
+        done = truncate(folder, Retention(history_ms=10**12, grace_ms=0))
+    assert swept[0] > 0
+    assert done.merged
+    assert verify(folder).faults == []
+    assert {checkpoint: states(tmp_path, checkpoint) for checkpoint in held} == held
+
+
+def test_case_20_a_sweep_that_stood_still_deletes_nothing_that_was_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leftovers of a materialization that was killed have the names of what the next one of the checkpoint writes."""
+    _, _, folder = stopped(tmp_path, epochs=6)
+    materialize(folder, 2)
+    before = states(tmp_path)
+    with mock.patch.object(SnapshotStore, "commit", side_effect=Killed), pytest.raises(Killed):
+        materialize(folder)
+    leftovers = {entry.name for entry in folder.snapshots.list() if entry.name.startswith("part-6-")}
+    assert leftovers
+    inner, now = DeltaLog.make_durable, [0.0]
+
+    def wakes(log: DeltaLog) -> None:
+        inner(log)
+        if not now[0] and log.storage.root == folder.snapshots.root:
+            now[0] = 600.0
+            materialize(folder)
+            truncate(folder, AT_ONCE)
+
+    alone(monkeypatch)
+    monkeypatch.setattr(sweep, "monotonic_s", lambda: now[0])
+    with mock.patch.object(DeltaLog, "make_durable", wakes):
+        truncate(folder, Retention(grace_ms=0))
+    assert now[0]
+    assert leftovers <= {entry.name for entry in folder.snapshots.list()}
+    assert rows_read(folder) == []
+    assert verify(folder).faults == []
+    assert states(tmp_path) == before

@@ -7,6 +7,7 @@ import errno
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,14 +23,18 @@ import pytest
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.errors import FencedError, StorageError
+from changelog_engine.errors import FencedError, LostCommitError, StorageError
+from changelog_engine.graph.descriptions import DescribedOperator
+from changelog_engine.ledger import ownership
 from changelog_engine.ledger.job_folder import open_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.ownership import DriverLock, begin_attempt
+from changelog_engine.ledger.ownership import DriverLock, attempt_row, begin_attempt
+from changelog_engine.ledger.snapshots import complete_snapshots
 from changelog_engine.storage import delta_checkpoints, local_disk
 from changelog_engine.storage.delta_checkpoints import shorten
-from changelog_engine.storage.delta_log import CommitConflictError
+from changelog_engine.storage.delta_log import COMMIT_TRIES, CommitConflictError, DeltaLog
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
+from materializer.materialize import materialize
 
 
 @contextlib.contextmanager
@@ -124,6 +129,7 @@ def test_a_zombies_snapshot_is_refused(tmp_path: Path) -> None:
     owner = Driver.start(tmp_path)
     with pytest.raises(FencedError):
         zombie.snapshot({"a": 99})
+    assert complete_snapshots(owner.folder) == {1: {1}}
     owner.snapshot({"a": 2})
     assert state_at(owner.folder, owner.last) == {"a": 2}
 
@@ -311,3 +317,60 @@ def test_messages_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(FencedError) as caught:
         zombie.checkpoint({"a": 1})
     assert re.search(r"This driver stops; nothing that was acknowledged is lost", str(caught.value))
+
+
+def test_a_commit_that_others_overtake_each_time_fails(tmp_path: Path) -> None:
+    """It is never taken for one that was made."""
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    part = driver.part({"a": 2})
+    with mock.patch.object(
+        DeltaLog, "commit", side_effect=CommitConflictError("another was faster")
+    ) as tried:
+        with pytest.raises(StorageError, match="others committed 20 times in between; try again"):
+            driver.committer.commit(driver.row([part]), [part])
+        with pytest.raises(StorageError, match="others committed 20 times"):
+            begin_attempt(driver.log, 1, 1)
+    assert tried.call_count == 2 * COMMIT_TRIES
+    assert sorted(Lineage(driver.folder.open_changelog()).checkpoints) == [1]
+    driver.committer.commit(driver.row([part]), [part])
+
+
+def test_an_attempt_does_not_take_the_number_of_one_whose_snapshots_are_there(tmp_path: Path) -> None:
+    """The changelog is an older copy: the snapshots of the attempt that it lacks would pass for the new one's."""
+    Driver.start(tmp_path).checkpoint({"a": 1})
+    changelog = tmp_path / "job" / "changelog"
+    shutil.copytree(changelog, tmp_path / "copy")
+    lost = Driver.start(tmp_path)
+    lost.operators = [DescribedOperator("count", "count", "process", 1, 8, True)]
+    lost.checkpoint({"a": 99})
+    assert materialize(lost.folder) is not None
+    shutil.rmtree(changelog)
+    (tmp_path / "copy").rename(changelog)
+    driver = Driver.start(tmp_path)
+    assert driver.attempt.id == 3
+    assert state_at(driver.folder, driver.checkpoint({"bb": 2})) == {"a": 1, "bb": 2}
+
+
+def test_an_attempt_is_begun_on_the_log_that_it_was_decided_from(tmp_path: Path) -> None:
+    """An older copy takes the folder's place while the row is written, and somebody's upkeep goes on with that."""
+    first = Driver.start(tmp_path)
+    first.checkpoint({"a": 1})
+    changelog = tmp_path / "job" / "changelog"
+    shutil.copytree(changelog, tmp_path / "copy")
+    first.checkpoint({"a": 2})
+    log = first.folder.open_changelog()
+
+    def replaced(*given: Any) -> Any:
+        shutil.rmtree(changelog)
+        (tmp_path / "copy").rename(changelog)
+        for _ in range(2):
+            first.folder.open_changelog().commit([], [], {"truncated": 0})
+        return attempt_row(*given)
+
+    with (
+        mock.patch.object(ownership, "attempt_row", replaced),
+        pytest.raises(LostCommitError, match="is not the commit that this process wrote or saw"),
+    ):
+        begin_attempt(log, 1, 2)
+    assert Lineage(first.folder.open_changelog()).newest_attempt_id == 1

@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.materialized import merging_few
 from test_commit_helpers import Driver, state_at
 
-from changelog_engine.changelog.log_files import SNAPSHOT
+from changelog_engine.changelog.log_files import SNAPSHOT, parse_part
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Segment
+from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import KeptBroadcast, LogPosition, SmallState, StageState
 from changelog_engine.changelog.snapshot_row import read_snapshot_row
 from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError
+from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
-from changelog_engine.ledger.ledger import plan_restore
+from changelog_engine.ledger.ledger import Ledger, plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import write_row
 from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.ledger.restore_decision import decide_restore
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_log import DeltaLog
@@ -29,6 +34,9 @@ from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
 from materializer import fold
+from materializer.materialize import materialize
+from materializer.retention import Retention
+from materializer.truncation import truncate
 
 
 def lineage_of(base: Path) -> Lineage:
@@ -258,3 +266,80 @@ def test_a_fold_of_a_table_in_a_newer_format_is_refused(tmp_path: Path) -> None:
     DeltaLog.create(open_storage(str(tmp_path)), SCHEMA, properties)
     with pytest.raises(FormatVersionError, match="use the newer engine"):
         fold.state_at(str(tmp_path))
+
+
+def other_part(driver: Driver, of: str, rows: dict[str, int]) -> AddFile:
+    """A file with the name of a part but for the checksum, as an older try leaves it."""
+    name = parse_part(of)
+    assert name is not None
+    driver.number[name.subtask], driver.sequence[name.subtask] = name.number - 1, 0
+    with mock.patch.object(CheckpointCommitter, "next_id", name.checkpoint):
+        part = driver.part(rows)
+    return AddFile(
+        part.path, part.size, 0, delta_stats(driver.folder.changelog.read_footer(part.path, part.size))
+    )
+
+
+def parts_of(driver: Driver) -> list[str]:
+    return sorted(
+        path for path in driver.folder.open_changelog().files()["path"].to_pylist() if "part-" in path
+    )
+
+
+def test_a_part_with_fewer_rows_than_are_due_is_refused(tmp_path: Path) -> None:
+    """The file is whole, and so is its name: what the checkpoint's row counts alone tells."""
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1, "bb": 1})
+    (path,) = parts_of(driver)
+    driver.folder.open_changelog().commit([other_part(driver, path, {"a": 1})], [path])
+    with pytest.raises(CorruptChangelogError, match="has 1 of 2 mutations of part-1-1-"):
+        state_at(driver.folder, driver.last)
+
+
+def test_a_part_that_is_there_twice_beside_merged_ones_does_not_stand_for_another(tmp_path: Path) -> None:
+    """As many rows as are due are there."""
+    driver = Driver.start(tmp_path)
+    for number in range(1, 5):
+        driver.checkpoint({"a": number})
+    for checkpoint in (2, 3):
+        materialize(driver.folder, checkpoint)
+    with merging_few():
+        truncate(driver.folder, Retention(history_ms=10**15, grace_ms=0))
+    third, fourth = parts_of(driver)
+    driver.folder.open_changelog().commit([other_part(driver, third, {"a": 9})], [fourth])
+    with pytest.raises(CorruptChangelogError, match="no longer has part 4 of attempt 1, stage 1, subtask 0"):
+        Ledger(driver.folder.open_changelog()).following(driver.last.lineage, None)
+
+
+def test_merged_rows_serve_those_that_begin_or_end_within_them(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    made = [driver.checkpoint({"a" * number: number}) for number in range(1, 5)]
+    for checkpoint in (3, 4):
+        materialize(driver.folder, checkpoint)
+    with merging_few():
+        truncate(driver.folder, Retention(history_ms=10**15, grace_ms=0))
+    assert any(
+        path.startswith("merged-1-3-") for path in driver.folder.open_changelog().files()["path"].to_pylist()
+    )
+    for end in made:
+        point = plan_restore(driver.folder, end)
+        for after in range(end.id):
+            keys = [key for table in read_suffix(point, after, range(8)) for key in table["key"].to_pylist()]
+            assert keys == ["a" * number for number in range(after + 1, end.id + 1)]
+
+
+def test_what_was_lost_does_not_pass_for_truncated(tmp_path: Path) -> None:
+    """Of the newest snapshot's checkpoint half of the mutations are gone; all of those before it were truncated."""
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    parts = [driver.part({"a": 2}), driver.part({"bb": 2}, subtask=1)]
+    row = driver.row(parts)
+    driver.committer.commit(row, parts)
+    materialize(driver.folder)
+    first, half, _ = parts_of(driver)
+    (row_of_first,) = (path.name for path in (tmp_path / "job" / "changelog").glob("checkpoint-1-*"))
+    driver.folder.open_changelog().commit([], [first, row_of_first])
+    assert Ledger(driver.folder.open_changelog()).oldest(row).checkpoint == 2
+    driver.folder.open_changelog().commit([], [half])
+    with pytest.raises(CorruptChangelogError, match="has 1 of 3 parts in checkpoints 1 to 2"):
+        Ledger(driver.folder.open_changelog()).oldest(row)
