@@ -78,7 +78,7 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
     except Py4JJavaError as error:
         raise _not_started(conf, f"Spark says: {without_frames(str(error))}") from error
     except PySparkRuntimeError as error:  # the JVM has ended
-        raise _not_started(conf, "What its JVM said stands above") from error
+        raise _not_started(conf, f"What its JVM said stands above{_without_hadoop(conf)}") from error
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
     return context
@@ -90,6 +90,14 @@ def _not_started(conf: SparkConf, said: str) -> errors.EnvironmentNotReadyError:
         "Mend the spark.* option that this is about, in the program, on the command line or in the file of options. A "
         "master is written as local[4], spark://host:7077, yarn or k8s://https://host:6443",
     )
+
+
+def _without_hadoop(conf: SparkConf) -> str:
+    """What a JVM for YARN ends of, where that may be it."""
+    yarn = (conf.get("spark.master") or "").startswith("yarn")
+    if not yarn or os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR"):
+        return ""
+    return ". HADOOP_CONF_DIR is not set: it names the folder of yarn-site.xml and core-site.xml, which say where YARN is"
 
 
 def _add_slot(conf: SparkConf) -> None:

@@ -13,6 +13,7 @@ from changelog_engine import errors
 from changelog_engine.spark.class_archive import spark_home
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings, driver_options, in_defaults
 
+SOCKETS = "spark.python.unix.domain.socket.dir"
 _DEFAULTS = {
     "spark.master": "local[*]",
     "spark.app.name": "changelog-engine",
@@ -48,6 +49,7 @@ _OF_THE_INSTALLATION = (
     "spark.ui.enabled",
     "spark.driver.memory",
     "spark.pyspark.python",
+    SOCKETS,
 )
 
 
@@ -62,6 +64,9 @@ def session_options(
             chosen[key] = given
     for key, value in _DEFAULTS.items():
         chosen.setdefault(key, value)
+    if chosen["spark.master"].startswith("yarn"):
+        # Java's temporary folder is the container's there, whose path is longer than that of a socket may be.
+        chosen.setdefault(SOCKETS, "/tmp")
     chosen.setdefault("spark.driver.memory", _driver_memory())
     java_options = driver_options(chosen["spark.master"], options, jvm, makes)
     if java_options is not None:

@@ -23,11 +23,13 @@ from changelog_engine.spark.garbage import after_task, before_task
 from changelog_engine.spark.jvm import without_frames
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.printed import flush_printed, print_to
+from changelog_engine.spark.session_options import SOCKETS
 
 _MARK = "changelog-engine-failure:"
 _SHUT_DOWN = re.compile(r"SparkContext (?:has been|was) shut ?down|stopped SparkContext")
 _MISSING_PYTHON = re.compile(r'Cannot run program "([^"\n]*)": error=2,')
 _MISSING_MODULE = re.compile(r"(ModuleNotFoundError|ImportError): .*")
+_LONG_PATHS = ("AF_UNIX path too long", "Unix domain path too long")  # Python's words, Java's words
 _FULL = ("No space left on device", "Disk quota exceeded")
 _REMOVED = re.compile(
     r"(?:NoSuchFileException: |FileNotFoundException: (?=.*\(No such file or directory\)))(\S*/blockmgr-[0-9a-f-]+)"
@@ -200,6 +202,11 @@ def _unready_python(text: str) -> errors.ChangelogEngineError | None:
             f"Spark's executors have no Python {interpreter[1]!r}",
             "Install one there with the packages of the driver's, or ship it: spark.archives=environment.tar.gz#environment "
             "and spark.pyspark.python=./environment/bin/python (docs/cluster.md)",
+        )
+    if any(words in text for words in _LONG_PATHS):
+        return errors.EnvironmentNotReadyError(
+            "Spark's sockets to Python lie in Java's temporary folder (java.io.tmpdir), whose path is too long for them",
+            f"Name a folder with a short path that is there on each machine, as {SOCKETS}: /tmp",
         )
     missing = _MISSING_MODULE.search(text)
     if missing is not None:

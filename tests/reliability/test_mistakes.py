@@ -292,6 +292,13 @@ def test_case_53_workers_that_cannot_begin_are_final() -> None:
     assert isinstance(failure, EnvironmentNotReadyError)
     assert str(failure).startswith("Spark's executors have no Python '/a/python'. Install one there")
     assert is_final(failure)
+    for said in ("OSError: AF_UNIX path too long", "java.net.SocketException: Unix domain path too long"):
+        failure = failure_of_spark(
+            f"... org.apache.spark.SparkException: \nError from python worker:\n  {said}\n"
+        )
+        assert isinstance(failure, EnvironmentNotReadyError)
+        assert str(failure).endswith("spark.python.unix.domain.socket.dir: /tmp")
+        assert is_final(failure)
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf
+from pyspark.errors import PySparkRuntimeError
 
 import changelog_engine
 from changelog_engine import launch
@@ -481,6 +482,32 @@ def test_options_with_which_spark_does_not_start_are_told_in_java_s_words(
     assert refused.value.fault == (
         "Spark did not start with master 'local[x]'. Spark says: Could not parse Master URL: 'local[x]'"
     )
+
+
+@pytest.mark.parametrize(
+    ("master", "variable", "told"),
+    [
+        ("yarn", None, True),
+        ("yarn", "HADOOP_CONF_DIR", False),
+        ("yarn", "YARN_CONF_DIR", False),
+        ("local", None, False),
+    ],
+)
+def test_a_jvm_for_yarn_that_has_no_hadoop_settings_ends_with_their_name(
+    master: str, variable: str | None, told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    if variable is not None:
+        monkeypatch.setenv(variable, "/etc/hadoop")
+
+    def start(conf: Any) -> None:
+        raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED]")
+
+    monkeypatch.setattr(session.SparkContext, "_ensure_initialized", start)
+    with pytest.raises(EnvironmentNotReadyError) as refused:
+        session._started(SparkConf(loadDefaults=False).set("spark.master", master), background=False)
+    assert ("HADOOP_CONF_DIR is not set: it names" in refused.value.fault) is told
 
 
 def test_jobs_in_the_background_are_known_while_they_run() -> None:

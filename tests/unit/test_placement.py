@@ -556,6 +556,14 @@ def test_what_the_installation_says_counts_unless_the_job_says_it(
     assert session_options({"spark.master": "local[3]"}, JvmSettings())["spark.master"] == "local[3]"
 
 
+def test_sockets_on_yarn_lie_where_their_paths_are_short() -> None:
+    """A container's temporary folder has a path of some 130 characters; that of a Unix socket has 108 at most."""
+    key = "spark.python.unix.domain.socket.dir"
+    assert session_options({"spark.master": "yarn"}, JvmSettings())[key] == "/tmp"
+    assert session_options({"spark.master": "yarn", key: "/run"}, JvmSettings())[key] == "/run"
+    assert key not in session_options({"spark.master": "spark://host:7077"}, JvmSettings())
+
+
 @pytest.mark.parametrize(
     ("slots", "spare"),
     [((4,), "0"), ((3, 2), "0"), ((2, 3), "1"), ((2, 2), "1"), ((3,), None), ((2, 1), None), ((), None)],
