@@ -181,12 +181,6 @@ KEPT = (
         "bounds how long the operator's output waits for its buffer to be full",
         _AT_THE_END,
     ),
-    Kept(
-        "DataStream",
-        "start_new_chain disable_chaining",
-        "gives the operator a task of its own, or lets a task begin with it",
-        _ONE_TASK,
-    ),
     Kept("DataStream", "slot_sharing_group", "says which operators share slots", _ONE_CORE),
     Kept("DataStreamSink", "disable_chaining", "gives the sink a task of its own", _ONE_TASK),
     Kept("DataStreamSink", "slot_sharing_group", "says which operators share slots", _ONE_CORE),

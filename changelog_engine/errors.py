@@ -151,8 +151,12 @@ class NotKeyedError(InvalidJobError, AttributeError):
     operator: str | None = None
 
 
-class TypeMismatchError(ChangelogEngineError, TypeError, RefusedByFlink):
-    """A value that does not fit its declared type."""
+class TypeMismatchError(ChangelogEngineError, TypeError, ValueError, AttributeError, RefusedByFlink):
+    """A value that does not fit its declared type.
+
+    PyFlink raises a ValueError for what is no tuple or row of these fields, an AttributeError for what has no date in it,
+    and Py4J's error where Java looks.
+    """
 
 
 class UnknownFieldError(ChangelogEngineError, KeyError, ValueError, AttributeError):

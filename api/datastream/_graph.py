@@ -68,7 +68,7 @@ class Transformation:
     """One operator: the fields of a `Node`, still open to change. Errors of setters begin with ``what``, the method called.
 
     ``uid_hash`` stands for the uid where none is set. ``parallel`` is False after ``force_non_parallel()``.
-    ``side_outputs`` has the types under which side outputs were asked for. ``description``, ``chaining``,
+    ``side_outputs`` has the types under which side outputs were asked for. ``description``,
     ``buffer_timeout_ms`` and ``slot_sharing_group`` are kept and have no effect. ``given`` is the function as it was
     when this was made, ``made_at`` the line of the program that made it.
     """
@@ -105,6 +105,13 @@ class Transformation:
     def keyed(self) -> bool:
         """Whether it partitions its elements by key."""
         return self.kind is NodeKind.KEY_BY
+
+    @property
+    def begins_chain(self) -> bool:
+        """Whether start_new_chain() or disable_chaining() parts it from what it reads."""
+        return self.chaining is not Chaining.ALWAYS or any(
+            origin.chaining is Chaining.NEVER for origin in self.inputs
+        )
 
     def check_operator(self, owner: str, method: str) -> None:
         """Refuse what only says where elements go: nothing can be set on it.
@@ -349,6 +356,7 @@ def freeze(
             given=each.given,
             named=each.named,
             made_at=each.made_at,
+            begins_chain=each.begins_chain,
         )
         for each in ordered
     )

@@ -266,15 +266,13 @@ class DataStream(_OfOperator):
         )
         return self
 
-    @kept
     def start_new_chain(self) -> Self:
-        """Ask for a new chain that begins with this operator. Kept, without effect: chains follow exchanges."""
+        """Begin a chain with this operator: what it reads has its declared type. It stays in its input's task."""
         self._operator("start_new_chain").chaining = Chaining.HEAD
         return self
 
-    @kept
     def disable_chaining(self) -> Self:
-        """Ask for a task of its own. Kept, without effect: chains follow exchanges."""
+        """Chain this operator with none: what it reads and gives has its declared type. It stays in its input's task."""
         self._operator("disable_chaining").chaining = Chaining.NEVER
         return self
 

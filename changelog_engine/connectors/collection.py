@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from changelog_engine.connectors.collection_values import as_java_takes_it, has_map
@@ -103,9 +103,11 @@ class CollectionReader(SplitReader):
 
 
 def _checked(elements: list[Any], output_type: TypeInformation | None) -> list[Any]:
-    if output_type is None or _fits_at_a_glance(elements, output_type):
+    if output_type is None:
         return elements
     maps = has_map(output_type)
+    if not maps and output_type.fits_all([element for element in elements if element is not None]):
+        return elements
     return [_check(element, output_type, index, maps) for index, element in enumerate(elements)]
 
 
@@ -118,7 +120,3 @@ def _check(element: Any, output_type: TypeInformation, index: int, maps: bool) -
     if fitting is None or maps:
         return output_type.check(as_java_takes_it(element, output_type), what)
     return fitting
-
-
-def _fits_at_a_glance(elements: Sequence[Any], output_type: TypeInformation) -> bool:
-    return output_type.exact is not None and {output_type.exact, type(None)}.issuperset(map(type, elements))

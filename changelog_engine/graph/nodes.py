@@ -159,6 +159,7 @@ class Node:
         given: the function as it was when the program gave it; None where it is pickled when the job starts.
         named: whether the name is the user's own, and not that of its kind.
         made_at: the program's file and line that asked for it, for messages.
+        begins_chain: what reaches it has its declared type, though a function gave it in the same task.
     """
 
     id: int
@@ -174,6 +175,7 @@ class Node:
     given: Given | None = None
     named: bool = False
     made_at: str | None = field(default=None, compare=False)
+    begins_chain: bool = False
 
     @property
     def label(self) -> str:

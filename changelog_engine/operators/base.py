@@ -5,7 +5,8 @@ Invariants:
     * A batch is never changed by the one who receives it.
     * A watermark comes after all elements it stands behind; operators pass it on after acting on it.
     * Elements have their declared type where they leave a chain, as in Flink: for an exchange, a sink or a side output,
-      where several read them, behind a union and timestamps. Between chained functions they are what the function gave.
+      where several read them, behind a union and timestamps, and where the program ends a chain. Between chained
+      functions they are what the function gave.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ class StageBuilder:
         if self.settings.object_reuse:
             operator.reuse_objects()
         if self.nodes[node].kind is not NodeKind.SIDE_OUTPUT and not self._gets_what_was_given(node):
-            operator.takes_none = not operator.typed
+            operator.takes_none = not (operator.typed or self.nodes[node].begins_chain)
             operator.typed, operator.as_given = True, False
         if operator.output_type is not UNCHECKED:
             operator.output_type.what += _named(self.nodes[node]).place
@@ -291,6 +291,8 @@ class StageBuilder:
 
     def _gets_what_was_given(self, node: int) -> bool:
         """Whether what reaches a node stayed in the chain since a function gave it, and nothing else reads it."""
+        if self.nodes[node].begins_chain:
+            return False
         if node in self.stage.apart or sum(node in stage.nodes for stage in self.plan.stages) > 1:
             return False  # what comes over a union has its type
         senders = [sender for sender, receivers in self.stage.links.items() if node in receivers]

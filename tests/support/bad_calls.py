@@ -153,6 +153,16 @@ CALLS: dict[str, Callable[[_Use], Any]] = {
     "env.from_collection([(1, 2)], Types.ROW of three)": lambda u: u.env.from_collection(
         [(1, 2)], u.f.Types.ROW([u.f.Types.INT(), u.f.Types.INT(), u.f.Types.INT()])
     ),
+    "env.from_collection([1], Types.TUPLE of one)": lambda u: u.env.from_collection(
+        [1], u.f.Types.TUPLE([u.f.Types.INT()])
+    ),
+    "env.from_collection([Row(a=1)], Types.ROW_NAMED of 'b')": lambda u: u.env.from_collection(
+        [u.f.Row(a=1)], u.f.Types.ROW_NAMED(["b"], [u.f.Types.INT()])
+    ),
+    "env.from_collection(['2020-01-01'], Types.SQL_DATE())": lambda u: u.env.from_collection(
+        ["2020-01-01"], u.f.Types.SQL_DATE()
+    ),
+    "env.from_collection([2**63], Types.LONG())": lambda u: u.env.from_collection([2**63], u.f.Types.LONG()),
     "env.from_source(5, ...)": lambda u: u.env.from_source(5, u.f.WatermarkStrategy.no_watermarks(), "s"),
     "env.from_source(source, None, 's')": lambda u: u.env.from_source(
         u.f.NumberSequenceSource(1, 2), None, "s"

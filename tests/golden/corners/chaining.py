@@ -363,3 +363,36 @@ def callables_of_the_library(env):
         return given.key_by(lambda _: 0).reduce(operator.and_)
 
     return [str(list(build().execute_and_collect())) for build in (pairs, words, numbers, flags)]
+
+
+def _ints_as_doubles(env):
+    return env.from_collection([1, 2], Types.INT()).map(lambda n: n, Types.DOUBLE())
+
+
+@unordered("four sinks")
+def chains_that_end_by_wish(env):
+    """A chain ends before start_new_chain() and on both sides of disable_chaining(): what comes there has its type."""
+    _ints_as_doubles(env).map(repr, Types.STRING()).start_new_chain().print("new")
+    _ints_as_doubles(env).disable_chaining().map(repr, Types.STRING()).print("behind")
+    _ints_as_doubles(env).map(repr, Types.STRING()).disable_chaining().print("before")
+    _ints_as_doubles(env).start_new_chain().map(repr, Types.STRING()).print("begun")
+    env.execute()
+
+
+def rows_with_names_where_a_chain_ends(env):
+    """A row without names gets those of its type there."""
+    person = Types.ROW_NAMED(["name", "age"], [Types.STRING(), Types.INT()])
+    rows = env.from_collection([("ann", 1)]).map(lambda pair: Row(*pair), person).disable_chaining()
+    return rows.map(lambda row: f"{row.name} {row.age}", Types.STRING())
+
+
+def none_where_a_chain_ends(env):
+    """None is not an INT there."""
+    given = env.from_collection([1, 2], Types.INT()).map(lambda n: None, Types.INT())
+    return given.disable_chaining().map(str, Types.STRING())
+
+
+def chaining_of_the_job_is_java_s(env):
+    """disable_operator_chaining() parts no functions of Python's."""
+    env.disable_operator_chaining()
+    return _ints_as_doubles(env).map(repr, Types.STRING())

@@ -178,6 +178,18 @@ def decimals(env):
     return found.key_by(lambda d: 0).map(lambda d: d + 0)
 
 
+def decimals_with_exponents(env):
+    """A function sees them as they were given; collected they have been Java's."""
+    texts = ("1E+3", "12E+5", "1.50", "1E-7", "0.000001", "-0")
+    return env.from_collection([Decimal(text) for text in texts], Types.BIG_DEC())
+
+
+def decimals_in_functions(env):
+    """A function has the digits that were given."""
+    numbers = [Decimal(text) for text in ("1E+3", "12E+5", "1.50", "1E-7", "0.000001")]
+    return env.from_collection(numbers, Types.BIG_DEC()).map(repr, Types.STRING())
+
+
 def big_integers(env):
     """BIG_INT of more than 64 bits."""
     return _through(env, Types.BIG_INT(), 2**100, -(2**100), 0)

@@ -106,6 +106,21 @@ DIFFERENCES: dict[str, Difference] = {
         "ends the other at the first None",
         gives=["None", "'two'"],
     ),
+    "nulls.none_ahead_of_timestamps": Difference(
+        "Ahead of a timestamp assigner they may be None here",
+        gives=["'None'"],
+    ),
+    "declared_types.decimals_with_exponents": Difference(
+        "A Decimal comes back as it went in, with its zeros and exponent",
+        gives=[
+            "Decimal('1E+3')",
+            "Decimal('1.2E+6')",
+            "Decimal('1.50')",
+            "Decimal('1E-7')",
+            "Decimal('0.000001')",
+            "Decimal('-0')",
+        ],
+    ),
     "nulls.none_undeclared": Difference(
         "as in Flink, and undeclared",
         gives=["None", "2"],

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyflink.common import Row, Types
+from pyflink.common import Row, Types, WatermarkStrategy
+from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import KeyedProcessFunction
 from pyflink.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 
@@ -75,6 +76,23 @@ def none_as_map(env):
 def none_as_long_through_key_by(env):
     """None as a LONG on its way to a keyed function."""
     return _none_seen_as(env, Types.LONG())
+
+
+class _Now(TimestampAssigner):
+    def extract_timestamp(self, value, record_timestamp):
+        return 5
+
+
+def none_ahead_of_timestamps(env):
+    """PyFlink writes the element beside its timestamp, with no place for a None."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps().with_timestamp_assigner(_Now())
+    return _none_as(env, Types.STRING()).assign_timestamps_and_watermarks(strategy).map(repr, Types.STRING())
+
+
+def none_ahead_of_a_strategy_alone(env):
+    """Without an assigner no function of Python's is there."""
+    strategy = WatermarkStrategy.for_monotonous_timestamps()
+    return _none_as(env, Types.INT()).assign_timestamps_and_watermarks(strategy).map(repr, Types.STRING())
 
 
 def none_collected(env):
