@@ -62,7 +62,7 @@ class ConfigLayers:
         return {**self.file, **self.command_line, **self.code}
 
     def file_systems(self) -> dict[str, str]:
-        """The entries for file systems: ``s3.endpoint``, ``s3.access-key`` and so on."""
+        """The entries for file systems: ``s3.endpoint``, ``fs.azure.account.key`` and so on."""
         return {key: text for key, text in self.merged().items() if key.startswith(FILE_SYSTEM_PREFIXES)}
 
     def spark(self) -> dict[str, str]:
@@ -70,7 +70,13 @@ class ConfigLayers:
         return {key: text for key, text in self.merged().items() if key.startswith("spark.")}
 
 
-FILE_SYSTEM_PREFIXES = ("s3.",)
+FILE_SYSTEM_PREFIXES = (
+    "s3.",
+    "fs.azure.account.key",
+    "fs.azure.abfs.endpoint",
+    "gs.storage.root.url",
+    "gs.auth.type",
+)
 
 
 def without_effect(key: str) -> str | None:

@@ -17,9 +17,11 @@ from changelog_engine.config import local_path
 from changelog_engine.config.layers import FILE_SYSTEM_PREFIXES
 from changelog_engine.config.paths import is_uri
 from changelog_engine.errors import ConfigurationError
+from changelog_engine.storage import azure, google
+from changelog_engine.storage.azure import AzureAccount
+from changelog_engine.storage.google import OpenGoogle
 
-_GCS_SCHEMES = ("gs", "gcs")
-_RETRY_LIMIT, _RETRY_LIMIT_S = "retry_limit_seconds", 60
+_RETRY_LIMIT = "retry_limit_seconds"
 _S3_SCHEMES = ("s3", "s3a", "s3n", "s3p")
 _S3_KEYS = {  # ours: Flink's names of it, the first one that is set counts
     "access_key": ("s3.access-key", "s3.access.key"),
@@ -32,6 +34,12 @@ _S3_KEYS = {  # ours: Flink's names of it, the first one that is set counts
 # A small object is one request, not three: begin, one part, complete.
 _WHOLE_PUTS = "allow_delayed_open"
 _ENDPOINT_VARIABLES = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
+_SECRET_VARIABLES = (
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    azure.KEY_VARIABLE,
+    "AZURE_CLIENT_SECRET",
+)
 _REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 _S3_REFUSALS = (
     "ACCESS_DENIED",
@@ -61,7 +69,9 @@ class FileSystems:
 
     Args:
         options: the configuration's entries for file systems: ``s3.endpoint``, ``s3.access-key``, ``s3.secret-key``,
-            ``s3.session-token``, ``s3.region``, ``s3.path.style.access``; None for those of the process (``use_options``).
+            ``s3.session-token``, ``s3.region``, ``s3.path.style.access``, ``fs.azure.account.key.ACCOUNT...``,
+            ``fs.azure.abfs.endpoint``, ``gs.storage.root.url``, ``gs.auth.type``; None for those of the process
+            (``use_options``).
             What is not set comes from the environment (``AWS_ENDPOINT_URL``, ``AWS_ACCESS_KEY_ID`` and so on) or, in
             pyarrow's way, from a URI itself.
 
@@ -90,13 +100,19 @@ class FileSystems:
             return OpenedPath(None, local, local)
         shown = public_uri(path)
         scheme, place = _scheme_and_place(path)
-        if scheme in (*_S3_SCHEMES, *_GCS_SCHEMES) and not place:
+        if scheme in (*_S3_SCHEMES, *google.SCHEMES) and not place:
             raise ConfigurationError(f"{shown!r} names no bucket, as {scheme}://BUCKET/FOLDER does")
-        if scheme in (*_S3_SCHEMES, *_GCS_SCHEMES) and "//" in shown.partition("://")[2]:
+        if scheme in (*_S3_SCHEMES, *google.SCHEMES, *azure.SCHEMES) and "//" in shown.partition("://")[2]:
             raise ConfigurationError(f"{shown!r} has a folder without a name: leave out one of two slashes")
         try:
             if scheme in _S3_SCHEMES:
                 file_system, inner = self._open_s3(path)
+            elif scheme in azure.SCHEMES:
+                account = AzureAccount.of(path, self._options)
+                file_system, inner = account.open(), account.path
+            elif scheme in google.SCHEMES and (store := OpenGoogle.of(self._options)) is not None:
+                parts = urlsplit(path)
+                file_system, inner = store.open(), unquote(f"{place}{parts.path}")
             else:
                 file_system, inner = pafs.FileSystem.from_uri(_with_retry_limit(path))
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
@@ -107,7 +123,13 @@ class FileSystems:
 
     def delta_options(self, uri: str) -> dict[str, str]:
         """What delta-rs needs to reach a table: the same as ``open`` uses."""
-        if urlsplit(uri).scheme.lower() not in _S3_SCHEMES:
+        scheme = urlsplit(uri).scheme.lower()
+        if scheme in azure.SCHEMES:
+            return AzureAccount.of(uri, self._options).delta_options()
+        if scheme in google.SCHEMES:
+            store = OpenGoogle.of(self._options)
+            return {} if store is None else store.delta_options()
+        if scheme not in _S3_SCHEMES:
             return {}
         given = {
             "AWS_ACCESS_KEY_ID": self._s3("access_key"),
@@ -133,16 +155,15 @@ class FileSystems:
 
         Then whoever gets ``delta_options`` reaches it as ``open`` does, which may find them in other places, too.
         """
-        parts = urlsplit(uri)
+        parts, options = urlsplit(uri), self.delta_options(uri)
         if parts.scheme.lower() not in _S3_SCHEMES or parts.query or "@" in parts.netloc:
-            return False
-        options = self.delta_options(uri)
+            return bool(options.keys() & {"AZURE_STORAGE_ACCOUNT_KEY", "GOOGLE_SERVICE_ACCOUNT_KEY"})
         key = options.get("AWS_ACCESS_KEY_ID") or os.environ.get("AWS_ACCESS_KEY_ID")
         return bool(key) and "AWS_REGION" in options
 
     def told(self, text: str, *uris: str) -> str:
-        """An error of a store for people: `masked`, and what to do where S3's answer tells that."""
-        text = self.masked(text, *uris)
+        """An error of a store for people: `masked`, and what to do where the store's answer tells that."""
+        text = azure.told(self.masked(text, *uris))
         if any(refusal in text.upper() for refusal in _S3_REFUSALS):
             return (
                 f"{text}. The store refuses the key, or got none: set s3.access-key and s3.secret-key, in the program or in "
@@ -166,7 +187,8 @@ class FileSystems:
         for uri in uris:
             text = text.replace(uri, public_uri(uri))
         secrets = [self._s3("secret_key"), self._s3("session_token"), self._s3("access_key")]
-        secrets += [os.environ.get(name) for name in ("AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")]
+        secrets += azure.keys(self._options)
+        secrets += [os.environ.get(name) for name in _SECRET_VARIABLES]
         for uri in uris:
             secrets += _of_uri(uri)
         for secret in secrets:
@@ -219,7 +241,7 @@ def options_in_use() -> dict[str, str]:
 
 
 def public_uri(uri: str) -> str:
-    """A URI without user, password and query; a plain path as it is.
+    """A URI without user, password and query; a plain path as it is. What stands before Azure's ``@`` is the container.
 
     Example:
         >>> public_uri("s3://key:secret@bucket/a?region=x")
@@ -231,6 +253,8 @@ def public_uri(uri: str) -> str:
     place, slash, path = rest.partition("/")
     # A key with a slash in it that is not escaped would end up in the path: cut up to the last "@".
     whole = f"{place}{slash}{path.split('?', 1)[0]}"
+    if begin.lower().rstrip(":") in azure.SCHEMES:
+        return f"{begin}{separator}{whole}".rstrip("/")
     return f"{begin}{separator}{whole.rsplit('@', 1)[-1]}".rstrip("/")
 
 
@@ -244,9 +268,9 @@ def _s3_from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
 def _with_retry_limit(uri: str) -> str:
     """A URI of Google's store with a bound of what pyarrow tries again, which is 15 minutes without; another as it is."""
     parts = urlsplit(uri)
-    if parts.scheme.lower() not in _GCS_SCHEMES or _RETRY_LIMIT in parts.query:
+    if parts.scheme.lower() not in google.SCHEMES or _RETRY_LIMIT in parts.query:
         return uri
-    return f"{uri}{'&' if '?' in uri else '?'}{_RETRY_LIMIT}={_RETRY_LIMIT_S}"
+    return f"{uri}{'&' if '?' in uri else '?'}{_RETRY_LIMIT}={google.RETRY_LIMIT_S}"
 
 
 def _from_uri(uri: str) -> tuple[pafs.FileSystem, str]:
@@ -266,6 +290,8 @@ def _scheme_and_place(uri: str) -> tuple[str, str]:
 def _of_uri(uri: str) -> list[str | None]:
     try:
         parts = urlsplit(uri)
+        if parts.scheme.lower() in azure.SCHEMES:
+            return []
         return [parts.password, parts.username, unquote(parts.password or ""), unquote(parts.username or "")]
     except ValueError:
         return []

@@ -15,7 +15,9 @@ import pytest
 from servers.process import Server, ServerMissing, is_required
 
 if TYPE_CHECKING:
+    from servers.azurite import AzuriteServer
     from servers.cassandra_node import CassandraServer
+    from servers.gcs import GcsServer
     from servers.kafka import KafkaServer
     from servers.kinesis import KinesisServer
     from servers.mariadb import MariaDBServer
@@ -30,6 +32,8 @@ FIXTURES = frozenset(
         "kafka",
         "postgres",
         "s3",
+        "azurite",
+        "gcs",
         "mariadb",
         "opensearch",
         "elasticsearch",
@@ -94,6 +98,22 @@ def s3() -> Iterator[S3Server]:
     from servers.s3 import S3Server
 
     yield from _run(S3Server)
+
+
+@pytest.fixture(scope="session")
+def azurite() -> Iterator[AzuriteServer]:
+    """An emulator of Azure's blobs."""
+    from servers.azurite import AzuriteServer
+
+    yield from _run(AzuriteServer)
+
+
+@pytest.fixture(scope="session")
+def gcs() -> Iterator[GcsServer]:
+    """An emulator of Google's store."""
+    from servers.gcs import GcsServer
+
+    yield from _run(GcsServer)
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from changelog_engine.spark.class_archive import CACHE_VARIABLE
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
 from servers import (
+    azurite,
     cassandra_node,
+    gcs,
     kafka,
     kinesis,
     mariadb,
@@ -45,6 +47,7 @@ from servers.process import (
 )
 
 _QUIETLY = ("-q", "-B", "-Dstyle.color=never")
+_OPTIONAL = {azurite.AzuriteServer.name, gcs.GcsServer.name}
 _CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 _DEPENDENCY_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 
@@ -89,7 +92,8 @@ def _install() -> int:
     ready = [server.name for server in SERVERS if server.name not in missing]
     print(f"servers: {', '.join(ready)} are ready ({s3.kind()} is S3).")
     asked = os.environ.get("SERVERS_REQUIRED")
-    return 1 if any(not asked or is_required(name) for name in missing) else 0
+    needed = missing.keys() if asked else missing.keys() - _OPTIONAL
+    return 1 if any(not asked or is_required(name) for name in needed) else 0
 
 
 def install_kafka() -> None:
@@ -207,12 +211,12 @@ def _use_pulsar(broker: pulsar.PulsarServer) -> None:
     broker.values(topic)
 
 
-def install_kinesis() -> None:
-    """The simulation, by npm. Its database comes built."""
-    if kinesis.FOLDER.is_dir():
+def install_by_npm(folder: Path, packages: tuple[str, ...], size: str) -> None:
+    """An emulator by npm. What of it is in C comes built."""
+    if folder.is_dir():
         return
     npm = require_program("npm", package="npm")
-    print(f"Fetching {kinesis.PACKAGES[0]} (15 MB) ...", flush=True)
+    print(f"Fetching {packages[0]} ({size}) ...", flush=True)
     quietly = [
         "--loglevel=error",
         "--no-audit",
@@ -228,11 +232,26 @@ def install_kinesis() -> None:
         else {"NODE_EXTRA_CA_CERTS": str(_CERTIFICATES)}
     )
     _make(
-        kinesis.FOLDER,
-        lambda folder: _run(
-            [npm, "install", *quietly, "--prefix", str(folder), *kinesis.PACKAGES], certificates
-        ),
+        folder,
+        lambda into: _run([npm, "install", *quietly, "--prefix", str(into), *packages], certificates),
     )
+
+
+def install_gcs() -> None:
+    """Our program round the emulator, by Go."""
+    if gcs.PROGRAM.is_file():
+        return
+    go = require_program("go", s3.GO_FOLDERS, package="golang-go")
+    print(f"Building fake-gcs-server {gcs.VERSION} (3 minutes) ...", flush=True)
+    _make(gcs.PROGRAM.parent, lambda folder: _go_build(go, folder))
+
+
+def _go_build(go: str, folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        shutil.copy(gcs.SOURCE, made)
+        Path(made, "go.mod").write_text(f"module gcs\n\ngo 1.25\n\nrequire {gcs.PACKAGE} {gcs.VERSION}\n")
+        build = ["build", "-C", made, "-mod=mod", "-ldflags=-s -w", "-o", str(folder / gcs.PROGRAM.name)]
+        _run([go, *build, "."])
 
 
 def install_s3() -> None:
@@ -284,7 +303,9 @@ SERVERS: dict[type[Server], Callable[[], None] | None] = {
     rabbitmq.RabbitMQServer: None,
     cassandra_node.CassandraServer: install_cassandra,
     pulsar.PulsarServer: install_pulsar,
-    kinesis.KinesisServer: install_kinesis,
+    kinesis.KinesisServer: lambda: install_by_npm(kinesis.FOLDER, kinesis.PACKAGES, "15 MB"),
+    azurite.AzuriteServer: lambda: install_by_npm(azurite.FOLDER, (azurite.PACKAGE,), "186 MB"),
+    gcs.GcsServer: install_gcs,
     search.OpenSearchServer: lambda: install_search(search.OpenSearchServer),
     search.ElasticsearchServer: lambda: install_search(search.ElasticsearchServer),
 }

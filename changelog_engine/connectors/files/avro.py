@@ -124,7 +124,7 @@ class _AvroReader(SplitReader):
         self._stream = self._file.open()
         self._blocks = AVRO.load().block_reader(self._stream, reader_schema=self._schema)
         self._next_block = position[0] or self._stream.tell()
-        self._stream.seek(self._next_block)
+        self._file.seek(self._stream, self._next_block)
         self._block, self._records = [self._next_block, 0], iter(())
         if position[1] and self._turn():
             skipped = sum(1 for _ in itertools.islice(self._records, position[1]))

@@ -174,7 +174,7 @@ class _CsvReader(SplitReader):
         self._opened = self._file.open()
         size = self._file.size - position if self._decompress is None else None
         stream = self._opened if self._decompress is None else self._decompress(self._opened)
-        there = int(stream.seek(position)) if self._decompress is None else skip(stream, position)
+        there = self._file.seek(stream, position) if self._decompress is None else skip(stream, position)
         if there < position:
             raise self._file.too_short(f"{there} bytes", f"at byte {position}")
         lines = LineChunks(stream, size, position, self._schema.comments)

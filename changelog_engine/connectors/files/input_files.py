@@ -92,6 +92,15 @@ class InputFile:
             )
         return stream
 
+    def seek(self, stream: Any, position: int) -> int:
+        """Go to a byte of a stream that `open` gave; returns where it stands then."""
+        if position < self.size or self._file_system is None or self._file_system.type_name != "gcs":
+            return int(stream.seek(position))
+        if self.size:  # Google's store refuses to be read from its end on
+            stream.seek(self.size - 1)
+            stream.read(1)
+        return self.size
+
     def too_short(self, held: str, position: str) -> StorageError:
         """The error of a file that ends before a position.
 

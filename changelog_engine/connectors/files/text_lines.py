@@ -68,7 +68,7 @@ class ByteLineReader(SplitReader):
             self.close()
             raise self._source.too_short(f"{self._source.size} bytes", f"at byte {position}")
         with self._source.reading():
-            self._file.seek(position)
+            self._source.seek(self._file, position)
         # What was appended since the file was found is not read: a restore could not tell it from what was there.
         self._lines = LineChunks(self._file, left, position, chunk_bytes=self._chunk_bytes)
 
