@@ -115,8 +115,10 @@ def needed(
         log |= _after(_base(kept, chains.of(point)), chains.of(point))
     begun = {mark for mark in kept if mark.checkpoint in protected_snapshots}
     for point in protected & singles:  # a copy goes by the snapshot that was there when it began, or by none
-        base, chain = _oldest(begun, chains.of(point)), chains.of(point)
-        if base is not None or chain[0].first in lineage.checkpoints:
+        chain = chains.of(point)
+        if chain[0].first in lineage.checkpoints:
+            log |= _after(None, chain)
+        elif (base := _oldest(begun, chain)) is not None:
             log |= _after(base, chain)
     for attempt, (first, last) in history.items():
         log |= _after(_base(kept, chains.of(first)), chains.of(last))

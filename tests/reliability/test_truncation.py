@@ -6,6 +6,7 @@ Reliability case 4, reliability case 18, reliability case 19, reliability case 2
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -44,6 +45,7 @@ from changelog_engine.errors import (
 )
 from changelog_engine.ledger import committer as commit_module
 from changelog_engine.ledger.job_folder import find_job_folder
+from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import begin_attempt
 from changelog_engine.ledger.protection import protecting
@@ -116,6 +118,45 @@ def test_case_18_parts_stay_while_a_copy_or_the_history_needs_them(tmp_path: Pat
     assert sorted(Lineage(folder.open_changelog()).checkpoints) == [1, 2, 3, 6]
     truncate(folder, window, lambda: (times[6] + 5_000) / 1000)
     assert sorted(Lineage(folder.open_changelog()).checkpoints) == [6]
+
+
+@pytest.mark.parametrize(("first", "second"), [(None, 2), (4, None), (2, 4)])
+def test_case_18_what_two_copies_of_a_checkpoint_began_with_stays(
+    tmp_path: Path, first: int | None, second: int | None
+) -> None:
+    """Each goes by the snapshot that was the newest when it began, or by the log alone."""
+    _, _, folder = stopped(tmp_path, epochs=6)
+    materialize(folder, 2)
+    if None not in (first, second):
+        truncate(folder, AT_ONCE)
+        assert 1 not in Lineage(folder.open_changelog()).checkpoints
+    materialize(folder, 4)
+    with protecting(folder, 6, first, "a test"), protecting(folder, 6, second, "a test"):
+        truncate(folder, AT_ONCE)
+        line = Lineage(folder.open_changelog()).checkpoint(6).lineage
+        for began in (first, second):
+            assert Ledger(folder.open_changelog()).following(line, began).files
+    truncate(folder, AT_ONCE)
+    assert sorted(Lineage(folder.open_changelog()).checkpoints) == [4, 5, 6], (
+        "what no copy needs any more went"
+    )
+
+
+def test_what_the_history_begins_with_stays_while_its_window_moves(tmp_path: Path) -> None:
+    """The snapshot before the window, where the log before that one is gone."""
+    job, _, folder = stopped(tmp_path, epochs=6)
+    held = {checkpoint: states(tmp_path, checkpoint) for checkpoint in range(1, 7)}
+    for checkpoint in (2, 5):
+        materialize(folder, checkpoint)
+    times = {checkpoint.id: checkpoint.time_ms for checkpoint in job.commits}
+    for begins in (3, 4):
+        now_s = times[begins] / 1000 + 1000
+        truncate(folder, Retention(history_ms=10**6, grace_ms=0), lambda now_s=now_s: now_s)
+        there = sorted(Lineage(folder.open_changelog()).checkpoints)
+        assert {2, *range(begins, 7)} <= set(there)
+        assert {checkpoint: states(tmp_path, checkpoint) for checkpoint in there} == {
+            c: held[c] for c in there
+        }
 
 
 class Clears(KeyedProcessFunction):
@@ -352,6 +393,20 @@ def test_case_29_a_damaged_snapshot_has_the_log_before_it_stay(tmp_path: Path) -
     assert [folder.open_changelog().files(), folder.open_snapshots().files()] == files
 
 
+def test_nothing_is_swept_while_the_job_cannot_be_restored(tmp_path: Path) -> None:
+    """A part that the list lost is what mends it."""
+    _, _, folder = stopped(tmp_path)
+    part = rows_read(folder)[0]
+    folder.open_changelog().commit([], [part])
+    folder.changelog.write_durable(sweep.NOTES, json.dumps({part: 0}).encode())
+    for makes_room in (truncation.sweep_expired, truncate):
+        with pytest.raises(
+            CorruptChangelogError, match=r"does not have what its checkpoints count|no longer has"
+        ):
+            makes_room(folder, AT_ONCE)
+    assert folder.changelog.exists(part)
+
+
 def clean_up(log: DeltaLog) -> None:
     """Have all commits go but the newest ones."""
     with mock.patch.object(delta_checkpoints, "KEPT_S", 0):
@@ -376,7 +431,7 @@ def test_two_truncations_at_once_put_nothing_into_two_files(tmp_path: Path, clea
     def commit(log: DeltaLog, change: Any) -> bool:
         if not begun:
             begun.append(len(change.removes))
-            truncate(other, AT_ONCE._replace(retained=3))
+            truncate(other, LATER._replace(retained=3))
             if cleaned:
                 clean_up(other.open_changelog())
                 assert log.storage.size(commit_path(log.version + 1)) is None

@@ -285,6 +285,24 @@ def test_case_60_a_task_that_ends_as_spark_gives_it_up_takes_no_other_along(spar
     runs.close()
 
 
+def test_case_60_a_task_that_had_ended_when_spark_gave_it_up_has_nobody_killed(spark: Spark) -> None:
+    """Nothing runs that the daemon was told of: a worker that ends its task later keeps its state."""
+    one, two = spark.connect(), spark.connect()
+    worker = run(one, 0)
+    assert run(two, 0) == worker  # the daemon has heard of the first one's end
+    spark.give_up(one)
+    for _ in range(2):  # it has looked at the end of that connection
+        spark.connect().close()
+    assert begin(two, 0) == worker
+    two.sendall(b"h")
+    two.shutdown(socket.SHUT_WR)  # its task ends with it
+    assert two.recv(2, socket.MSG_WAITALL) == b"d"
+    two.close()
+    three = spark.connect()
+    assert run(three, 0) == worker
+    three.close()
+
+
 def test_case_60_a_worker_that_was_killed_leaves_the_next_ones_end_to_be_seen(spark: Spark) -> None:
     """Spark gives up two tasks at once, and the first one's worker is gone before the second one's connection is closed."""
     one, two = spark.connect(), spark.connect()
