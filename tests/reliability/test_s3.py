@@ -40,6 +40,8 @@ from materializer.processes import FoldProcesses
 from materializer.retention import Retention
 from materializer.truncation import truncate
 
+pytestmark = pytest.mark.slow
+
 ELEMENTS = rounds(5, 40)
 
 
