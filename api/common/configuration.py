@@ -11,7 +11,7 @@ from changelog_engine.config import find, parse_bool, parse_float, parse_int
 from changelog_engine.config.names import writable
 from changelog_engine.config.numbers import is_number
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError
-from changelog_engine.types.java_text import double_text
+from changelog_engine.types.java_text import double_text, grown_order, hash_map_order
 
 from .._unsupported import NamesOfPyFlink
 from ._java_objects import JavaConfiguration, python_configuration
@@ -208,8 +208,8 @@ class Configuration(NamesOfPyFlink):
         return self._get(key) is not None
 
     def to_dict(self) -> dict[str, str]:
-        """All entries as texts; a copy."""
-        return {key: _text(value) for key, value in self._entries.items()}
+        """All entries as texts, in Flink's order; a copy."""
+        return {key: _text(value) for key, value in in_order_of_java(self._entries).items()}
 
     def remove_config(self, key: str) -> bool:
         """Take a key out.
@@ -273,12 +273,17 @@ class Configuration(NamesOfPyFlink):
     def __str__(self) -> str:
         """The entries as Flink shows them, ``{parallelism.default=2, s3.secret-key=******}``; secrets are hidden."""
         shown = (
-            f"{key}={_HIDDEN if any(word in key.lower() for word in _SECRET) else value}"
-            for key, value in self.to_dict().items()
+            f"{key}={_HIDDEN if any(word in key.lower() for word in _SECRET) else _text(self._entries[key])}"
+            for key in grown_order(self._entries, "STRING")
         )
         return f"{{{', '.join(shown)}}}"
 
     __repr__ = __str__
+
+
+def in_order_of_java(entries: Mapping[str, _V]) -> dict[str, _V]:
+    """A copy in the order in which Flink gives the entries of a configuration: that of the copy of a HashMap."""
+    return {key: entries[key] for key in hash_map_order(grown_order(entries, "STRING"), "STRING")}
 
 
 def _number(value: Any, what: str) -> float:

@@ -13,6 +13,7 @@ from .. import _arguments
 from .._arguments import SuchAs, Whole, checked, checked_later
 from .._kept_settings import kept
 from .._unsupported import NamesOfPyFlink
+from .configuration import in_order_of_java
 from .execution_mode import ExecutionMode
 from .input_dependency_constraint import InputDependencyConstraint
 from .restart_strategy import RestartStrategyConfiguration
@@ -101,8 +102,8 @@ class ExecutionConfig(NamesOfPyFlink):
         return self._settings.restart_strategy()
 
     def get_global_job_parameters(self) -> dict[str, str]:
-        """What ``RuntimeContext.get_job_parameter`` sees; a copy."""
-        return self._settings.job_parameters()
+        """What ``RuntimeContext.get_job_parameter`` sees, in Flink's order; a copy."""
+        return in_order_of_java(self._settings.job_parameters())
 
     def set_global_job_parameters(self, global_job_parameters_dict: Mapping[Any, Any]) -> Self:
         """Set what ``RuntimeContext.get_job_parameter`` sees.

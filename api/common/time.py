@@ -86,7 +86,7 @@ class Duration:
 
     def __repr__(self) -> str:
         """Its length in ms."""
-        return f"Duration({self._nanoseconds / 10**6:g} ms)"
+        return f"Duration({self._nanoseconds / 10**6:.15g} ms)"
 
 
 class Time:

@@ -121,6 +121,16 @@ def hash_map_order(keys: Collection[Any], kind: str) -> list[Any]:
     return _by_bucket(keys, kind, count + 1 if count == 2 else math.ceil(count / 0.75))
 
 
+def grown_order(keys: Collection[Any], kind: str) -> list[Any]:
+    """The keys, of a kind whose hashes are known here, in the order of a HashMap that was empty and grew with them.
+
+    Example:
+        >>> grown_order(["t", "i", "f"], "STRING")
+        ['t', 'f', 'i']
+    """
+    return _by_bucket(keys, kind, max(16, math.ceil(len(keys) / 0.75)))
+
+
 def unpickled_order(keys: Collection[Any], kind: str) -> list[Any]:
     """The keys of a dict in the order in which Flink's reader of pickles has them.
 
@@ -133,8 +143,7 @@ def unpickled_order(keys: Collection[Any], kind: str) -> list[Any]:
     count = len(keys)
     if count < 2 or kind not in _HASHES:
         return list(keys)
-    grown = _by_bucket(list(keys)[::-1], kind, max(16, math.ceil(count / 0.75)))
-    return _by_bucket(grown, kind, int(count / 0.75 + 1))
+    return _by_bucket(grown_order(list(keys)[::-1], kind), kind, int(count / 0.75 + 1))
 
 
 def _by_bucket(keys: Collection[Any], kind: str, capacity: int) -> list[Any]:

@@ -106,6 +106,8 @@ class TestTime:
         assert Duration.of_seconds(1, 500_000_000) == Duration.of_millis(1500)
         assert Duration.of_nanos(1_999_999).to_milliseconds() == 1
         assert hash(Duration.of_seconds(1)) == hash(Duration.of_millis(1000))
+        assert repr(Duration.of_hours(25)) == "Duration(90000000 ms)"
+        assert repr(Duration.of_nanos(1_500_000)) == "Duration(1.5 ms)"
         with pytest.raises(ConfigurationError, match="of_seconds"):
             Duration.of_seconds(1.5)  # type: ignore[arg-type]
 

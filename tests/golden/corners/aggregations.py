@@ -86,6 +86,12 @@ def sum_past_the_type(env):
     return env.from_collection([("a", 2**31 - 1), ("a", 1)], _PAIRS).key_by(lambda v: v[0]).sum(1)
 
 
+def sum_past_a_long(env):
+    """A sum that a LONG can't hold, of which a function makes a text."""
+    numbers = env.from_collection([2**63 - 1, 5], Types.LONG())
+    return numbers.key_by(lambda n: 1, Types.INT()).sum().map(str, Types.STRING())
+
+
 def sum_of_ints_without_a_type(env):
     """sum() of undeclared tuples."""
     return env.from_collection([("a", 1), ("a", 2.5)]).key_by(lambda v: v[0]).sum(1)

@@ -75,6 +75,33 @@ def configuration_strings(env):
     ]
 
 
+def configuration_order(env):
+    """As text and as a dict the entries have the orders of Java's maps, which depend on how many there are."""
+    keys = [
+        "parallelism.default",
+        "pipeline.name",
+        "a.b",
+        "t",
+        "f",
+        "i",
+        "rest.port",
+        "z",
+        "python.files",
+        "b",
+        "c.d",
+    ]
+    keys += ["execution.checkpointing.interval", "taskmanager.numberOfTaskSlots", "state.backend.type"]
+    for count in (2, 3, 4, 5, 6, 7, 12, 13, 14):
+        configuration = Configuration()
+        for key in keys[:count]:
+            configuration.set_string(key, "1")
+        yield f"{configuration} {list(configuration.to_dict())}"
+    parameters = {"user": "ann", "limit": 5, "input": "/tmp/in", "a": 1, "b": 2, "mode": "x", "verbose": True}
+    for count in (2, 5, 7):
+        env.get_config().set_global_job_parameters(dict(list(parameters.items())[:count]))
+        yield str(env.get_config().get_global_job_parameters())
+
+
 def configuration_types(env):
     """get_string of what other setters set."""
     c = Configuration()

@@ -69,6 +69,16 @@ def value_too_large(env):
     return _using(env, "get_state", ValueStateDescriptor("v", Types.INT()), use)
 
 
+def value_past_a_long(env):
+    """update(2**63) of a LONG."""
+
+    def use(state, n):
+        state.update(2**63)
+        return state.value()
+
+    return _using(env, "get_state", ValueStateDescriptor("v", Types.LONG()), use)
+
+
 def value_is_falsy(env):
     """0, False, empty texts and empty tuples are values, not nothing."""
 
