@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -42,16 +43,17 @@ def check_java(runs: bool = True) -> int:
         Its version.
 
     Raises:
-        EnvironmentNotReadyError: it is missing or older than 17.
+        EnvironmentNotReadyError: it is missing or older than 17, or this user has no name.
     """
     java, remedy = find_java()
+    _check_user()
     if not runs and (written := _written_version(java)) >= LEAST_JAVA:
         return written
     answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if found is None:
         raise EnvironmentNotReadyError(
-            f"{java} -version gave no version: {answer.stderr.strip()[:200]}", remedy
+            f"{java} -version gave no version: {(answer.stderr or answer.stdout).strip()[:200]}", remedy
         )
     version = int(found.group(2) or 0) if found.group(1) == "1" else int(found.group(1))
     if version < LEAST_JAVA:
@@ -59,6 +61,19 @@ def check_java(runs: bool = True) -> int:
             f"Spark needs Java {LEAST_JAVA} or newer, and {java} is Java {version}", remedy
         )
     return version
+
+
+def _check_user() -> None:
+    """Java reads the user's name and home where the system keeps them, whatever USER, HOME and HADOOP_USER_NAME say."""
+    try:
+        pwd.getpwuid(os.geteuid())
+    except KeyError:
+        user = os.geteuid()
+        raise EnvironmentNotReadyError(
+            f"Spark does not start as user id {user}, which has no entry in /etc/passwd: Java finds no name for it",
+            "Run as a user that has one; or add one, as a container's entry point can: "
+            f"echo spark:x:{user}:0::/tmp:/bin/sh >> /etc/passwd. `changelog-engine run --without-spark` does without",
+        ) from None
 
 
 def _written_version(java: str) -> int:

@@ -6,6 +6,8 @@ import os
 import re
 from urllib.parse import unquote, urlsplit
 
+from changelog_engine.errors import ConfigurationError
+
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: "C:" is a drive
 
 
@@ -22,9 +24,18 @@ def local_path(path: str) -> str | None:
 
     Returns:
         The absolute path, or None when the URI names another file system.
+
+    Raises:
+        ConfigurationError: it is relative, and the working directory was removed.
     """
     if not is_uri(path):
-        return os.path.abspath(path)
+        try:
+            return os.path.abspath(path)
+        except FileNotFoundError:
+            raise ConfigurationError(
+                f"{path!r} begins at the folder in which this process works, and that was removed: name an absolute path, "
+                "or cd into a folder that is there"
+            ) from None
     parts = urlsplit(path)
     if parts.scheme.lower() != "file" or parts.netloc not in ("", "localhost"):
         return None

@@ -278,3 +278,14 @@ def test_base_paths_become_absolute(tmp_path, monkeypatch) -> None:
     assert absolute_base_path("s3://bucket/x") == "s3://bucket/x"
     assert local_path("hdfs://host/x") is None
     assert local_path("name with: colon") is not None
+
+
+def test_a_relative_path_where_the_working_directory_was_removed(tmp_path, monkeypatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(
+        ConfigurationError, match=r"'\./data' begins at the folder .* removed: name an absolute path"
+    ):
+        absolute_base_path("./data")
+    assert absolute_base_path("/data") == "/data"

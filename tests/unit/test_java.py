@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -51,3 +52,24 @@ def test_an_old_java_is_refused(java: Path) -> None:
     for runs in (False, True):
         with pytest.raises(EnvironmentNotReadyError, match="is Java 8"):
             check_java(runs)
+
+
+def test_what_java_says_on_standard_output_is_told(java: Path) -> None:
+    """As where the working directory was removed."""
+    java.write_text("#!/bin/sh\necho Could not determine current working directory; exit 1\n")
+    with pytest.raises(EnvironmentNotReadyError, match="gave no version: Could not determine current"):
+        check_java()
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_user_without_a_name_is_told_before_a_jvm_starts(
+    java: Path, monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    """Spark says "basedir must be absolute: ?/.ivy2.5.2/local", or "Invalid UID, could not determine effective user"."""
+    (java.parents[1] / "release").write_text('JAVA_VERSION="17.0.15"')
+    monkeypatch.setattr(os, "geteuid", lambda: 2_000_000_123)
+    with pytest.raises(
+        EnvironmentNotReadyError, match=r"user id 2000000123.*echo spark:x:2000000123:0"
+    ) as told:
+        check_java(runs)
+    assert "--without-spark" in told.value.remedy
