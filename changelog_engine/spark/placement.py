@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from changelog_engine.clock import monotonic_s
@@ -147,6 +148,7 @@ class Placement:
     ) -> None:
         self.executors: list[Executor] = []
         self._scala_context: Any = context._jsc.sc()
+        self._task_scheduler: Any = self._scala_context.taskScheduler()  # a stopped context has none
         conf = context.getConf()
         jvm: Any = context._jvm
         self._nowhere: Any = jvm.PythonUtils.toScalaMap({})  # in particular
@@ -319,11 +321,16 @@ class Placement:
         Where they come and go with tasks, Spark asks when tasks wait, and before an attempt none do. Of what it asked for
         before, less or more by now than are there, it does not tell; and it may ask for fewer again. Executors of other
         profiles that have not come yet stay asked for: a master (standalone, YARN, Kubernetes) keeps the number
-        of each profile that a request does not name.
+        of each profile that a request does not name. On YARN nobody answers while the application's own master is
+        gone, until YARN has started another one: who waits asks again.
         """
         if not dynamic_allocation(self._setting):
             return False
-        self._scala_context.requestTotalExecutors(executors, 0, self._nowhere)
+        try:
+            self._scala_context.requestTotalExecutors(executors, 0, self._nowhere)
+        except Py4JJavaError:
+            if self._scala_context.isStopped():
+                raise
         return True
 
     def _registration_s(self) -> float:
@@ -356,8 +363,13 @@ class Placement:
         return max(1, int(self._setting("spark.executor.cores") or 1) // task_cpus(self._setting))
 
     def alive(self) -> set[str]:
-        """Ids of the executors that the scheduler gives tasks to; one call, however many there are."""
-        return set(str(self._scala_context.getExecutorIds().mkString("\n")).split("\n")) - {""}
+        """Ids of the executors that the scheduler gives tasks to; as many calls however many there are.
+
+        More are registered: on YARN and Kubernetes one whose connection is gone is so until these say what became of it, for
+        a lost machine many minutes.
+        """
+        running = self._task_scheduler.runningTasksByExecutors()
+        return set(str(running.keys().mkString("\n")).split("\n")) - {""}
 
     def _find(self) -> list[Executor]:
         """Executors, in order of their ids; those of other resource profiles are for others."""

@@ -252,7 +252,7 @@ def failure_of_spark(
     if _SHUT_DOWN.search(text):
         return errors.SparkEndedError(
             "Spark was stopped: by the program (spark.stop()), by a signal to Spark's processes, or by itself, as where its "
-            "master does not answer. What it wrote last is on this program's standard error. Spark says: "
-            f"{said.partition(chr(10))[0].rstrip('.')}"
+            "master does not answer or YARN ends its application. What it wrote last is on this program's standard error. "
+            f"Spark says: {said.partition(chr(10))[0].rstrip('.')}"
         )
     return errors.EpochFailedError(f"a Spark task failed: {said}")

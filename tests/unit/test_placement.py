@@ -17,6 +17,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext, TaskContext
 from support.functions import Count
 from support.graphs import keyed_job
@@ -93,8 +94,9 @@ class Scheduler:
     def __init__(self, steps: dict[float, list[tuple[str, int, int]]], conf: dict[str, str]) -> None:
         self.steps, self.conf, self.now = steps, conf, 0.0
         self.about_to_go: set[str] = set()
+        self.unheard: set[str] = set()  # registered, and their connections are gone
         self.gone: list[tuple[str, int, int]] = []  # that the status still lists
-        self.requests = 0
+        self.requests, self.deaf_until = 0, 0.0
         self.master, self._jsc, self._jvm, self.requested = "spark://host:7077", self, mock.Mock(), 0
 
     def getConf(self) -> dict[str, str]:
@@ -106,6 +108,9 @@ class Scheduler:
     def statusStore(self) -> Scheduler:
         return self
 
+    def isStopped(self) -> bool:
+        return False
+
     def schedulerBackend(self) -> Scheduler:
         return self
 
@@ -113,20 +118,41 @@ class Scheduler:
         return id_ not in self.about_to_go
 
     def requestTotalExecutors(self, number: int, aware: int, where: Any) -> None:
+        if self.now < self.deaf_until:
+            raise Unanswered
         self.requested = number
         self.requests += 1
 
     def there(self) -> list[tuple[str, int, int]]:
         return next(there for since, there in reversed(self.steps.items()) if since <= self.now)
 
+    def taskScheduler(self) -> Scheduler | None:
+        return None if self.isStopped() else self
+
+    def runningTasksByExecutors(self) -> Scheduler:
+        return self
+
     def getExecutorIds(self) -> Any:
         return Listed([id_ for id_, _, _ in self.there()])
+
+    def keys(self) -> Any:
+        return Listed([id_ for id_, _, _ in self.there() if id_ not in self.unheard])
 
     def executorList(self, active: bool) -> Any:
         return Listed([Summary(*executor) for executor in [("driver", 0, 0), *self.gone, *self.there()]])
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
+
+
+class Unanswered(Py4JJavaError):
+    """What Spark raises whose application's master on YARN is gone."""
+
+    def __init__(self) -> None:
+        """Without a JVM to ask."""
+
+    def __str__(self) -> str:
+        return "org.apache.spark.SparkException: Exception thrown in awaitResult: "
 
 
 class Listed(list[Any]):
@@ -207,6 +233,33 @@ def test_a_lost_executor_is_replaced_or_done_without() -> None:
     assert placement.place(2)
     assert [executor.id for executor in placement.executors] == ["2"]
     assert 110 <= scheduler.now < 111
+
+
+def test_an_executor_whose_connection_is_gone_is_lost() -> None:
+    """It is registered until YARN says what became of it: of a lost machine, by default, after 10 minutes."""
+    scheduler = Scheduler({0: [("0", 2, 0), ("1", 2, 0)]}, {"spark.executor.instances": "2"})
+    scheduler.master = "yarn"
+    placement = placed(scheduler)
+    assert placement.place(1)
+    scheduler.unheard = {"1"}
+    assert placement.lost() == ["executor_10.0.0.1_1"]
+    assert placement.place(2)
+    assert placement.executors == [Executor("0", "10.0.0.0", 2)]
+
+
+def test_executors_are_asked_for_again_where_the_applications_master_is_gone() -> None:
+    """YARN starts another one, and executors with it."""
+    scheduler = Scheduler({0: [], 20: [("0", 2, 0), ("1", 2, 0)]}, DYNAMIC | {"spark.executor.cores": "2"})
+    scheduler.deaf_until = 12
+    placement = placed(scheduler)
+    assert placement.place(1)
+    assert len(placement.executors) == 2
+    assert scheduler.requested == 2
+    scheduler.isStopped = lambda: True  # type: ignore[method-assign]
+    scheduler.deaf_until = 1000
+    assert placement.lost() == []
+    with pytest.raises(Unanswered):
+        placement.come(8, lambda: False)
 
 
 def test_an_executor_without_subtasks_may_go() -> None:
