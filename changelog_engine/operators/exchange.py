@@ -68,7 +68,10 @@ class Exchange:
         self.passive = edge.partitioner not in (Partitioner.HASH, Partitioner.CUSTOM)
         self._routing = "partitioner" if edge.partitioner is Partitioner.CUSTOM else "key selector"
         self._turn = channel
-        self._random = np.random.default_rng((edge.id, channel))
+        self._random: Any = None
+        if edge.partitioner is Partitioner.SHUFFLE:
+            # Not for all: numpy.random imports "secrets", and that may be a file of the program's.
+            self._random = np.random.default_rng((edge.id, channel))
         first = channel * parallelism // senders
         self._nearest = range(first, max(first + 1, (channel + 1) * parallelism // senders))
         if edge.key_by is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -489,3 +491,13 @@ def test_timers_come_by_time_then_by_registration(calls: list[tuple[str, int, An
             if expected is not None:
                 assert (cursor.timestamp, cursor.key) == expected
         assert queue.next_timestamp() == min((timer[0] for timer in model), default=None)
+
+
+def test_only_a_shuffle_needs_numpy_s_random(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It imports the standard library's ``secrets``, in whose place a program's own ``secrets.py`` may be."""
+    monkeypatch.delattr(np, "random", raising=False)
+    monkeypatch.setitem(sys.modules, "numpy.random", None)
+    for partitioner in set(Partitioner) - {Partitioner.SHUFFLE, Partitioner.CUSTOM, Partitioner.HASH}:
+        Exchange(Edge(0, 0, 0, 1, (2,), partitioner), 0, 3, 128)
+    with pytest.raises(ImportError):
+        Exchange(Edge(0, 0, 0, 1, (2,), Partitioner.SHUFFLE), 0, 3, 128)
