@@ -159,6 +159,7 @@ FAULTS = st.lists(
     changelog=st.sampled_from([True, True, False]),
     parallelism=st.integers(1, 3),
     read_ahead=st.booleans(),
+    tolerable=st.integers(0, 2),
 )
 def test_another_parallelism_changes_nothing_else(
     undisturbed: Any,
@@ -168,6 +169,7 @@ def test_another_parallelism_changes_nothing_else(
     changelog: bool,
     parallelism: int,
     read_ahead: bool,
+    tolerable: int,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -179,6 +181,7 @@ def test_another_parallelism_changes_nothing_else(
             wanted=wanted,
             changelog=changelog,
             read_ahead=read_ahead,
+            tolerable_failures=tolerable,
         )
         job.run(program(str(base / "out"), parallelism))
         found, states = job.found(base / "out"), state_at(job.table()).states if changelog else None

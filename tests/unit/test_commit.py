@@ -18,7 +18,13 @@ from test_commit_helpers import Driver, state_at
 from changelog_engine.errors import CorruptChangelogError, StorageError
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.ownership import CommittedAfterAllError, begin_attempt
+from changelog_engine.ledger.ownership import (
+    CommittedAfterAllError,
+    attempt_of_this_process,
+    attempt_row,
+    begin_attempt,
+    checkpoint_row,
+)
 from changelog_engine.ledger.snapshots import snapshot_of
 from changelog_engine.storage.damaged import reading
 from changelog_engine.storage.delta_actions import AddFile
@@ -406,6 +412,30 @@ def _listed_are_there(disk: MemoryDisk, tmp_path: Path) -> bool:
         if not all((table / path).exists() for path in paths):
             return False
     return True
+
+
+def test_what_may_still_be_committed_is_not_swept(tmp_path: Path) -> None:
+    """However long its driver stood still: a commit would list files that are gone."""
+    first = Driver.start(tmp_path)
+    first.checkpoint({"a": 1})
+    late = first.part({"a": 99})
+    driver = Driver.start(tmp_path)
+    part = driver.part({"a": 2})
+    changelog, row = driver.folder.changelog, driver.row([part])
+    begins = attempt_row(changelog, attempt_of_this_process(3, 1, 0))
+    may_be = {part.path, checkpoint_row(changelog, row).path, begins.path}
+    dead = {
+        late.path,
+        attempt_row(changelog, attempt_of_this_process(2, 1, 0)).path,
+        "merged-1-1-00000000.parquet",
+    }
+    changelog.write_durable("merged-1-1-00000000.parquet", b"")
+    assert sweep((DeltaLog(changelog),), driver.folder.open_changelog(), 0, lambda: 0.0) == len(dead)
+    there = {entry.name for entry in changelog.list()}
+    assert may_be <= there
+    assert not dead & there
+    driver.committer.commit(row, [part])
+    assert state_at(driver.folder, row) == {"a": 2}
 
 
 def test_crash_between_snapshot_and_checkpoint_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
