@@ -36,7 +36,8 @@ from support.model import pictured
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
-from api.datastream import KeyedProcessFunction
+from api.datastream import KeyedProcessFunction, RuntimeContext
+from api.datastream.state import ListStateDescriptor, ValueStateDescriptor
 from changelog_engine.clock import WallMs
 from changelog_engine.driver.figures import JobMonitor, UpkeepFigures
 from changelog_engine.errors import (
@@ -313,6 +314,34 @@ def test_what_the_log_has_not_touched_is_not_written_again(tmp_path: Path) -> No
         0: 6,
         **dict.fromkeys(range(1, 20), 1),
     }
+
+
+class Collected(KeyedProcessFunction):
+    """Keeps each key's numbers, and the newest of them below 100; one from 100 on takes that away."""
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        self.numbers = runtime_context.get_list_state(ListStateDescriptor("numbers", Types.LONG()))
+        self.small = runtime_context.get_state(ValueStateDescriptor("small", Types.LONG()))
+
+    def process_element(self, value: Any, ctx: KeyedProcessFunction.Context) -> Iterator[Any]:
+        self.numbers.add(value[1])
+        if value[1] < 100:
+            self.small.update(value[1])
+        else:
+            self.small.clear()
+        yield value
+
+
+@pytest.mark.parametrize(("before", "now"), [(10**6, 64), (64, 10**6)])
+def test_other_pieces_than_before_hold_what_theirs_did(tmp_path: Path, before: int, now: int) -> None:
+    """Of the previous snapshot's pieces a part is still wanted: of most keys nothing has come since."""
+    elements = [*rounds(20, 40), *((0, 100 + number) for number in range(40))]
+    _, _, folder = stopped(tmp_path, Collected(), epochs=12, parallelism=1, elements=elements)
+    live = states(tmp_path)
+    materialize(folder, 8, piece_bytes=before)
+    assert materialize(folder, 12, piece_bytes=now) is not None
+    truncate(folder, AT_ONCE)
+    assert states(tmp_path) == live
 
 
 def test_case_12_disk_full_while_materializing(tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ from changelog_engine.storage.delta_checkpoints import shorten
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.retry import explain
+from materializer.materialize import materialize
 from materializer.sweep import sweep
 
 
@@ -89,6 +90,9 @@ def test_parts_are_verified(tmp_path: Path) -> None:
     gap = driver.part({"c": 3})._replace(first_sequence=5)
     with pytest.raises(CorruptChangelogError, match="begins at sequence number 5, 2 is due"):
         driver.committer.commit(driver.row([gap]), [gap])
+    again = driver.part({"d": 4})._replace(first_sequence=0)
+    with pytest.raises(CorruptChangelogError, match="begins at sequence number 0, 2 is due"):
+        driver.committer.commit(driver.row([again]), [again])
 
 
 def test_ids_follow_on(tmp_path: Path) -> None:
@@ -322,6 +326,19 @@ def test_snapshots_replace_the_log_when_it_is_off(tmp_path: Path) -> None:
     assert driver.committer.retire_snapshots({3}) == []
     names = [name for name in os.listdir(tmp_path / "job" / "snapshots") if name.endswith(".parquet")]
     assert len(names) == 2
+
+
+def test_snapshots_that_were_made_from_the_log_are_not_retired(tmp_path: Path) -> None:
+    driver = Driver.start(tmp_path)
+    of_the_log = driver.checkpoint({"a": 1})
+    materialize(driver.folder)
+    driver.snapshot({"a": 2})
+    last = driver.snapshot({"a": 3})
+    assert len(driver.committer.retire_snapshots({last.id})) == 2
+    snapshots = driver.folder.open_snapshots()
+    listed = set(snapshots.files()["path"].to_pylist())
+    assert listed <= {entry.name for entry in snapshots.storage.list()}
+    assert {snapshot_of(path) for path in listed} == {(of_the_log.id, 1), (last.id, 1)}
 
 
 def test_the_list_of_snapshots_is_read_again_when_others_have_committed(
