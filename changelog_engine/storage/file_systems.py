@@ -241,7 +241,7 @@ def options_in_use() -> dict[str, str]:
 
 
 def public_uri(uri: str) -> str:
-    """A URI without user, password and query; a plain path as it is. What stands before Azure's ``@`` is the container.
+    """A URI without user, password and query; a plain path as it is. A container of Azure's, before ``@``, stays.
 
     Example:
         >>> public_uri("s3://key:secret@bucket/a?region=x")
@@ -253,7 +253,7 @@ def public_uri(uri: str) -> str:
     place, slash, path = rest.partition("/")
     # A key with a slash in it that is not escaped would end up in the path: cut up to the last "@".
     whole = f"{place}{slash}{path.split('?', 1)[0]}"
-    if begin.lower().rstrip(":") in azure.SCHEMES:
+    if begin.lower().rstrip(":") in azure.SCHEMES and ":" not in whole.partition("@")[0]:
         return f"{begin}{separator}{whole}".rstrip("/")
     return f"{begin}{separator}{whole.rsplit('@', 1)[-1]}".rstrip("/")
 
@@ -290,7 +290,7 @@ def _scheme_and_place(uri: str) -> tuple[str, str]:
 def _of_uri(uri: str) -> list[str | None]:
     try:
         parts = urlsplit(uri)
-        if parts.scheme.lower() in azure.SCHEMES:
+        if parts.scheme.lower() in azure.SCHEMES and parts.password is None:
             return []
         return [parts.password, parts.username, unquote(parts.password or ""), unquote(parts.username or "")]
     except ValueError:

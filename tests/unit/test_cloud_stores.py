@@ -49,6 +49,13 @@ class TestAzureNames:
         monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "of the environment")
         assert FileSystems({}).masked("key of the environment") == "key ****"
 
+    @pytest.mark.parametrize("key", [KEY, "a/b+c=="])
+    def test_a_key_in_the_place_of_a_container_is_in_no_error(self, key: str) -> None:
+        """As pyarrow takes it."""
+        with pytest.raises(ConfigurationError, match="does not name a container") as told:
+            FileSystems({}).open(f"abfs://account:{key}@container/a")
+        assert key not in str(told.value)
+
     def test_the_container_is_a_part_of_the_name(self) -> None:
         """Files of two containers are not one, though nothing else tells them apart."""
         assert public_uri(f"{URI}/") == URI
