@@ -211,6 +211,10 @@ def wait_gone(worker: int) -> None:
     wait_for(lambda: not is_running(worker), f"process {worker} to end", LONGEST_S)
 
 
+def is_asleep(process: int) -> bool:
+    return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "S"
+
+
 def is_running(process: int) -> bool:
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
@@ -290,6 +294,7 @@ def test_case_60_a_task_that_had_ended_when_spark_gave_it_up_has_nobody_killed(s
     one, two = spark.connect(), spark.connect()
     worker = run(one, 0)
     assert run(two, 0) == worker  # the daemon has heard of the first one's end
+    wait_for(lambda: is_asleep(worker), "the worker to have told of the second one's", LONGEST_S)
     spark.give_up(one)
     for _ in range(2):  # it has looked at the end of that connection
         spark.connect().close()
