@@ -154,8 +154,8 @@ class NotKeyedError(InvalidJobError, AttributeError):
 class TypeMismatchError(ChangelogEngineError, TypeError, ValueError, AttributeError, RefusedByFlink):
     """A value that does not fit its declared type.
 
-    PyFlink raises a ValueError for what is no tuple or row of these fields, an AttributeError for what has no date in it,
-    and Py4J's error where Java looks.
+    PyFlink raises a ValueError where a tuple or row does not have these fields, an AttributeError where a date is
+    something else, and Py4J's error where Java looks.
     """
 
 

@@ -87,7 +87,7 @@ def sum_past_the_type(env):
 
 
 def sum_past_a_long(env):
-    """A sum that a LONG can't hold, of which a function makes a text."""
+    """A sum that a LONG can't hold, which a function turns into a string."""
     numbers = env.from_collection([2**63 - 1, 5], Types.LONG())
     return numbers.key_by(lambda n: 1, Types.INT()).sum().map(str, Types.STRING())
 
