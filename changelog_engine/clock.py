@@ -82,11 +82,7 @@ LONGEST_WAIT_S = threading.TIMEOUT_MAX / 2
 
 
 class Deadline:
-    """A moment on the monotonic clock at which waiting ends.
-
-    Args:
-        clock: seconds, to measure with.
-    """
+    """A moment on the monotonic clock, in seconds, at which waiting ends."""
 
     def __init__(self, after_s: float, clock: Callable[[], float] = monotonic_s) -> None:
         self._clock = clock

@@ -33,14 +33,11 @@ def find_java() -> tuple[str, str]:
 
 
 def check_java(runs: bool = True) -> int:
-    """Make sure that Spark will find a Java it can use.
+    """Make sure that Spark will find a Java it can use; returns its version.
 
     Args:
         runs: ask Java itself, which takes it 40 ms. Else the file that Java's makers put beside it is believed, if there is
             one: what is not as it says then fails when Spark is started.
-
-    Returns:
-        Its version.
 
     Raises:
         EnvironmentNotReadyError: it is missing or older than 17, or this user has no name.

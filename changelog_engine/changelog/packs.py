@@ -33,11 +33,7 @@ _PACK_BYTES = 64 * 1024 * 1024
 
 
 class Pack(NamedTuple):
-    """A pack that is not written yet.
-
-    Args:
-        data: its bytes.
-    """
+    """A pack that is not written yet."""
 
     path: str
     data: pa.Buffer

@@ -30,14 +30,10 @@ _MOST_CHECKED = 100_000
 
 
 class _RowGroup(NamedTuple):
-    """A row group that may have rows that are wanted.
-
-    Args:
-        first: the number of its first row in the file.
-    """
+    """A row group that may have rows that are wanted."""
 
     number: int
-    first: int
+    first: int  # the number of its first row in the file
     rows: int
 
 

@@ -143,14 +143,11 @@ class PartWriter:
         return int(self._sink.tell()) + self._waiting_bytes // 4
 
     def write(self, rows: int, columns: Columns) -> int:
-        """Append rows.
+        """Append rows; returns about how many bytes they have in memory.
 
         Args:
             rows: how many; 0 does nothing.
             columns: theirs; those not named are null. ``checkpoint_id``, ``attempt`` and ``sequence`` are the writer's.
-
-        Returns:
-            About how many bytes they have in memory.
 
         Raises:
             ValueError: an array has another length, or a column that every mutation has is null.

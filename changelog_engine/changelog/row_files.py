@@ -115,11 +115,7 @@ class Rows(Mapping[int, ListedRow]):
         return [*own, *(file.path for file in self.files)]
 
     def ids(self, lost: dict[int, CorruptChangelogError] | None = None) -> list[int]:
-        """All ids, ascending.
-
-        Args:
-            lost: see ``index``.
-        """
+        """All ids, ascending; ``lost`` as for ``index``."""
         found = set(self.own)
         for index in self._merged(lost):
             found.update(index.ids.tolist())
@@ -270,11 +266,7 @@ def read_merged_rows(storage: Storage, path: str) -> pa.Table:
 
 
 def merged_rows_file(operation: str, rows: pa.Table) -> tuple[str, pa.Buffer]:
-    """Name and bytes of a file of merged rows.
-
-    Args:
-        rows: as ``read_merged_rows`` gives them, at least one.
-    """
+    """Name and bytes of a file of merged rows, at least one, as ``read_merged_rows`` gives them."""
     rows = rows.sort_by(_ID[operation])
     ids = rows[_ID[operation]]
     nothing = {f.name: pa.nulls(rows.num_rows, f.type) for f in SCHEMA if f.name not in RowOfLog._fields}

@@ -50,11 +50,7 @@ def snapshot_columns(
 
 
 class StateSizes:
-    """Adds up the states of a full snapshot and refuses one that is too large.
-
-    Args:
-        bound: of one state, in bytes; None for none.
-    """
+    """Adds up the states of a full snapshot and refuses one of more bytes than a bound; None for none."""
 
     def __init__(self, bound: int | None) -> None:
         self._bound = bound

@@ -31,11 +31,7 @@ operator_option = click.option(
 
 
 def state_option(*names: str) -> Callable[[Any], Any]:
-    """The option --state.
-
-    Args:
-        names: of the parameter, where it is not ``state``.
-    """
+    """The option --state; ``names`` are the parameter's, where it is not ``state``."""
     return click.option(
         "--state", *names, metavar="NAME", help="Only the state of this name.", shell_complete=complete_state
     )

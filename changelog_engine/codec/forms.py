@@ -165,11 +165,7 @@ class StringForm(JsonForm):
 
 
 class TextForm(JsonForm):
-    """A class whose values have an exact text.
-
-    Args:
-        write_one: value to text; may raise NotExact.
-    """
+    """A class whose values have an exact text, which ``write_one`` makes; it may raise NotExact."""
 
     as_text = True
 

@@ -234,13 +234,10 @@ def _key_codec_of(type_info: TypeInformation) -> KeyCodec:
 
 
 def key_codec_for(type_info: TypeInformation | None) -> KeyCodec:
-    """The codec of keys of a declared type.
+    """The codec of keys of a declared type, shared by all who ask for an equal one.
 
     Args:
         type_info: the type; None for undeclared.
-
-    Returns:
-        A codec, shared by all who ask for an equal type.
 
     Example:
         >>> codec = key_codec_for(None)

@@ -353,13 +353,10 @@ def _codec_of(type_info: TypeInformation) -> Codec:
 
 
 def codec_for(type_info: TypeInformation | None) -> Codec:
-    """The codec of a declared type.
+    """The codec of a declared type, shared by all who ask for an equal one.
 
     Args:
         type_info: the type; None for undeclared.
-
-    Returns:
-        A codec, shared by all who ask for an equal type.
 
     Example:
         >>> codec_for(Types.TUPLE([Types.STRING(), Types.LONG()])).encode(("a", 1))

@@ -43,9 +43,5 @@ def local_path(path: str) -> str | None:
 
 
 def absolute_base_path(path: str) -> str:
-    """A base path that means the same in every process: local ones become absolute, other URIs stay.
-
-    Args:
-        path: as configured.
-    """
+    """A base path that means the same in every process: local ones become absolute, other URIs stay."""
     return local_path(path) or path

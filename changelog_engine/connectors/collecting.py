@@ -19,7 +19,6 @@ class CollectingWriter(CommittingWriter):
 
     Args:
         interval_s: how long anything waits at most; None for as long as it takes.
-        clock: seconds, to measure with.
     """
 
     def __init__(self, interval_s: float | None, clock: Callable[[], float] = monotonic_s) -> None:

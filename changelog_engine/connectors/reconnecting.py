@@ -31,7 +31,6 @@ class Trouble:
 
     Args:
         where: which server, and what it is asked for: begins the last line.
-        clock: seconds, to measure with.
     """
 
     def __init__(self, where: str, clock: Callable[[], float] = monotonic_s) -> None:
@@ -42,11 +41,7 @@ class Trouble:
         self._is_said = False
 
     def again(self, why: str) -> None:
-        """It went wrong, once more, and will be tried again.
-
-        Args:
-            why: a sentence that names the server, without its end.
-        """
+        """It went wrong, once more, and will be tried again; ``why`` names the server, in a sentence without its end."""
         now_s = self._clock()
         if self._since_s is None:
             self._since_s, self._is_said = now_s, False
@@ -87,7 +82,6 @@ def connected(
 
     Args:
         connect: raises UnreachableError where another try may help.
-        clock: seconds, to measure with.
 
     Raises:
         ConnectorError: nobody answered, or somebody refused.

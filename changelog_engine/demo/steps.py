@@ -37,15 +37,11 @@ _LOG_LINES = 20
 
 
 class Extent(NamedTuple):
-    """How much the demo does.
-
-    Args:
-        per_second: how many the job reads in a second.
-    """
+    """How much the demo does."""
 
     payments: int
     accounts: int
-    per_second: int
+    per_second: int  # how many the job reads in a second
 
 
 SMALL = Extent(24_000, 2_000, 6_000)
@@ -116,11 +112,7 @@ class Demo:
         )
 
     def _watch(self, doing: str, stop: Callable[[JobSeen], bool] | None, per_second: int) -> bool:
-        """Run the job's process, and show how far it is.
-
-        Returns:
-            Whether it was killed.
-        """
+        """Run the job's process, and show how far it is; returns whether it was killed."""
         where = () if self.spark else ("--without-spark",)
         command = console_command("run", *where, "--quiet", SCRIPT, str(per_second))
         seen, since = look(str(self.job)), monotonic_s()

@@ -37,11 +37,7 @@ CHAIN = "chain"
 
 
 class AttemptNotes:
-    """Writes the notes of a run's attempts.
-
-    Args:
-        folder: the job's; None where nothing is durable.
-    """
+    """Writes the notes of a run's attempts into the job's folder; None where nothing is durable."""
 
     def __init__(self, folder: JobFolder | None, plan: JobPlan, clock: Clock) -> None:
         self._folder = folder
@@ -63,11 +59,7 @@ class AttemptNotes:
         return AttemptNote(attempt, self._edges, rescaled=self._changes)
 
     def ended(self, attempt: int, how: str) -> None:
-        """An attempt has come to its end, perhaps without a checkpoint of its own.
-
-        Args:
-            how: see ``AttemptNote.ended``.
-        """
+        """An attempt has come to its end, perhaps without a checkpoint; ``how`` as in ``AttemptNote.ended``."""
         self._over(replace(self._note(attempt), ended=how))
 
     def rescaled(self, attempt: int, plan: JobPlan, changes: tuple[ParallelismChange, ...]) -> None:

@@ -34,14 +34,10 @@ log = logging.getLogger("changelog_engine")
 
 
 class Acknowledged(NamedTuple):
-    """A checkpoint that was just committed.
-
-    Args:
-        age_ms: from its barrier to the end of the commit.
-    """
+    """A checkpoint that was just committed."""
 
     checkpoint: Checkpoint
-    age_ms: float
+    age_ms: float  # from its barrier to the end of the commit
     at_ms: MonotonicMs
 
     @property

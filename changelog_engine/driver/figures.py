@@ -316,11 +316,7 @@ class JobMonitor:
         }
 
     def checkpointed(self, checkpoint: Checkpoint, acknowledged_ms: float, commit_ms: float) -> None:
-        """A checkpoint was committed, with ``row()``.
-
-        Args:
-            acknowledged_ms: from its barrier to the end of the commit.
-        """
+        """A checkpoint with ``row()`` was committed, so many ms after its barrier."""
         before = self.latest
         self._since = _Since(self._row_ms)  # the commit is a part of the time until the next row
         self._since.times_ms["commit"] = commit_ms

@@ -24,11 +24,7 @@ class HeldOutput:
         self._tried: list[tuple[Checkpoint, int]] = []
 
     def take(self, output: dict[int, list[Any]]) -> None:
-        """Take what a subtask sent.
-
-        Args:
-            output: by sink's node.
-        """
+        """Take what a subtask sent, by sink's node."""
         for node, elements in output.items():
             if node in self._printing:
                 self._outputs.printed(elements)

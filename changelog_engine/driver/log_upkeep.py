@@ -53,13 +53,10 @@ class LogUpkeep:
             self._thread.start()
 
     def close(self, wait_s: float = _ENDING_S) -> bool:
-        """Wait for what is under way.
+        """Wait for what is under way; returns whether nothing is left.
 
         Args:
             wait_s: for so long at most. A store that did not answer in that time is not waited for again.
-
-        Returns:
-            Whether nothing is left.
         """
         if self._thread is not None:
             self._thread.join(0 if self._waited else wait_s)

@@ -148,11 +148,7 @@ class Repetitions:
         self._checkpoint: int | None = None
 
     def reached(self, failure: ChangelogEngineError, last: Checkpoint | None) -> bool:
-        """Take note of a failure; whether it was one too many.
-
-        Args:
-            failure: what ended the attempt. The environment's failures change nothing.
-        """
+        """Take note of what ended the attempt; whether it was one too many. The environment's failures change nothing."""
         if not is_mistake(failure):
             return False
         origin = origin_of(failure)

@@ -15,11 +15,7 @@ from changelog_engine.operators.messages import EpochOrder
 
 
 class EpochOrders:
-    """Makes the orders of one attempt.
-
-    Args:
-        checkpointer: what is committed; None when checkpointing is off.
-    """
+    """Makes the orders of one attempt; the checkpointer is None when checkpointing is off."""
 
     def __init__(
         self,

@@ -80,11 +80,7 @@ class Pace:
         return self._barriers.due(self._clock.monotonic_ms(), self._expected_ms)
 
     def checkpoint_due_behind(self, barrier: bool) -> bool:
-        """Whether the epoch behind the one that runs shall end with a checkpoint.
-
-        Args:
-            barrier: whether the one that runs does.
-        """
+        """Whether the epoch behind the one that runs, which has a barrier or not, shall end with a checkpoint."""
         return self._barriers.due_behind(self._clock.monotonic_ms(), self._expected_ms, barrier)
 
     @property

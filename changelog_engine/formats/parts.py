@@ -22,11 +22,7 @@ def each_value(convert: Convert) -> Convert:
 
 
 def row_to_dict(type_info: RowTypeInfo, convert_of: Callable[[TypeInformation], Convert]) -> Convert:
-    """Of rows, to dicts by the names of their fields.
-
-    Args:
-        convert_of: type of a field -> its conversion.
-    """
+    """Of rows, to dicts by the names of their fields; ``convert_of`` has the conversion for a field's type."""
     fields_of = fields_reader(type_info)
     names, types = type_info.get_field_names(), type_info.get_field_types()
     fields = [(name, convert_of(field)) for name, field in zip(names, types, strict=True)]

@@ -46,13 +46,10 @@ _checksums = _Checksums()
 
 
 def key_group(identity: KeyIdentity, max_parallelism: int) -> int:
-    """The group of one key.
+    """The group of one key, 0 to max_parallelism - 1.
 
     Args:
         identity: of the key, as a KeyCodec gives it.
-
-    Returns:
-        The group, 0 to max_parallelism - 1.
 
     Example:
         >>> key_group(1, 128)

@@ -136,13 +136,10 @@ class _Draft:
 
 
 def plan_job(graph: JobGraph) -> JobPlan:
-    """Cut the graph into stages.
+    """Cut the graph into stages, whose ids follow the flow of data.
 
     Args:
         graph: nodes in topological order, each reachable from a source.
-
-    Returns:
-        The plan; stage ids follow the flow of data.
 
     Raises:
         InvalidJobError: nothing to execute, duplicate uid, or a parallelism above its max parallelism.

@@ -20,13 +20,9 @@ Parallelism = int | Mapping[str, int]
 
 
 class ParallelismChange(NamedTuple):
-    """One stage that gets another parallelism.
+    """One stage that gets another parallelism."""
 
-    Args:
-        operator: uid of its first operator.
-    """
-
-    operator: str
+    operator: str  # uid of its first operator
     name: str
     before: int
     after: int

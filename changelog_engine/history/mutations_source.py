@@ -265,11 +265,7 @@ def _pieces(
     wanted: WantedMutations,
     checkpoints: frozenset[int] | None = None,
 ) -> Sequence[MutationPiece]:
-    """What lies between two points, cut into tasks.
-
-    Args:
-        checkpoints: only of these; None: of all.
-    """
+    """What lies between two points, cut into tasks; only of some checkpoints, where these are given."""
     if checkpoints is not None:
         if not checkpoints:
             return []

@@ -73,11 +73,7 @@ def item_of(json_text: str) -> str:
 
 
 def value_of(found: SqlType, json_text: str) -> str:
-    """SQL of JSON text -> SQL of the value.
-
-    Args:
-        json_text: SQL of the text.
-    """
+    """SQL of JSON text -> SQL of the value."""
     if found.name in _NUMBERS.values() and found.name not in ("FLOAT", "DOUBLE"):
         return found.of_item(json_text)  # a number's text is its item
     return found.of_item(item_of(json_text))
@@ -105,11 +101,7 @@ def key_sql_type(type_info: TypeInformation | None) -> SqlType:
 
 
 def window_sql_type(namespace: str) -> SqlType:
-    """The type of windows.
-
-    Args:
-        namespace: the kind of namespace, as a checkpoint describes it.
-    """
+    """The type of windows, by the kind of namespace as a checkpoint describes it."""
     if namespace == "time_window":
         name = "STRUCT<start: TIMESTAMP, end: TIMESTAMP>"
 

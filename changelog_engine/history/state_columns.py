@@ -189,11 +189,7 @@ class StateColumns:
         return [f"{_DOMAIN} AS domain", f"{dialect.time(_TIME_MS)} AS time", f"{_TIME_MS} AS time_ms"]
 
     def own(self, rows: str, where: str = "true") -> str:
-        """A query of those rows that are of the state.
-
-        Args:
-            where: a further condition.
-        """
+        """A query of those rows that are of the state and meet a further condition."""
         states = ", ".join([literal(name) for name in self.states])
         return f"SELECT * FROM ({rows}) WHERE operator = {literal(self.operator)} AND state IN ({states}) AND ({where})"
 

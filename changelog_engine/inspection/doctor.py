@@ -51,11 +51,7 @@ class Check:
 
 
 def examine(base: str | None = None) -> list[Check]:
-    """Look at everything.
-
-    Args:
-        base: a base path, whose reachability is looked at, too.
-    """
+    """Look at everything, and whether the base path, if one is given, can be reached."""
     found = [
         _python(),
         _bytecode(),

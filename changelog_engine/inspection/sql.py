@@ -134,11 +134,7 @@ class Views:
         self.names = (*self._makers, *self.of_changes)
 
     def make(self, connection: Any, name: str) -> None:
-        """Make a view in a database.
-
-        Args:
-            connection: to DuckDB.
-        """
+        """Make a view in a database of DuckDB's."""
         if name in self._changes:
             self._changes[name](Changes(connection, self._ledger, self._checkpoint, f"{name}_"))
         else:

@@ -419,11 +419,7 @@ def _how(attempt: Attempt, first: Checkpoint | None, before: AttemptRow | None) 
 
 
 def is_unused(ledger: Ledger, last: AttemptNote | None) -> bool:
-    """Whether a job is a fork that nobody ran.
-
-    Args:
-        last: the note of its newest attempt.
-    """
+    """Whether a job is a fork that nobody ran, by the note of its newest attempt."""
     newest = ledger.lineage.newest_attempt_id
     return (
         last is None

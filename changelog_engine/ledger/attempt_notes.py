@@ -105,11 +105,7 @@ def note_file(attempt: int) -> str:
 
 
 def write_note(changelog: Storage, note: AttemptNote) -> None:
-    """Write an attempt's note, over the one that it may have.
-
-    Args:
-        note: texts that are too long are cut.
-    """
+    """Write an attempt's note, over the one that it may have; texts that are too long are cut."""
     failure = note.failure and {
         name: _cut(value, _MOST_BYTES.get(name, _MOST_OTHER_BYTES)) if isinstance(value, str) else value
         for name, value in asdict(note.failure).items()

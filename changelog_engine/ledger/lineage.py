@@ -37,11 +37,7 @@ _LOOKED_AT = 20  # checkpoints before one whose row can't be read
 
 
 def write_merged_rows(storage: Storage, operation: str, rows: pa.Table) -> AddFile:
-    """Write rows of checkpoints or attempts as one file, durably; nothing refers to it yet.
-
-    Args:
-        rows: as ``read_merged_rows`` gives them, at least one.
-    """
+    """Write rows of checkpoints or attempts, at least one, as one file, durably; nothing refers to it yet."""
     path, data = merged_rows_file(operation, rows)
     storage.write_durable(path, data)
     newest = max(rows["event_time"].cast(pa.int64()).to_pylist()) // 1000
@@ -149,11 +145,7 @@ class Lineage:
             raise CorruptChangelogError(fault, error.path) from error
 
     def readable(self, ids: Sequence[int], faults: dict[int, CorruptChangelogError]) -> dict[int, Checkpoint]:
-        """Those of some checkpoints whose rows can be read, for who shows them.
-
-        Args:
-            faults: takes the others, by id.
-        """
+        """Those of some checkpoints whose rows can be read, for who shows them; ``faults`` takes the others, by id."""
         found = {}
         for each in ids:
             try:

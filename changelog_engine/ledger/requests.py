@@ -44,14 +44,10 @@ class RescaleRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class DriverAnswer:
-    """What a driver says to a request.
-
-    Args:
-        text: what was done, or why it was not.
-    """
+    """What a driver says to a request."""
 
     done: bool
-    text: str
+    text: str  # what was done, or why it was not
 
 
 def make_request(

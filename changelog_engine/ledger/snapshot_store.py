@@ -98,14 +98,11 @@ class SnapshotStore:
         return marker
 
     def retire(self, keep: set[int]) -> list[str]:
-        """Remove the snapshots older than the newest kept one that aren't kept.
+        """Remove the snapshots older than the newest kept one that aren't kept; returns the deleted files' paths.
 
         Args:
             keep: checkpoint ids that stay. Newer ids than the newest of them stay too: they may be another driver's. So do
                 snapshots that were made from the log: truncation sees to these.
-
-        Returns:
-            Paths of the deleted files.
 
         Raises:
             StorageError: it could not be committed durably, and no file was deleted; or a file could not be deleted.

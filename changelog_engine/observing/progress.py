@@ -202,11 +202,7 @@ DISPLAY = Display()
 
 
 def wanted(show: str, collects: bool, environment: Any) -> bool:
-    """Whether a job's progress is to be shown.
-
-    Args:
-        collects: the program takes the job's results itself.
-    """
+    """Whether a job's progress is to be shown; ``collects``: the program takes the job's results itself."""
     if show == "auto":
         return not collects and "PYTEST_CURRENT_TEST" not in environment
     return show == "always"

@@ -404,11 +404,7 @@ def results_of(result: Any) -> Iterable[Any]:
 
 
 def call_hook(function: Any, hook: str, name: str, *arguments: Any, call: str | None = None) -> None:
-    """Call a function's open() or close(), if it has it.
-
-    Args:
-        call: how messages name the call; None for the hook.
-    """
+    """Call a function's open() or close(), if it has it; messages name it by ``call``, or by the hook."""
     method = hook_of(function, hook)
     if method is not None:
         with UsersCode(name, call or hook):

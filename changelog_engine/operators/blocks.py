@@ -83,11 +83,7 @@ class Block(NamedTuple):
 
 
 def encode_block(block: Block, way: str = "") -> bytes:
-    """A block as bytes.
-
-    Args:
-        way: see Exchange.
-    """
+    """A block as bytes; for the way see Exchange."""
     keys, times, values = block.keys, block.times, block.values
     packed = _packed(keys, {})
     # What is there twice is pickled once, and is one object again when it is read.

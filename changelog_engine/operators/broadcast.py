@@ -124,11 +124,7 @@ class BroadcastMap(ReadOnlyBroadcastMap):
 
 
 class BroadcastStates:
-    """The broadcast states of one operator in one subtask.
-
-    Args:
-        specs: the states that were given to broadcast().
-    """
+    """The broadcast states of one operator in one subtask, as they were given to broadcast()."""
 
     def __init__(self, operator: str, specs: tuple[StateSpec, ...]) -> None:
         self._operator = operator

@@ -78,11 +78,7 @@ class EventLoop:
         return "" if frame is None else "".join(traceback.format_stack(frame)).rstrip()
 
     def stop(self, patience_s: float = 3 * _STOP_S) -> bool:
-        """End everything in the loop, and the loop.
-
-        Returns:
-            Whether its thread has ended.
-        """
+        """End everything in the loop, and the loop; returns whether its thread has ended."""
         self._stopping = True
         if self._thread.is_alive():
             with contextlib.suppress(RuntimeError):  # it has just ended

@@ -231,11 +231,7 @@ def _of_backend(
 
 
 def unfinished_change(operator: str, state: str, error: BaseException) -> UserFunctionError:
-    """What to raise when a function caught what came in the middle of a change of its state, and went on.
-
-    Args:
-        operator: uid.
-    """
+    """What to raise when a function caught what came in the middle of a change of its state, and went on."""
     lines = user_traceback(error)
     failure = UserFunctionError(
         f"a function of operator {operator!r} caught {type(error).__name__} in the middle of a change of "

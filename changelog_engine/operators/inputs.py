@@ -16,11 +16,7 @@ from changelog_engine.operators.blocks import Block
 
 
 class Inputs:
-    """Watermarks of the channels of one subtask.
-
-    Args:
-        channels: (edge id, upstream subtask) of every channel.
-    """
+    """Watermarks of the channels of one subtask, by (edge id, upstream subtask)."""
 
     def __init__(self, channels: list[tuple[int, int]]) -> None:
         self.watermarks = dict.fromkeys(channels, MIN_WATERMARK)

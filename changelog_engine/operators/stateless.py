@@ -372,11 +372,7 @@ def _kept_times(current: int, splits: dict[str, int | None], before: int | None)
 
 
 def merged_times(states: Sequence[int | KeptTimes | None]) -> int | KeptTimes | None:
-    """What snapshot() of a TimestampsOperator gave in several subtasks, as one; None where it begins anew.
-
-    Args:
-        states: of all subtasks, at one checkpoint.
-    """
+    """What snapshot() of a TimestampsOperator gave in all subtasks, at one checkpoint, as one; None: it begins anew."""
     times = [state for state in states if isinstance(state, int)]
     if times and len(times) == len(states):
         return min(times)

@@ -60,11 +60,7 @@ def call_of(kind: NodeKind, function: Any, name: str) -> Call:
 
 
 class TwoInputs(FunctionOperator):
-    """A function over two streams that are not keyed.
-
-    Args:
-        kind: CO_MAP, CO_FLAT_MAP, CO_PROCESS or BROADCAST_PROCESS.
-    """
+    """A function over two streams that are not keyed: CO_MAP, CO_FLAT_MAP, CO_PROCESS or BROADCAST_PROCESS."""
 
     def __init__(
         self,

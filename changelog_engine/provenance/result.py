@@ -22,14 +22,10 @@ _SHOWN_READS = 8
 
 @dataclass(frozen=True)
 class CodeLine:
-    """A line of the user's code.
-
-    Args:
-        line: number, from 1.
-    """
+    """A line of the user's code."""
 
     file: str
-    line: int
+    line: int  # number, from 1
     function: str
 
     def __str__(self) -> str:

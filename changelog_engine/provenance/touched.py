@@ -9,11 +9,7 @@ from changelog_engine.provenance.trace import Event, Origin, Step, Via
 
 
 class Touched:
-    """Follows a record forwards.
-
-    Args:
-        split: None for any.
-    """
+    """Follows a record forwards, of one split, or of any where it is None."""
 
     def __init__(self, sources: set[str], position: Any, split: str | None) -> None:
         self._sources = sources

@@ -85,11 +85,7 @@ def _is_of_key(table: pa.Table, wanted: WantedKey) -> pa.ChunkedArray:
 
 
 class KeyRows:
-    """The log's rows of wanted keys.
-
-    Args:
-        end: the last checkpoint that matters.
-    """
+    """The log's rows of wanted keys, up to the last checkpoint that matters."""
 
     def __init__(self, folder: JobFolder, end: Checkpoint) -> None:
         self._folder = folder

@@ -196,11 +196,7 @@ def replay_job(
 def replay_graph(
     graph: JobGraph, settings: JobSettings, start: At, end: At = None, leave_out: Sequence[str] = ()
 ) -> ReplayReport:
-    """As `replay_job`, for a job as the engine has it.
-
-    Args:
-        settings: its settings, which say where its folder lies.
-    """
+    """As `replay_job`, for a job as the engine has it, whose settings say where its folder lies."""
     history = RecordedRange(recorded_folder(graph, settings, "replay"), start, end)
     report = ReplayReport(graph.name, None if history.start is None else history.start.id, history.end.id)
     pieces = list(history.pieces())

@@ -53,11 +53,7 @@ def table_of(count: int, columns: Columns) -> pa.Table:
 def mutations_of(
     table: pa.Table, specs: dict[StateId, StateSpec], key_type: TypeInformation | None
 ) -> list[Mutation]:
-    """The rows of one state as mutations.
-
-    Args:
-        specs: (operator, state) to the state as it is stored.
-    """
+    """The rows of one state as mutations; ``specs``: (operator, state) to the state as it is stored."""
     if not table.num_rows:
         return []
     operator, state = table["operator"][0].as_py(), table["state"][0].as_py()

@@ -30,11 +30,7 @@ _PATIENCE_S = 30.0  # for a source that has nothing to give for a while
 
 
 class ReplaySource(Source):
-    """A source that reads ranges.
-
-    Args:
-        source: the job's own.
-    """
+    """A source that reads ranges of the job's own."""
 
     def __init__(self, source: Source, name: str) -> None:
         self.source = source

@@ -101,11 +101,7 @@ class SavepointRequests:
                 release(folder, protection)
 
     def taken(self, checkpoint: Checkpoint, last: bool) -> None:
-        """A checkpoint was acknowledged, and nothing happened since.
-
-        Args:
-            last: the job ends with it.
-        """
+        """A checkpoint, perhaps the job's last, was acknowledged, and nothing happened since."""
         with self._lock:
             due = [request for request in self._waiting if last or not request.last]
             self._waiting = [request for request in self._waiting if request not in due]

@@ -40,13 +40,9 @@ _logger = logging.getLogger("changelog_engine")
 
 
 class Imported(NamedTuple):
-    """What an import made.
+    """What an import made."""
 
-    Args:
-        checkpoint: in the job's own tables.
-    """
-
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint  # in the job's own tables
     attempt: int
 
 

@@ -106,11 +106,7 @@ def write_rows(place: Place, shape: StateShape, rows: pa.Table, numbered: bool) 
 
 
 def _cuts(shape: StateShape, groups: npt.NDArray[np.int32]) -> list[tuple[int, int]]:
-    """Where parts begin and end: no key group is in two.
-
-    Args:
-        groups: of the rows, sorted.
-    """
+    """Where parts begin and end, by the rows' groups, sorted: no key group is in two."""
     if not len(groups):
         return []
     if shape.kind is None:

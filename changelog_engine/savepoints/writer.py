@@ -86,11 +86,7 @@ def complete_savepoint(
     attempt: Attempt,
     parts: list[Part],
 ) -> None:
-    """Steps 3 and 4.
-
-    Args:
-        parts: its state, durable.
-    """
+    """Steps 3 and 4, for a state whose parts are durable."""
     own = replace(
         checkpoint.of_parts(parts),
         parent=None,

@@ -17,19 +17,11 @@ TASK, DURABLE, HOLDS_STATE, HOLDS_NOTHING = b"task", b"durable", b"state", b"not
 
 
 def order_of_workers(count: int) -> bytes:
-    """What tells a daemon to start the workers of so many subtasks: a partition that no task has.
-
-    Args:
-        count: at least one.
-    """
+    """What tells a daemon to start the workers of so many subtasks, at least one: a partition that no task has."""
     return INT.pack(-count)
 
 
 def news_of(durable: tuple[str, int, int]) -> bytes:
-    """What tells a daemon's workers that a checkpoint is durable, between two tasks.
-
-    Args:
-        durable: run, attempt and epoch; see operators.messages.
-    """
+    """What tells a daemon's workers, between two tasks, that a checkpoint is durable: its run, attempt and epoch."""
     told = json.dumps(durable).encode()
     return NEWS_BEGIN.pack(NEWS, len(told)) + told

@@ -94,14 +94,11 @@ class SparkEpochRunner:
         self._reads_ahead = self._functions.routed and self._placement is None
 
     def run(self, orders: Orders, timeout_s: float, following: Following | None = None) -> list[EpochReport]:
-        """Run one epoch.
+        """Run one epoch; returns one report a subtask, by stage and subtask.
 
         Args:
             orders: (stage, subtask) to what it is asked to do.
             timeout_s: the epoch is cancelled after this time.
-
-        Returns:
-            One report a subtask, by stage and subtask.
 
         Raises:
             UserFunctionError: and the engine's other errors, as the worker raised them.

@@ -42,11 +42,7 @@ class EpochWatch:
 
     @contextlib.contextmanager
     def over(self, timeout_s: float) -> Iterator[None]:
-        """Within it, watch an epoch.
-
-        Args:
-            timeout_s: the epoch is cancelled after this time.
-        """
+        """Within it, watch an epoch, which is cancelled after this time."""
         ended = threading.Event()
         threading.Thread(target=self._watch, args=(ended, timeout_s), name="epoch", daemon=True).start()
         try:

@@ -20,11 +20,7 @@ Tell = Callable[[int, int], None]
 
 
 class WorkerNotes:
-    """Where the subtasks of one run note it.
-
-    Args:
-        folder: local, of this machine's.
-    """
+    """Where the subtasks of one run note it: a local folder of this machine's."""
 
     def __init__(self, folder: str, run: str) -> None:
         self._prefix = os.path.join(folder, f"note-{run}-")

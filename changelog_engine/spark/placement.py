@@ -343,11 +343,7 @@ class Placement:
         return min(wait_s, self._time_s("spark.dynamicAllocation.executorIdleTimeout", "s", _IDLE_S) / 2)
 
     def _time_s(self, key: str, unit: str, otherwise: float) -> float:
-        """A setting that is a time.
-
-        Args:
-            otherwise: where it is not set, or cannot be read.
-        """
+        """A setting that is a time; ``otherwise`` where it is not set, or cannot be read."""
         given = self._setting(key)
         parsed = _TIME.fullmatch(given.strip().lower()) if given is not None else None
         if parsed is None or (parsed[2] or unit) not in _UNITS_S:

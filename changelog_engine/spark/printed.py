@@ -161,11 +161,7 @@ class _Worker:
 
 
 def print_to(path: str | None) -> None:
-    """In a worker: from now on this process, and those that it starts, print into the pipe.
-
-    Args:
-        path: of the pipe; None changes nothing.
-    """
+    """In a worker: from now on this process, and those that it starts, print into a pipe; None changes nothing."""
     if path is None or path == _Worker.path:
         return
     try:

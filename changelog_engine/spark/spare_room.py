@@ -115,11 +115,7 @@ def room_beside(context: SparkContext, plan: JobPlan, ahead: Collection[int] = (
 
 
 def spare_location(placement: Placement, plan: JobPlan) -> str | None:
-    """The location of the executor with the most slots that no subtask of a job takes; None where there is none.
-
-    Args:
-        placement: of the job's subtasks.
-    """
+    """The location of the executor with the most slots that no subtask of a job takes; None where there is none."""
     there = placement.there() if placement.executors else []
     if not there:
         return None

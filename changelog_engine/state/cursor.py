@@ -67,11 +67,7 @@ class _Nowhere(Cursor):
 
 
 class NamespaceScope(NamedTuple):
-    """Where namespaced state of one operator lives.
-
-    Args:
-        cursor: its ``key`` is the pair (key identity, namespace identity).
-    """
+    """Where namespaced state of one operator lives: its cursor's key is a pair, (key identity, namespace identity)."""
 
     cursor: Cursor
     codec: NamespaceCodec

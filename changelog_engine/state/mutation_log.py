@@ -66,11 +66,7 @@ class MutationLog:
     def record(
         self, key: Any, value: Any, operation: str, time: int = NO_TIMESTAMP, map_key: Any = CLEARED
     ) -> None:
-        """Append one mutation.
-
-        Args:
-            time: timestamp of the element, in ms.
-        """
+        """Append one mutation, at the element's timestamp in ms."""
         self.keys.append(key)
         if self.map_keys is not None:
             self.map_keys.append(map_key)

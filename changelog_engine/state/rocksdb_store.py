@@ -31,11 +31,7 @@ _FULL = ("no space left on device", "disk quota exceeded")  # RocksDB gives the 
 
 
 class RocksStore:
-    """One RocksDB database in a folder of this process.
-
-    Args:
-        folder: where it lies; removed with everything at the end.
-    """
+    """One RocksDB database in a folder of this process, which is removed with everything at the end."""
 
     def __init__(self, folder: LocalFolder, options: Options) -> None:
         self.folder = folder

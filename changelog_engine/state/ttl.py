@@ -57,11 +57,7 @@ def stored_type(spec: StateSpec) -> TypeInformation:
 
 
 def user_type(described: DescribedState) -> TypeInformation:
-    """The user's type of a state's values, as state has it: without the time of the last access.
-
-    Args:
-        described: the state, as a checkpoint describes it.
-    """
+    """The user's type of a state's values, as a checkpoint describes it: without the time of the last access."""
     spec = described.value_type
     return in_state(type_from_spec(spec if described.ttl_ms is None else spec["fields"][1]))
 
@@ -78,11 +74,7 @@ def stored_spec(spec: StateSpec) -> StateSpec:
 
 
 class TtlStates:
-    """The states with a time to live of one subtask.
-
-    Args:
-        clock: wall clock in ms.
-    """
+    """The states with a time to live of one subtask, by a wall clock in ms."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock

@@ -132,11 +132,7 @@ class Sweep:
         return iter(self._table.items())  # as the table is now, whatever changes until the round's end
 
     def check_all(self) -> int:
-        """Check the whole table now.
-
-        Returns:
-            How many keys had expired entries.
-        """
+        """Check the whole table now; returns how many keys had expired entries."""
         until = self._clock() - self.ttl.ttl_ms
         found = [key for key, entry in self._table.items() if self._since(entry) <= until]
         for key in found:

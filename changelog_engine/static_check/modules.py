@@ -74,11 +74,7 @@ def _loaded(top: str) -> ModuleSpec | None:
 
 
 def absolute_name(package: Sequence[str], level: int, name: str | None) -> str | None:
-    """The full name of what ``from ..name import`` means in a package; None above the top.
-
-    Args:
-        package: the parts of the package's name.
-    """
+    """The full name of what ``from ..name import`` means in a package of these parts; None above the top."""
     if level > len(package):
         return None
     return ".".join([*package[: len(package) - level + 1], *([name] if name else [])])

@@ -104,11 +104,7 @@ class Reading:
         return finding
 
     def missing(self, name: str, finding: Finding | None) -> Missing:
-        """What stands for a name that is not here.
-
-        Args:
-            finding: what was said of it, if anything was.
-        """
+        """What stands for a name that is not here, and the finding that was said of it, if any was."""
         if finding is not None:
             self.missing_at.setdefault((finding.file, name), finding)
         return Missing(name)

@@ -90,11 +90,7 @@ def function_of(reading: Reading, function: ProgramFunction, source: SourceFile,
 
 
 class Walk:
-    """Reads statements in their order.
-
-    Args:
-        function: whose body it is; None of modules.
-    """
+    """Reads statements in their order: those of a function's body, of a module's where it is None."""
 
     def __init__(
         self,

@@ -86,11 +86,7 @@ def commit_document(
 
 
 def _checksum_of(lines: Iterable[bytes], metadata: str) -> str:
-    """CRC-32, in hexadecimal, of what a commit does: of the lines of its actions and of its ``userMetadata``.
-
-    Args:
-        lines: all but that of ``commitInfo``, in their order.
-    """
+    """CRC-32, in hexadecimal, of a commit's lines in their order, but ``commitInfo``'s, and its ``userMetadata``."""
     found = zlib.crc32(metadata.encode())
     for line in lines:
         found = zlib.crc32(line, found)

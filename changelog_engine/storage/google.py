@@ -20,11 +20,7 @@ _OPEN, _DEFAULT = "UNAUTHENTICATED", "APPLICATION_DEFAULT"
 
 
 class OpenGoogle(NamedTuple):
-    """A store that asks for no login.
-
-    Args:
-        root: its URL; None for Google's.
-    """
+    """A store that asks for no login, by its URL; None for Google's."""
 
     root: str | None
 

@@ -10,15 +10,11 @@ from changelog_engine.inspection.key_history import KeyChange
 
 
 class Command(NamedTuple):
-    """A command to copy.
-
-    Args:
-        line: the command, quoted for a POSIX shell.
-    """
+    """A command to copy."""
 
     name: str
     says: str
-    line: str
+    line: str  # quoted for a POSIX shell
 
 
 def commands_at(root: str, job: str, checkpoint: int) -> list[Command]:

@@ -94,11 +94,7 @@ class TimelinePicture:
 
 
 class Scale:
-    """Places to pixels.
-
-    Args:
-        first, last: the first and the last place, both shown.
-    """
+    """Places to pixels, from the first to the last place, both shown."""
 
     def __init__(self, first: int, last: int, width: int) -> None:
         self.first, self.last = first, last
@@ -159,11 +155,7 @@ def draw_timeline(
 
 
 def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) -> dict[str, Any]:
-    """What the template of the timeline shows.
-
-    Args:
-        width: in pixels.
-    """
+    """What the template of the timeline shows, so many pixels wide."""
     tree, rows = job.tree, job.rows
     return {
         "picture": draw_timeline(tree, rows, job.details, first, last, width),

@@ -35,15 +35,11 @@ _DEPTH = 2
 
 @dataclass(frozen=True)
 class Program:
-    """The program whose jobs the page shows.
-
-    Args:
-        options: as ``-D`` gives them, ``key=value``.
-    """
+    """The program whose jobs the page shows."""
 
     script: str
     arguments: tuple[str, ...] = ()
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # as ``-D`` gives them, ``key=value``
 
 
 @dataclass(frozen=True)

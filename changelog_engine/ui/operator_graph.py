@@ -25,15 +25,11 @@ class OperatorBox(NamedTuple):
 
 
 class DrawnEdge(NamedTuple):
-    """A way between two of them.
-
-    Args:
-        exchange: how receiving subtasks are chosen; "" within a stage.
-    """
+    """A way between two of them."""
 
     path: str
     arrow: str
-    exchange: str
+    exchange: str  # how receiving subtasks are chosen; "" within a stage
     x: float
     y: float
 

@@ -53,11 +53,7 @@ class OperatorNow(NamedTuple):
 
 
 def operators_now(checkpoint: Checkpoint, marked: bool) -> list[OperatorNow]:
-    """The operators of a checkpoint, in the plan's order.
-
-    Args:
-        marked: with a mark on the slowest.
-    """
+    """The operators of a checkpoint, in the plan's order; if ``marked``, with a mark on the slowest."""
     figures = checkpoint.figures
     stages: Mapping[str, Sequence[Any]] = figures.get("stages", {})
     busy = {uid: float(stage[0]) for uid, stage in stages.items()}

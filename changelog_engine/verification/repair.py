@@ -83,10 +83,7 @@ def plan_repair(folder: Storage) -> Repair | None:
 
 
 def repair(folder: Storage, plan: Repair) -> str:
-    """Set aside what a plan names.
-
-    Returns:
-        The folder that holds it now.
+    """Set aside what a plan names; returns the folder that holds it now.
 
     Raises:
         FencedError: a driver runs the job.

@@ -25,13 +25,10 @@ Check = Callable[[Any], str]  # why a value that is not None does not fit, and w
 
 
 def check_of(column_type: Any) -> Check | None:
-    """What finds the values that the driver would change on their way into a column.
+    """What finds the values that the driver would change on their way into a column; None where it changes nothing.
 
     Args:
         column_type: the driver's class for the type.
-
-    Returns:
-        None where the driver changes nothing.
     """
     name = column_type.typename
     if name in _CHECKS:

@@ -92,10 +92,7 @@ class Cluster:
         return Product(str(version.get("distribution", "elasticsearch")), str(version["number"]))
 
     def bulk(self, actions: Sequence[Action]) -> list[Refusal]:
-        """Carry out actions.
-
-        Returns:
-            Those that were not carried out, by position.
+        """Carry out actions; returns those that were not carried out, by position.
 
         Raises:
             MayPassError: the request failed; how much of it was carried out is not known.

@@ -45,14 +45,10 @@ class Product(NamedTuple):
 
 
 class Action(NamedTuple):
-    """One document's part of a bulk request.
-
-    Args:
-        id: of the document, None where the cluster chooses one.
-    """
+    """One document's part of a bulk request."""
 
     index_name: str
-    id: str | None
+    id: str | None  # of the document, None where the cluster chooses one
     lines: bytes
 
 

@@ -80,11 +80,7 @@ class DateTimeBuckets:
 
 
 class ElementBuckets:
-    """A user's function says which bucket an element goes to.
-
-    Args:
-        function: element -> bucket.
-    """
+    """A user's function says which bucket an element goes to."""
 
     def __init__(self, function: Callable[[Any], str]) -> None:
         self._function = function

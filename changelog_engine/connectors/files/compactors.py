@@ -17,15 +17,11 @@ _READ_RECORDS = 2048
 
 
 class PendingFile(NamedTuple):
-    """A part file that has ended and is hidden.
-
-    Args:
-        size: bytes.
-    """
+    """A part file that has ended and is hidden."""
 
     temporary: str
     final: str
-    size: int
+    size: int  # bytes
 
 
 class Compactor(ABC):

@@ -126,11 +126,7 @@ class InputFile:
 
 
 class InputFolder:
-    """One path that a source was given: a file, or a folder with all that is in it.
-
-    Args:
-        path: plain or a URI.
-    """
+    """One path that a source was given, plain or a URI: a file, or a folder with all that is in it."""
 
     def __init__(self, path: str, file_systems: FileSystems) -> None:
         self._given = path

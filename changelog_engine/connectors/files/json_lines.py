@@ -17,11 +17,7 @@ from changelog_engine.types.row import make_row, rows_of_columns
 
 
 def bad_record(file: str, position: Position, line: int, record: Any, error: Exception) -> Row:
-    """What goes to the side output of records that cannot be decoded.
-
-    Args:
-        line: its number after that position, from 1.
-    """
+    """What goes to the side output of records that cannot be decoded; lines count from 1 after the position."""
     return Row(file=file, position=position, line=line, record=record, error=str(error))
 
 

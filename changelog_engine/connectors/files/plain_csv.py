@@ -25,11 +25,7 @@ _REAL = ("FLOAT", "DOUBLE")  # both are Python's float
 
 
 class PlainColumns:
-    """Reads the columns of plain lines.
-
-    Args:
-        order: of each column, its cell.
-    """
+    """Reads the columns of plain lines; ``order`` has the cell of each."""
 
     def __init__(self, schema: CsvSchema, order: Sequence[int], width: int) -> None:
         self._order = [str(at) for at in order]

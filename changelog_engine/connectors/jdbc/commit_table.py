@@ -26,11 +26,7 @@ _NAME_CHARS = 200
 
 
 class CommitTable:
-    """Both tables.
-
-    Args:
-        name: of the first, with or without a schema.
-    """
+    """Both tables, by the name of the first, with or without a schema."""
 
     def __init__(self, name: str, session: Session) -> None:
         self.name = name

@@ -179,22 +179,14 @@ class Dialect(abc.ABC):
 
     @abc.abstractmethod
     def columns(self, connection: Any, table: str) -> Sequence[str]:
-        """The columns that an INSERT without column names fills; empty if the table does not exist.
-
-        Args:
-            table: as SQL names it.
-        """
+        """The columns that an INSERT without column names fills, of a table as SQL names it; empty if it is not there."""
 
     def begin(self, connection: Any) -> None:
         """Begin a transaction that the server ends when it is abandoned, and that waits for no lock without a bound."""
 
     @abc.abstractmethod
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
-        """Run a statement once for each row.
-
-        Returns:
-            How many rows of the table it changed, as the database says.
-        """
+        """Run a statement once for each row; returns how many rows of the table it changed, as the database says."""
 
     @abc.abstractmethod
     def may_pass(self, error: BaseException) -> bool:

@@ -36,7 +36,6 @@ class Session:
 
     Args:
         max_retries: how often a transaction is tried again; waits grow by a second each time.
-        clock: seconds, to measure with.
     """
 
     def __init__(

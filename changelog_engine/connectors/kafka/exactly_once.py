@@ -153,11 +153,7 @@ class _Slot:
 
 
 class TransactionalWriter(CommittingWriter):
-    """Writes one subtask's elements in transactions.
-
-    Args:
-        context: which subtask, and what the checkpoint before keeps.
-    """
+    """Writes one subtask's elements in transactions."""
 
     def __init__(self, sink: TransactionalKafkaSink, context: SinkContext) -> None:
         self._sink = sink

@@ -81,11 +81,7 @@ class _Partition:
 
 
 class Fetcher:
-    """A consumer and the partitions that it reads.
-
-    Args:
-        group: whether there is a group to commit offsets to.
-    """
+    """A consumer and the partitions that it reads; with a group, if there is one to commit offsets to."""
 
     def __init__(self, properties: ClientProperties, group: str | None) -> None:
         self._properties = properties
@@ -466,11 +462,7 @@ class _Place(NamedTuple):
 
 
 class PartitionReader(SplitReader):
-    """Reads one partition.
-
-    Args:
-        closed: called when it is closed.
-    """
+    """Reads one partition, and tells when it is closed."""
 
     def __init__(
         self, fetcher: Fetcher, closed: Callable[[], None], topic: str, partition: int, decode: Decoder

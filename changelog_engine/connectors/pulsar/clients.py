@@ -134,11 +134,7 @@ class Client:
             raise self.failure(doing, topic, type(error).__name__, str(error)) from None
 
     def failure(self, doing: str, topic: str, kind: str, text: str) -> ConnectorError:
-        """What to raise when Pulsar did not do something.
-
-        Args:
-            kind: the name of the client's error.
-        """
+        """What to raise when Pulsar did not do something; ``kind`` is the name of the client's error."""
         said = f"{self.named}: {doing} failed: {text.removeprefix('Pulsar error: ')}"
         if kind in ("TopicNotFound", "BrokerMetadataError"):
             return ConnectorError(

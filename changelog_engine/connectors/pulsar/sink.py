@@ -94,11 +94,7 @@ class PulsarSink(Sink):
 
 
 class PulsarWriter(SinkWriter):
-    """Writes one subtask's elements.
-
-    Args:
-        clock: seconds, to measure with.
-    """
+    """Writes one subtask's elements."""
 
     def __init__(self, sink: PulsarSink, clock: Callable[[], float] = monotonic_s) -> None:
         self._sink = sink

@@ -213,10 +213,7 @@ def connected(
 
 
 def declare(options: ConnectionOptions, queue: str) -> bool:
-    """Make sure that a queue is there: one that is missing is made durable, as Flink does.
-
-    Returns:
-        Whether it was made.
+    """Make sure that a queue is there: one that is missing is made durable, as by Flink; returns whether it was.
 
     Raises:
         ConnectorError: no connection, or the broker does not let us.
@@ -255,11 +252,7 @@ _REFUSED = 403
 
 
 def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorError:
-    """What to raise when the broker did not do something.
-
-    Args:
-        error: pika's exception, or a str that says it.
-    """
+    """What to raise when the broker did not do something; pika's exception, or a str, says why."""
     exceptions = RABBITMQ.load().exceptions
     where, cause = options.where, _cause(error)
     if isinstance(cause, (exceptions.ProbableAuthenticationError, exceptions.AuthenticationError)) or (
