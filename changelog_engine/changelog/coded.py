@@ -15,15 +15,10 @@ from changelog_engine.codec.arrow_columns import of_type
 
 
 class Coded(NamedTuple):
-    """A column as numbers.
+    """A column as numbers."""
 
-    Args:
-        codes: of each row the position of its value; ``len(values)`` for null.
-        values: distinct values; some may occur in no row.
-    """
-
-    codes: Any
-    values: pa.Array
+    codes: Any  # of each row the position of its value; ``len(values)`` for null
+    values: pa.Array  # distinct values; some may occur in no row
 
     def taken(self, at: Any, type_: pa.DataType) -> pa.Array:
         """The column's rows at some positions, as its type wants them."""

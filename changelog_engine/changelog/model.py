@@ -236,17 +236,11 @@ class Checkpoint(Displayed):
 
 @dataclass(frozen=True)
 class Attempt:
-    """The row with which a driver takes the job over; newer attempts fence older ones.
+    """The row with which a driver takes the job over; newer attempts fence older ones."""
 
-    Args:
-        id: one more than the newest attempt of the job.
-        parent: the checkpoint it starts from, or None for empty.
-        owner: unique to this driver process and run.
-    """
-
-    id: int
-    parent: int | None
-    owner: str
+    id: int  # one more than the newest attempt of the job
+    parent: int | None  # the checkpoint it starts from, or None for empty
+    owner: str  # unique to this driver process and run
     host: str
     pid: int
     time_ms: int
@@ -267,15 +261,9 @@ class Attempt:
 
 
 class RestorePoint(NamedTuple):
-    """Where a worker finds the state of a checkpoint.
+    """Where a worker finds the state of a checkpoint."""
 
-    Args:
-        table: the changelog table's folder or URI.
-        checkpoint: the checkpoint, None for empty state.
-        snapshot: see Checkpoint.snapshot.
-    """
-
-    table: str
-    checkpoint: int | None
+    table: str  # the changelog table's folder or URI
+    checkpoint: int | None  # the checkpoint, None for empty state
     lineage: tuple[Segment, ...]
-    snapshot: int | None
+    snapshot: int | None  # see Checkpoint.snapshot

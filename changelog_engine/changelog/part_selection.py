@@ -39,16 +39,11 @@ _COLUMNS = (
 
 @dataclass(frozen=True)
 class Within:
-    """Where a part lies in a pack.
-
-    Args:
-        pack_size: bytes of the pack.
-        pack_rows: rows of the pack; None when the table doesn't say.
-    """
+    """Where a part lies in a pack."""
 
     offset: int
-    pack_size: int
-    pack_rows: int | None
+    pack_size: int  # bytes of the pack
+    pack_rows: int | None  # rows of the pack; None when the table doesn't say
 
 
 @dataclass(frozen=True)

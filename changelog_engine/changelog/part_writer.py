@@ -46,18 +46,13 @@ _GIVEN = [field for field in SCHEMA if field.name not in ("checkpoint_id", "atte
 
 
 class SealedPart(NamedTuple):
-    """A part that is complete and not written yet.
-
-    Args:
-        data: the bytes of its file.
-        key_groups: the first and the last of its rows' key groups.
-    """
+    """A part that is complete and not written yet."""
 
     name: PartName
     rows: int
-    data: pa.Buffer
+    data: pa.Buffer  # the bytes of its file
     first_sequence: int
-    key_groups: tuple[int, int]
+    key_groups: tuple[int, int]  # the first and the last of its rows' key groups
 
     def part(self, path: str, pack_size: int = 0) -> Part:
         """The part as it is when its bytes are durable.

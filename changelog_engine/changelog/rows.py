@@ -32,18 +32,13 @@ SCHEMA = pa.schema(
 
 
 class RowOfLog(NamedTuple):
-    """What a row about the log itself has; all other columns are null.
+    """What a row about the log itself has; all other columns are null."""
 
-    Args:
-        checkpoint_id: its id; of an attempt, the checkpoint it starts from, or 0.
-        event_time: microseconds since 1970.
-    """
-
-    checkpoint_id: int
+    checkpoint_id: int  # its id; of an attempt, the checkpoint it starts from, or 0
     attempt: int
     operation: str
     value: str
-    event_time: int
+    event_time: int  # microseconds since 1970
 
 
 Columns = dict[str, Any]

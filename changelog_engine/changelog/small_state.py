@@ -22,15 +22,10 @@ Document = dict[str, Any]  # as it stands in the row
 
 
 class LogPosition(NamedTuple):
-    """How much of the log a subtask has written in its attempt.
+    """How much of the log a subtask has written in its attempt."""
 
-    Args:
-        rows: so many, which is the sequence number of the next one.
-        parts: so many, which is the number of the last one.
-    """
-
-    rows: int = 0
-    parts: int = 0
+    rows: int = 0  # so many, which is the sequence number of the next one
+    parts: int = 0  # so many, which is the number of the last one
 
 
 class KeptInputs(TypedDict):

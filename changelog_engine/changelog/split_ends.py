@@ -7,15 +7,10 @@ from typing import Any, NamedTuple, TypedDict
 
 
 class SplitEnd(NamedTuple):
-    """Where the reading of a split came to.
+    """Where the reading of a split came to."""
 
-    Args:
-        position: small JSON, as its reader gave it: the reading goes on there.
-        finished: whether the split will never have more.
-    """
-
-    position: Any
-    finished: bool = False
+    position: Any  # small JSON, as its reader gave it: the reading goes on there
+    finished: bool = False  # whether the split will never have more
 
 
 SplitEnds = dict[str, SplitEnd]  # by the splits' ids

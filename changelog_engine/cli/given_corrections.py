@@ -80,18 +80,13 @@ def corrections_in(path: str, checkpoint: Checkpoint, options: dict[str, str | N
 
 
 class _File(NamedTuple):
-    """What a file has.
-
-    Args:
-        rows: of CSV and JSON lines whole; of Parquet what says whose they are.
-        texts: cells are text, as those of CSV.
-    """
+    """What a file has."""
 
     path: str
     names: list[str]
-    rows: list[dict[str, Any]]
+    rows: list[dict[str, Any]]  # of CSV and JSON lines whole; of Parquet what says whose they are
     table: pa.Table | None = None
-    texts: bool = False
+    texts: bool = False  # cells are text, as those of CSV
 
     def entries(self, mine: list[int]) -> Any:
         """The entries in some rows, typed by the file; None where it has no types."""

@@ -56,15 +56,10 @@ CLEARED: Final = _Cleared()
 
 
 class Encoded(NamedTuple):
-    """A value as the log keeps it.
+    """A value as the log keeps it."""
 
-    Args:
-        text: JSON; None only for CLEARED.
-        payload: the pickled value where the text is not exact.
-    """
-
-    text: str | None
-    payload: bytes | None
+    text: str | None  # JSON; None only for CLEARED
+    payload: bytes | None  # the pickled value where the text is not exact
 
 
 _WORTH_A_LOOK = 1024

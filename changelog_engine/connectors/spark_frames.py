@@ -50,14 +50,10 @@ _NO_REPLAY = re.compile(r"format: socket,|TextSocketSource")
 
 @dataclass
 class StagedVersions:
-    """The versions in a staging folder.
-
-    Args:
-        only: there is one version; else versions come until ``_ended`` says how many there are.
-    """
+    """The versions in a staging folder."""
 
     root: str
-    only: bool
+    only: bool  # there is one version; else versions come until ``_ended`` says how many there are
 
     def begun(self, position: Position) -> StagedVersions:
         return self

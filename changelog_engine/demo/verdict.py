@@ -13,18 +13,12 @@ _FIELDS = {"payments": "payments", "total": "total", "blocked by": "blocked_by"}
 
 @dataclass(frozen=True)
 class Verdict:
-    """A comparison of all accounts.
-
-    Args:
-        lost: payments that the loop counted and the job did not.
-        doubled: payments that the job counted too often.
-        wrong: a line for each account of which anything differs.
-    """
+    """A comparison of all accounts."""
 
     accounts: int
-    lost: int
-    doubled: int
-    wrong: tuple[str, ...]
+    lost: int  # payments that the loop counted and the job did not
+    doubled: int  # payments that the job counted too often
+    wrong: tuple[str, ...]  # a line for each account of which anything differs
 
     @property
     def exact(self) -> bool:

@@ -13,20 +13,14 @@ from changelog_engine.storage.opening import open_storage
 
 
 class JobSeen(NamedTuple):
-    """How far the job is.
+    """How far the job is."""
 
-    Args:
-        checkpoint: id of the newest; 0 before the first.
-        mutations: changes of state that are in the log.
-        finished: whether the input has ended.
-    """
-
-    checkpoint: int = 0
+    checkpoint: int = 0  # id of the newest; 0 before the first
     attempt: int = 0
     payments: int = 0
-    mutations: int = 0
+    mutations: int = 0  # changes of state that are in the log
     bytes: int = 0
-    finished: bool = False
+    finished: bool = False  # whether the input has ended
 
 
 def look(job: str) -> JobSeen:

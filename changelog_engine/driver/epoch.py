@@ -10,14 +10,9 @@ from changelog_engine.operators.messages import EpochKind
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch.
+    """One epoch."""
 
-    Args:
-        number: in the attempt, from 1.
-        drains: the input ends with it although the sources have more.
-    """
-
-    number: int
+    number: int  # in the attempt, from 1
     kind: EpochKind
-    drains: bool
+    drains: bool  # the input ends with it although the sources have more
     began_ms: MonotonicMs

@@ -54,17 +54,12 @@ class Histogram:
 
 
 class SourceFigures(NamedTuple):
-    """A source.
-
-    Args:
-        behind: elements that are known to wait; None when not known.
-        watermark: the smallest of its subtasks, in ms; None before the first.
-    """
+    """A source."""
 
     name: str
     records: int
-    behind: int | None
-    watermark: int | None
+    behind: int | None  # elements that are known to wait; None when not known
+    watermark: int | None  # the smallest of its subtasks, in ms; None before the first
 
     def after(self, before: SourceFigures | None) -> SourceFigures:
         """With what was counted before."""
@@ -91,32 +86,22 @@ class StageFigures(NamedTuple):
 
 
 class CheckpointFigures(NamedTuple):
-    """A checkpoint.
-
-    Args:
-        time_ms: when its barrier was, wall clock.
-        acknowledged_ms: from the barrier to the end of the commit.
-    """
+    """A checkpoint."""
 
     id: int
-    time_ms: int
-    acknowledged_ms: float
+    time_ms: int  # when its barrier was, wall clock
+    acknowledged_ms: float  # from the barrier to the end of the commit
     rows: int
     bytes: int
 
 
 class UpkeepFigures(NamedTuple):
-    """The snapshots that are made beside a job in this run.
-
-    Args:
-        failed_in_a_row: of those, since the last one that was made.
-        checkpoint: of the newest; None for none yet.
-    """
+    """The snapshots that are made beside a job in this run."""
 
     done: int = 0
     failed: int = 0
-    failed_in_a_row: int = 0
-    checkpoint: int | None = None
+    failed_in_a_row: int = 0  # of those, since the last one that was made
+    checkpoint: int | None = None  # of the newest; None for none yet
     seconds: float | None = None
 
 

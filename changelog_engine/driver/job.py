@@ -17,17 +17,13 @@ from changelog_engine.graph.plan import JobPlan
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a job.
-
-    Args:
-        journal: the durable side; None when checkpointing is off.
-    """
+    """One run of a job."""
 
     id: str
     plan: JobPlan
     settings: JobSettings
     runner: EpochRunner
-    journal: JobJournal | None
+    journal: JobJournal | None  # the durable side; None when checkpointing is off
     outputs: Outputs
     clock: Clock = field(default_factory=SystemClock)
     monitor: JobMonitor = field(default_factory=JobMonitor)

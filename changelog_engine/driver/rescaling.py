@@ -54,21 +54,14 @@ class Rescaled:
 
 @dataclass
 class Request:
-    """One request.
+    """One request."""
 
-    Args:
-        plan: the job as it is to be.
-        why: see Rescaled.
-        checkpoint: at which it changed; None before.
-        paused_ms: since when nothing is processed, on the monotonic clock.
-    """
-
-    plan: JobPlan
+    plan: JobPlan  # the job as it is to be
     changes: tuple[ParallelismChange, ...]
-    why: str = ""
+    why: str = ""  # see Rescaled
     answer: Future[Rescaled] = field(default_factory=Future)
-    checkpoint: Checkpoint | None = None
-    paused_ms: float = 0.0
+    checkpoint: Checkpoint | None = None  # at which it changed; None before
+    paused_ms: float = 0.0  # since when nothing is processed, on the monotonic clock
 
 
 class RescaleRequests:

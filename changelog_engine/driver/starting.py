@@ -28,17 +28,11 @@ log = logging.getLogger("changelog_engine")
 
 
 class Start(NamedTuple):
-    """How a run starts.
+    """How a run starts."""
 
-    Args:
-        plan: the job, with the max parallelism that its state has.
-        journal: open, or None for a job without checkpoints.
-        checkpoint: where it goes on; None starts empty.
-    """
-
-    plan: JobPlan
-    journal: JobJournal | None
-    checkpoint: Checkpoint | None
+    plan: JobPlan  # the job, with the max parallelism that its state has
+    journal: JobJournal | None  # open, or None for a job without checkpoints
+    checkpoint: Checkpoint | None  # where it goes on; None starts empty
 
 
 def start_job(plan: JobPlan, settings: JobSettings) -> Start:

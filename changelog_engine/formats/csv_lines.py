@@ -27,24 +27,15 @@ _BYTE_ORDER_MARK = "\ufeff"
 
 
 class CsvOptions(NamedTuple):
-    """How a line looks.
-
-    Args:
-        line_delimiter: after a line that is written.
-        array_delimiter: between the elements of a field.
-        quote: round a field; None for no quotes.
-        escape: before a character inside of quotes; None for none.
-        null_literal: what None looks like; None for nothing.
-        allow_comments: lines that begin with ``#`` are none.
-    """
+    """How a line looks."""
 
     field_delimiter: str = ","
-    line_delimiter: str = "\n"
-    array_delimiter: str = ";"
-    quote: str | None = '"'
-    escape: str | None = None
-    null_literal: str | None = None
-    allow_comments: bool = False
+    line_delimiter: str = "\n"  # after a line that is written
+    array_delimiter: str = ";"  # between the elements of a field
+    quote: str | None = '"'  # round a field; None for no quotes
+    escape: str | None = None  # before a character inside of quotes; None for none
+    null_literal: str | None = None  # what None looks like; None for nothing
+    allow_comments: bool = False  # lines that begin with ``#`` are none
 
 
 def parts_of(text: str, between: str) -> list[str]:

@@ -27,26 +27,18 @@ class EarlierType(NamedTuple):
 
 
 class DescribedState(NamedTuple):
-    """A state.
-
-    Args:
-        value_type: of what is stored: with a time to live, of a pair.
-        map_key_type: None where it was not declared, and for a state that is not a map.
-        since: the checkpoint at which the state began or its type changed last.
-        removed: of a restored state: it goes, unless it is declared when the functions are opened.
-        unknown: fields of a newer engine.
-    """
+    """A state."""
 
     name: str
     kind: str  # of a StateKind
-    value_type: TypeSpec
-    map_key_type: TypeSpec | None = None
+    value_type: TypeSpec  # of what is stored: with a time to live, of a pair
+    map_key_type: TypeSpec | None = None  # None where it was not declared, and for a state that is not a map
     namespace: str | None = None
     ttl: dict[str, int] | None = None
     earlier: tuple[EarlierType, ...] = ()
-    since: int | None = None
-    removed: bool = False
-    unknown: _Document = _NOTHING
+    since: int | None = None  # the checkpoint at which the state began or its type changed last
+    removed: bool = False  # of a restored state: it goes, unless it is declared when the functions are opened
+    unknown: _Document = _NOTHING  # fields of a newer engine
 
     @property
     def ttl_ms(self) -> int | None:
@@ -66,23 +58,17 @@ class DescribedState(NamedTuple):
 
 
 class DescribedOperator(NamedTuple):
-    """An operator.
-
-    Args:
-        keyed: it has keyed state, though perhaps no state was declared to it yet.
-        key_type: None where it was not declared.
-        unknown: fields of a newer engine.
-    """
+    """An operator."""
 
     uid: str
     name: str
     kind: str  # of a NodeKind
     parallelism: int
     max_parallelism: int
-    keyed: bool = False
-    key_type: TypeSpec | None = None
+    keyed: bool = False  # it has keyed state, though perhaps no state was declared to it yet
+    key_type: TypeSpec | None = None  # None where it was not declared
     states: tuple[DescribedState, ...] = ()
-    unknown: _Document = _NOTHING
+    unknown: _Document = _NOTHING  # fields of a newer engine
 
     def to_json(self) -> _Document:
         """What stands in ``operators``."""

@@ -67,17 +67,11 @@ class Partitioner(enum.Enum):
 
 @dataclass(frozen=True)
 class PartitionSpec:
-    """How a stream is to be partitioned.
+    """How a stream is to be partitioned."""
 
-    Args:
-        partitioner: which way; HASH is said by KEY_BY instead.
-        custom: for CUSTOM, a callable (key, number of partitions) -> partition.
-        key_selector: for CUSTOM, a callable value -> key.
-    """
-
-    partitioner: Partitioner
-    custom: Any = None
-    key_selector: Any = None
+    partitioner: Partitioner  # which way; HASH is said by KEY_BY instead
+    custom: Any = None  # for CUSTOM, a callable (key, number of partitions) -> partition
+    key_selector: Any = None  # for CUSTOM, a callable value -> key
 
 
 @dataclass(frozen=True)
@@ -134,13 +128,9 @@ class WatermarkSpec:
 
 @dataclass(frozen=True)
 class Given:
-    """A function as it was when the program gave it.
+    """A function as it was when the program gave it."""
 
-    Args:
-        function: which; a node that was given another one since is pickled when the job starts.
-    """
-
-    function: Any
+    function: Any  # which; a node that was given another one since is pickled when the job starts
     pickled: bytes
 
 

@@ -122,18 +122,12 @@ class WantedMutations:
 
 @dataclass(frozen=True)
 class MutationPiece(ABC):
-    """Some mutations of a lineage. It can be shipped.
+    """Some mutations of a lineage. It can be shipped."""
 
-    Args:
-        table: the changelog: of a file its folder, of a range its id.
-        after: rows of checkpoints up to this one are not meant; None: all are.
-        times: when the checkpoints were, epoch milliseconds.
-    """
-
-    table: str
+    table: str  # the changelog: of a file its folder, of a range its id
     line: tuple[Segment, ...]
-    after: int | None
-    times: Mapping[int, int]
+    after: int | None  # rows of checkpoints up to this one are not meant; None: all are
+    times: Mapping[int, int]  # when the checkpoints were, epoch milliseconds
     wanted: WantedMutations
 
     @abstractmethod
@@ -150,14 +144,10 @@ class MutationPiece(ABC):
 
 @dataclass(frozen=True)
 class MutationFile(MutationPiece):
-    """One file.
-
-    Args:
-        first: the sequence number of its first row, where that is known.
-    """
+    """One file."""
 
     file: PartFile
-    first: int | None
+    first: int | None  # the sequence number of its first row, where that is known
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         firsts = {} if self.first is None else {self.file.id: self.first}
@@ -168,14 +158,10 @@ class MutationFile(MutationPiece):
 
 @dataclass(frozen=True)
 class MutationRange(MutationPiece):
-    """A range of key groups of one state, each mutation with the value before it.
-
-    Args:
-        groups: first key group, and the one after the last.
-    """
+    """A range of key groups of one state, each mutation with the value before it."""
 
     path: str
-    groups: tuple[int, int]
+    groups: tuple[int, int]  # first key group, and the one after the last
 
     def batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """As ``MutationPiece.batches``.

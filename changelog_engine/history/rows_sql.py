@@ -29,14 +29,10 @@ MOST_ENTRIES = 1_000_000  # of which a broadcast table takes less than 100 MB
 
 @dataclass(frozen=True)
 class Times:
-    """When checkpoints were, for SQL.
-
-    Args:
-        times_ms: one a checkpoint from there on; None for those that are not on the lineage.
-    """
+    """When checkpoints were, for SQL."""
 
     first: int
-    times_ms: list[int | None]
+    times_ms: list[int | None]  # one a checkpoint from there on; None for those that are not on the lineage
 
     def milliseconds(self, checkpoint: str) -> str:
         """SQL of a checkpoint's id -> SQL of its time in ms."""

@@ -52,19 +52,12 @@ Convert = Callable[[Any], Any]
 
 
 class SqlType(NamedTuple):
-    """A type in SQL.
+    """A type in SQL."""
 
-    Args:
-        name: as in Spark's DDL.
-        of_item: Spark's SQL of an item -> that of its value.
-        arrow: the type without Spark.
-        of_json: a JSON value -> its value for Arrow; None where it does not fit.
-    """
-
-    name: str
-    of_item: Expression
-    arrow: pa.DataType
-    of_json: Convert
+    name: str  # as in Spark's DDL
+    of_item: Expression  # Spark's SQL of an item -> that of its value
+    arrow: pa.DataType  # the type without Spark
+    of_json: Convert  # a JSON value -> its value for Arrow; None where it does not fit
 
 
 def item_of(json_text: str) -> str:

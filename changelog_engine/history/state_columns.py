@@ -33,15 +33,11 @@ _TIME_MS = "try_cast(value AS BIGINT)"
 
 
 class ViewColumn(NamedTuple):
-    """A column of a view.
-
-    Args:
-        arrow: the type without Spark: of times without a zone, which is UTC.
-    """
+    """A column of a view."""
 
     name: str
     type: str
-    arrow: pa.DataType
+    arrow: pa.DataType  # the type without Spark: of times without a zone, which is UTC
 
 
 TEXT, LONG, INTEGER, TIME = (

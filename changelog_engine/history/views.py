@@ -44,16 +44,11 @@ class StateViews:
 
 @dataclass(frozen=True)
 class TimerViews:
-    """The views of the timers of one operator.
+    """The views of the timers of one operator."""
 
-    Args:
-        operator: uid.
-        history_view: name of the view of what happened to them.
-    """
-
-    operator: str
+    operator: str  # uid
     view: str
-    history_view: str
+    history_view: str  # name of the view of what happened to them
 
 
 def is_many(selection: Selection, checkpoint: Checkpoint) -> bool:

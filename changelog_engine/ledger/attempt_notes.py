@@ -51,26 +51,17 @@ class OperatorEdge:
 
 @dataclass(frozen=True)
 class AttemptFailure:
-    """The error that ended an attempt.
-
-    Args:
-        message: what it says, without the traceback.
-        traceback: the lines of code that it came through, the user's own where there are some.
-        cancelled: somebody stopped the job at once; nothing had failed.
-        operator: the operator's name, where a user's function raised.
-        key: the key that it ran for, as messages show it.
-        element: what it was called with, likewise.
-    """
+    """The error that ended an attempt."""
 
     time_ms: int
     error: str
-    message: str
-    traceback: str
-    cancelled: bool = False
-    operator: str | None = None
+    message: str  # what it says, without the traceback
+    traceback: str  # the lines of code that it came through, the user's own where there are some
+    cancelled: bool = False  # somebody stopped the job at once; nothing had failed
+    operator: str | None = None  # the operator's name, where a user's function raised
     call: str | None = None
-    key: str | None = None
-    element: str | None = None
+    key: str | None = None  # the key that it ran for, as messages show it
+    element: str | None = None  # what it was called with, likewise
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,10 @@ _RUN = re.compile(r"(\d{1,9}):(\d{1,18})-(\d{1,18})")
 
 
 class Reached(NamedTuple):
-    """How far a reader has come.
-
-    Args:
-        lineage: of the newest checkpoint that it was given; empty for none.
-    """
+    """How far a reader has come."""
 
     table: str
-    lineage: tuple[Segment, ...]
+    lineage: tuple[Segment, ...]  # of the newest checkpoint that it was given; empty for none
 
     @property
     def checkpoint(self) -> int:

@@ -25,15 +25,10 @@ from changelog_engine.storage.delta_log import DeltaLog
 
 
 class Base(NamedTuple):
-    """What a state can be made from.
+    """What a state can be made from."""
 
-    Args:
-        snapshot: what comes first; None for the log alone.
-        suffix: the log after it, complete.
-    """
-
-    snapshot: Snapshot | None
-    suffix: Suffix
+    snapshot: Snapshot | None  # what comes first; None for the log alone
+    suffix: Suffix  # the log after it, complete
 
     @property
     def checkpoint(self) -> int | None:

@@ -32,18 +32,12 @@ _NAME = re.compile(r"(\d+)-[0-9a-f]{32}\.json")
 
 
 class Protection(NamedTuple):
-    """One protection.
-
-    Args:
-        snapshot: the checkpoint whose snapshot its restore begins with, or None for the log alone.
-        path: its file, relative to the job's folder.
-        damaged: its file does not say which snapshot.
-    """
+    """One protection."""
 
     checkpoint: int
-    snapshot: int | None
-    path: str
-    damaged: bool = False
+    snapshot: int | None  # the checkpoint whose snapshot its restore begins with, or None for the log alone
+    path: str  # its file, relative to the job's folder
+    damaged: bool = False  # its file does not say which snapshot
 
 
 def protect(

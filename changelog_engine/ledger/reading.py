@@ -352,18 +352,12 @@ def _only(column: pa.ChunkedArray, operators: frozenset[str]) -> bool:
 
 
 class StateShare(NamedTuple):
-    """A part of a checkpoint's state that is folded at once.
+    """A part of a checkpoint's state that is folded at once."""
 
-    Args:
-        stage: number of the operators' shape, from 0.
-        subtask: of those that the shape has.
-        operators: uids of all operators with this parallelism and max parallelism.
-    """
-
-    stage: int
-    subtask: int
+    stage: int  # number of the operators' shape, from 0
+    subtask: int  # of those that the shape has
     groups: range
-    operators: frozenset[str]
+    operators: frozenset[str]  # uids of all operators with this parallelism and max parallelism
 
 
 def shares(checkpoint: Checkpoint) -> Iterator[StateShare]:

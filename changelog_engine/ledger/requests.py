@@ -31,15 +31,10 @@ _RESCALE = "rescale"  # all that can be asked
 
 
 class RescaleRequest(NamedTuple):
-    """A request for another parallelism.
+    """A request for another parallelism."""
 
-    Args:
-        id: names its file, and that of its answer.
-        parallelism: what is asked for; None where something else is, as by a newer version.
-    """
-
-    id: str
-    parallelism: Parallelism | None
+    id: str  # names its file, and that of its answer
+    parallelism: Parallelism | None  # what is asked for; None where something else is, as by a newer version
 
 
 @dataclass(frozen=True)

@@ -34,20 +34,14 @@ _WARNED: set[str] = set()  # faults of which a warning was logged
 
 
 class Snapshot(NamedTuple):
-    """A complete snapshot.
-
-    Args:
-        marker: the file of its row.
-        files: its parts, those that it shares with older ones included.
-        bounds: of each part; None where the row doesn't say.
-    """
+    """A complete snapshot."""
 
     checkpoint: int
     attempt: int
-    marker: str
+    marker: str  # the file of its row
     row: SnapshotRow
-    files: tuple[PartFile, ...]
-    bounds: tuple[Bounds | None, ...]
+    files: tuple[PartFile, ...]  # its parts, those that it shares with older ones included
+    bounds: tuple[Bounds | None, ...]  # of each part; None where the row doesn't say
 
     @property
     def mark(self) -> CheckpointMark:

@@ -18,19 +18,13 @@ _RATE_MS = 500  # over less time a rate says nothing
 
 
 class WorkersAtStart(NamedTuple):
-    """How far the workers are in the first epoch of an attempt.
-
-    Args:
-        rows: restored rows that they have read.
-        bytes: of the files that these come from.
-        reading_ms: since the first of them were seen.
-    """
+    """How far the workers are in the first epoch of an attempt."""
 
     up: int
     all: int
-    rows: int
-    bytes: int
-    reading_ms: float = 0.0
+    rows: int  # restored rows that they have read
+    bytes: int  # of the files that these come from
+    reading_ms: float = 0.0  # since the first of them were seen
 
 
 def first_words(

@@ -155,13 +155,9 @@ class RecentChanges:
 
 
 class KeptTable(NamedTuple):
-    """The table of a state.
+    """The table of a state."""
 
-    Args:
-        declared: the state as the user declared it.
-    """
-
-    declared: StateSpec
+    declared: StateSpec  # the state as the user declared it
     stored: StateSpec
     table: StateTable
     namespaces: NamespaceCodec | None
@@ -169,27 +165,19 @@ class KeptTable(NamedTuple):
 
 @dataclass(kw_only=True)
 class KeptState:
-    """What a store leaves to that of the next attempt.
+    """What a store leaves to that of the next attempt."""
 
-    Args:
-        owner: whose state it is: equal to that of the store that takes it.
-        buffer: the mutations that were not written yet.
-        tables: of the states that were declared in this attempt or one before.
-        timers: pending timers, in the order of their registration, by table.
-        rows: of states that nobody declared.
-    """
-
-    owner: object
+    owner: object  # whose state it is: equal to that of the store that takes it
     key_type: TypeInformation | None
     key_groups: range
     max_parallelism: int
     changes: RecentChanges
     backend: KeptBackend
-    buffer: ChangelogBuffer
-    tables: dict[StateId, KeptTable]
-    timers: dict[StateId, Iterable[Timer]]
+    buffer: ChangelogBuffer  # the mutations that were not written yet
+    tables: dict[StateId, KeptTable]  # of the states that were declared in this attempt or one before
+    timers: dict[StateId, Iterable[Timer]]  # pending timers, in the order of their registration, by table
     timer_namespaces: Mapping[StateId, NamespaceCodec]
-    rows: RowsByState
+    rows: RowsByState  # of states that nobody declared
     cursors: list[Cursor]
     _identities: dict[StateId, set[Any]] = field(default_factory=dict)
     _versions: dict[StateId, TypeVersions] = field(default_factory=dict)

@@ -47,35 +47,24 @@ _NO_RESULTS = ()
 
 @dataclass(frozen=True)
 class KeyedParts:
-    """What the head of a keyed stage is made of.
-
-    Args:
-        function: this process's own copy of the user's; None where there is none.
-        cursor: of the subtask's store.
-    """
+    """What the head of a keyed stage is made of."""
 
     name: str
     output: TypeInformation | None
-    function: Any
+    function: Any  # this process's own copy of the user's; None where there is none
     context: TaskContext
-    cursor: Cursor
+    cursor: Cursor  # of the subtask's store
     keys: KeyCodec
 
 
 class KeyedElements(NamedTuple):
-    """Elements with the identities of their keys, and where what the function gives of them goes.
-
-    Args:
-        values: an iterator, so that it stands at the element at which the function raised.
-        times: None for elements without timestamps; their results have none either.
-        out_times: one for each of ``out``.
-    """
+    """Elements with the identities of their keys, and where what the function gives of them goes."""
 
     identities: list[Any]
-    values: Iterator[Any]
-    times: Sequence[int] | None
+    values: Iterator[Any]  # an iterator, so that it stands at the element at which the function raised
+    times: Sequence[int] | None  # None for elements without timestamps; their results have none either
     out: list[Any]
-    out_times: list[int] | None
+    out_times: list[int] | None  # one for each of ``out``
 
 
 class KeyedOperator(FunctionOperator):

@@ -117,16 +117,11 @@ class Durable(NamedTuple):
 
 
 class SourceReport(NamedTuple):
-    """What a subtask read of one source in an epoch.
-
-    Args:
-        behind: how many are known to wait behind them; None when not known.
-        watermark: of what it sends on; None while it has nothing to read, and holds nothing back.
-    """
+    """What a subtask read of one source in an epoch."""
 
     records: int
-    behind: int | None
-    watermark: int | None
+    behind: int | None  # how many are known to wait behind them; None when not known
+    watermark: int | None  # of what it sends on; None while it has nothing to read, and holds nothing back
 
 
 @dataclass

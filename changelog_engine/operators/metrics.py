@@ -21,23 +21,15 @@ _M = TypeVar("_M", bound="TaskMetric")
 
 
 class MetricFigure(NamedTuple):
-    """What there is to see of one metric.
+    """What there is to see of one metric."""
 
-    Args:
-        operator: name of the operator whose function keeps it.
-        names: of the groups round it, and its own.
-        variables: the pairs of key-value groups round it.
-        figure: plain numbers; None of a gauge that failed.
-        uid: of the operator: several may have one name.
-    """
-
-    operator: str
+    operator: str  # name of the operator whose function keeps it
     subtask: int
     kind: str
-    names: tuple[str, ...]
-    variables: dict[str, str]
-    figure: Any
-    uid: str = ""
+    names: tuple[str, ...]  # of the groups round it, and its own
+    variables: dict[str, str]  # the pairs of key-value groups round it
+    figure: Any  # plain numbers; None of a gauge that failed
+    uid: str = ""  # of the operator: several may have one name
 
     @property
     def full_name(self) -> str:

@@ -45,42 +45,27 @@ _PACE_MS = 200
 
 @dataclass(kw_only=True, eq=False)
 class StageRuntime:
-    """One subtask of one stage.
-
-    Args:
-        operators: node id to operator, in topological order.
-        uids: node id to uid.
-        contexts: node id to the runtime context its function got.
-        heads: edge id to the operators that read it, or their input ports.
-        offsets: first partition of each outgoing edge.
-        outputs: operators whose output goes to the driver, by node id.
-        store: keyed state and its log; None for a stage that is not keyed.
-        inputs: channels of the incoming edges.
-        clock: wall clock in ms.
-        batch: BATCH mode: a keyed stage processes key by key, at the end of the input.
-        periodic: watermarks come before the end of the input too.
-        copies: operators that read one edge have elements of their own.
-    """
+    """One subtask of one stage."""
 
     stage: int
     subtask: int
-    operators: dict[int, Operator]
-    uids: dict[int, str]
-    contexts: dict[int, TaskContext]
+    operators: dict[int, Operator]  # node id to operator, in topological order
+    uids: dict[int, str]  # node id to uid
+    contexts: dict[int, TaskContext]  # node id to the runtime context its function got
     sources: list[SourceHead]
-    heads: dict[int, list[Head]]
+    heads: dict[int, list[Head]]  # edge id to the operators that read it, or their input ports
     exchanges: list[Exchange]
-    offsets: list[int]
-    outputs: dict[int, DriverOutput]
-    store: KeyedStore | None
+    offsets: list[int]  # first partition of each outgoing edge
+    outputs: dict[int, DriverOutput]  # operators whose output goes to the driver, by node id
+    store: KeyedStore | None  # keyed state and its log; None for a stage that is not keyed
     still: StandingStill
-    inputs: Inputs
+    inputs: Inputs  # channels of the incoming edges
     keys: KeyCodec | None
-    clock: WallClock
+    clock: WallClock  # wall clock in ms
     exchange_context: TaskContext
-    batch: bool
-    periodic: bool
-    copies: bool
+    batch: bool  # BATCH mode: a keyed stage processes key by key, at the end of the input
+    periodic: bool  # watermarks come before the end of the input too
+    copies: bool  # operators that read one edge have elements of their own
 
     def __post_init__(self) -> None:
         self.done: int | None = None

@@ -353,13 +353,9 @@ class Replays:
 
 
 class _TracedRun(ReplayRun):
-    """A replay in which stages that don't matter do not run.
+    """A replay in which stages that don't matter do not run."""
 
-    Args:
-        needed: ids of the stages that run.
-    """
-
-    needed: frozenset[int] = frozenset()
+    needed: frozenset[int] = frozenset()  # ids of the stages that run
 
     def _run_epoch(self, checkpoint: Checkpoint, ends: Any, barrier: bool) -> bool:
         for stage in self.plan.stages:

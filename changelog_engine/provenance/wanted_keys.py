@@ -29,28 +29,19 @@ _WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last 
 
 
 class WantedKey(NamedTuple):
-    """A key of one operator.
+    """A key of one operator."""
 
-    Args:
-        operator: uid.
-        text: as the log has it.
-    """
-
-    operator: str
+    operator: str  # uid
     identity: Any
-    text: str
+    text: str  # as the log has it
     group: int
 
 
 class ComparedRows(NamedTuple):
-    """The rows of the log that a replay must have alike.
-
-    Args:
-        narrow: wanted keys of other operators, by operator.
-    """
+    """The rows of the log that a replay must have alike."""
 
     whole: frozenset[str]
-    narrow: dict[str, WantedKey]
+    narrow: dict[str, WantedKey]  # wanted keys of other operators, by operator
 
     def recorded(self, history: RecordedRange) -> dict[int, list[pa.Table]]:
         """Those of the log, by checkpoint."""

@@ -19,22 +19,14 @@ TIMERS = {state: f"{words} timers" for state, words in TIMER_DOMAINS.items()}
 
 
 class Mutation(NamedTuple):
-    """One change of one state, as the changelog has it.
+    """One change of one state, as the changelog has it."""
 
-    Args:
-        state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
-        operation: put, remove, clear, append, replace, register_timer or delete_timer.
-        value: the value; a timer's timestamp; None where the operation has none.
-        map_key: in a map state, the entry's key.
-        namespace: in state of windows, the window's text.
-    """
-
-    state: str
+    state: str  # the state's name; ``event time timers`` or ``processing time timers`` for timers
     key: Any
-    operation: str
-    value: Any = None
-    map_key: Any = None
-    namespace: str | None = None
+    operation: str  # put, remove, clear, append, replace, register_timer or delete_timer
+    value: Any = None  # the value; a timer's timestamp; None where the operation has none
+    map_key: Any = None  # in a map state, the entry's key
+    namespace: str | None = None  # in state of windows, the window's text
 
 
 def table_of(count: int, columns: Columns) -> pa.Table:

@@ -44,15 +44,10 @@ def recorded_folder(graph: JobGraph, settings: JobSettings, asked: str) -> JobFo
 
 
 class RecordedPiece(NamedTuple):
-    """Consecutive checkpoints of one parallelism.
+    """Consecutive checkpoints of one parallelism."""
 
-    Args:
-        start: the checkpoint before the first; None for the start of the job.
-        checkpoints: at least one.
-    """
-
-    start: Checkpoint | None
-    checkpoints: list[Checkpoint]
+    start: Checkpoint | None  # the checkpoint before the first; None for the start of the job
+    checkpoints: list[Checkpoint]  # at least one
 
 
 class RecordedRange:

@@ -64,15 +64,10 @@ class Fork(NamedTuple):
 
 
 class Amendment(NamedTuple):
-    """A checkpoint that a fork has of its own from the beginning.
+    """A checkpoint that a fork has of its own from the beginning."""
 
-    Args:
-        checkpoint: its row; its parent is the checkpoint that was forked.
-        parts: its mutations, durable in the fork's changelog.
-    """
-
-    checkpoint: Checkpoint
-    parts: list[Part]
+    checkpoint: Checkpoint  # its row; its parent is the checkpoint that was forked
+    parts: list[Part]  # its mutations, durable in the fork's changelog
 
 
 def fork_job(

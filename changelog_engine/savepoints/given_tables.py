@@ -43,13 +43,9 @@ Column: TypeAlias = Any  # an array of Arrow, or a list of Python objects
 
 
 class Batch(NamedTuple):
-    """Some rows that follow each other.
+    """Some rows that follow each other."""
 
-    Args:
-        first: number of the first row in its table, from 0; None where rows have no numbers.
-    """
-
-    first: int | None
+    first: int | None  # number of the first row in its table, from 0; None where rows have no numbers
     rows: int
     columns: dict[str, Column]
 

@@ -57,16 +57,12 @@ _ARROW = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
 
 
 class Place(NamedTuple):
-    """Where the rows of a state go.
-
-    Args:
-        stage: goes into the names of parts; of this state alone.
-    """
+    """Where the rows of a state go."""
 
     root: str
     checkpoint: int
     attempt: int
-    stage: int
+    stage: int  # goes into the names of parts; of this state alone
     operator: str
     state: str
 

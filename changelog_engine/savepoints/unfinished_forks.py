@@ -32,16 +32,11 @@ _HIDDEN, _NOTE = f"{TEMPORARY_PREFIX}fork-", ".json"
 
 
 class UnfinishedFork(NamedTuple):
-    """A fork that was not finished.
-
-    Args:
-        note: of the process that made it.
-        ended: whether that process has ended, so that nobody will finish it.
-    """
+    """A fork that was not finished."""
 
     folder: Storage
-    note: Mapping[str, object]
-    ended: bool
+    note: Mapping[str, object]  # of the process that made it
+    ended: bool  # whether that process has ended, so that nobody will finish it
 
     @property
     def who(self) -> str:

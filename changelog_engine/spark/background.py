@@ -311,16 +311,12 @@ class _Failed:
 
 @dataclass
 class _Task:
-    """What a worker does with the one element of its partition, a pickled task.
-
-    Args:
-        lock_path: what the worker locks while it runs a task; None on other masters than local ones.
-    """
+    """What a worker does with the one element of its partition, a pickled task."""
 
     function: Callable[[Any], Any]
     options: dict[str, str]
     niceness: int
-    lock_path: str | None
+    lock_path: str | None  # what the worker locks while it runs a task; None on other masters than local ones
 
     def __call__(self, index: int, data: Iterable[bytes]) -> Iterator[bytes]:
         for task in data:

@@ -81,17 +81,13 @@ _PATIENCE_S = 5
 
 @dataclass(frozen=True)
 class EarlyJvm:
-    """A JVM that was started ahead.
-
-    Args:
-        scratch: the folder in which it tells where it listens.
-    """
+    """A JVM that was started ahead."""
 
     process: Popen[bytes]
     arguments: list[str]
     environment: dict[str, str]
     folder: str
-    scratch: str
+    scratch: str  # the folder in which it tells where it listens
 
     @property
     def told(self) -> str:

@@ -49,14 +49,10 @@ class WorkerRequest(NamedTuple):
 
 
 class Asking(NamedTuple):
-    """A request that has come.
-
-    Args:
-        daemon: the process that asks, whose process group the worker joins.
-    """
+    """A request that has come."""
 
     connection: socket.socket
-    daemon: int
+    daemon: int  # the process that asks, whose process group the worker joins
     request: WorkerRequest
 
 

@@ -28,15 +28,10 @@ _GONE, _GONE_SINCE = ("--add-opens=java.base/sun.security.action=ALL-UNNAMED",),
 
 @dataclass(frozen=True)
 class JvmSettings:
-    """How a job wants the JVM that it starts.
+    """How a job wants the JVM that it starts."""
 
-    Args:
-        options: of Java, separated by blanks, for a local master.
-        class_archive: whether it keeps Spark's classes in an archive from run to run.
-    """
-
-    options: str = ""
-    class_archive: bool = False
+    options: str = ""  # of Java, separated by blanks, for a local master
+    class_archive: bool = False  # whether it keeps Spark's classes in an archive from run to run
 
 
 def driver_options(

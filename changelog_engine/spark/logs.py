@@ -57,17 +57,11 @@ class _Handler(logging.StreamHandler[Any]):
 
 @dataclass(frozen=True)
 class LoggingSetup:
-    """Levels and format of a process.
+    """Levels and format of a process."""
 
-    Args:
-        levels: of the loggers that were given one, and of the root's, by name.
-        disabled: up to this level nothing is logged.
-        format: of the root logger's first handler; None where it has none.
-    """
-
-    levels: dict[str, int]
-    disabled: int
-    format: Format | None
+    levels: dict[str, int]  # of the loggers that were given one, and of the root's, by name
+    disabled: int  # up to this level nothing is logged
+    format: Format | None  # of the root logger's first handler; None where it has none
 
     def use(self) -> None:
         """Let this process log so. What a function sets later goes on top of it."""

@@ -31,17 +31,11 @@ _LOOK_S = 5.0  # from one look to the next whether one is still there
 
 
 class ExecutorsWanted(NamedTuple):
-    """What executors there are to be.
+    """What executors there are to be."""
 
-    Args:
-        most: how many at most; 0 for none.
-        cores: of each executor, which is how many tasks run there at a time.
-        memory_bytes: of the JVM of each; None for that of the epochs' executors.
-    """
-
-    most: int = 1
-    cores: int = 1
-    memory_bytes: int | None = None
+    most: int = 1  # how many at most; 0 for none
+    cores: int = 1  # of each executor, which is how many tasks run there at a time
+    memory_bytes: int | None = None  # of the JVM of each; None for that of the epochs' executors
 
 
 class OwnExecutors:

@@ -67,18 +67,13 @@ _slots_lock = threading.Lock()
 
 
 class _Reached(NamedTuple):
-    """The daemons of this machine, as Spark's environment reaches them.
+    """The daemons of this machine, as Spark's environment reaches them."""
 
-    Args:
-        spark: Scala's SparkEnv.
-        daemons: by stage, what Spark finds its daemon by.
-    """
-
-    spark: Any
+    spark: Any  # Scala's SparkEnv
     folders: list[str]
     to_scala_map: Callable[[Any], Any]
     wrap: Callable[[bytearray], Any]
-    daemons: dict[int, tuple[Any, ...]]
+    daemons: dict[int, tuple[Any, ...]]  # by stage, what Spark finds its daemon by
 
 
 class PinnedFunctions:

@@ -50,16 +50,11 @@ Setting = Callable[[str], str | None]
 
 
 class Executor(NamedTuple):
-    """An executor that is registered.
+    """An executor that is registered."""
 
-    Args:
-        id: Spark's.
-        slots: tasks that it runs at a time.
-    """
-
-    id: str
+    id: str  # Spark's
     host: str
-    slots: int
+    slots: int  # tasks that it runs at a time
 
     @property
     def location(self) -> str:
@@ -69,15 +64,10 @@ class Executor(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """What has to be registered before an attempt begins.
+    """What has to be registered before an attempt begins."""
 
-    Args:
-        executors: as many as the application asked for; None where it did not say.
-        slots: tasks at a time; what it asked for, else what the job's widest stage has.
-    """
-
-    executors: int | None
-    slots: int
+    executors: int | None  # as many as the application asked for; None where it did not say
+    slots: int  # tasks at a time; what it asked for, else what the job's widest stage has
 
     def suffices(self, found: list[Executor]) -> bool:
         """Whether these executors are enough."""

@@ -29,17 +29,11 @@ _PATIENCE_S = 30  # until Spark has cancelled a job
 
 
 class Begun(NamedTuple):
-    """An epoch that stages have begun to run, each as a job of its own.
+    """An epoch that stages have begun to run, each as a job of its own."""
 
-    Args:
-        epoch: run, attempt and number.
-        shuffled: what stages send, by stage.
-        jobs: Scala's futures, by stage.
-    """
-
-    epoch: tuple[str, int, int]
-    shuffled: dict[int, Shuffled]
-    jobs: dict[int, Any]
+    epoch: tuple[str, int, int]  # run, attempt and number
+    shuffled: dict[int, Shuffled]  # what stages send, by stage
+    jobs: dict[int, Any]  # Scala's futures, by stage
 
 
 class ReadAhead:

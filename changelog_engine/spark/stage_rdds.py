@@ -32,15 +32,10 @@ _SORT_MANAGERS = ("sort", "tungsten-sort", "org.apache.spark.shuffle.sort.SortSh
 
 
 class Shuffled(NamedTuple):
-    """What the subtasks of a stage send, in one partition space.
+    """What the subtasks of a stage send, in one partition space."""
 
-    Args:
-        blocks: Scala's RDD of it.
-        dependency: Scala's shuffle dependency; submitted by itself, it runs the stage.
-    """
-
-    blocks: Any
-    dependency: Any
+    blocks: Any  # Scala's RDD of it
+    dependency: Any  # Scala's shuffle dependency; submitted by itself, it runs the stage
 
 
 class StageRdds:

@@ -93,15 +93,10 @@ class StageTask:
 
 @dataclass
 class WarmUp:
-    """Has a process import what a subtask needs, before it is one: see StageTask.
+    """Has a process import what a subtask needs, before it is one: see StageTask."""
 
-    Args:
-        job: broadcast variable of the ShippedJob.
-        nodes: of the stage, with functions whose modules it imports.
-    """
-
-    job: Any
-    nodes: frozenset[int]
+    job: Any  # broadcast variable of the ShippedJob
+    nodes: frozenset[int]  # of the stage, with functions whose modules it imports
 
     def __call__(self, index: int, data: Iterable[Any]) -> Iterator[bytes]:
         from changelog_engine.spark import worker

@@ -43,18 +43,12 @@ _REMEDIES = {
 
 
 class _Seen(NamedTuple):
-    """A value that a function got or set.
-
-    Args:
-        value: the function's own object.
-        encoded: that, as it was then.
-        stored: what stood there for it then, itself.
-    """
+    """A value that a function got or set."""
 
     at: Any
-    value: Any
-    encoded: Encoded
-    stored: Any
+    value: Any  # the function's own object
+    encoded: Encoded  # that, as it was then
+    stored: Any  # what stood there for it then, itself
 
 
 class SeenValues:
@@ -106,14 +100,10 @@ class SeenValues:
 
 
 class _At(NamedTuple):
-    """Where a value of keyed state stands.
-
-    Args:
-        place: of a map, the map key's identity; of a list, the number of the element; else None.
-    """
+    """Where a value of keyed state stands."""
 
     key: KeyIdentity
-    place: Any
+    place: Any  # of a map, the map key's identity; of a list, the number of the element; else None
 
 
 class _Watch:

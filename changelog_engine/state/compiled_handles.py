@@ -35,15 +35,10 @@ _CallsOf = dict[str, tuple[str, _Parts]]
 
 
 class _Calls(NamedTuple):
-    """The calls in C of one handle.
+    """The calls in C of one handle."""
 
-    Args:
-        parts: what all of them are made of, by the names that C knows.
-        calls: by method, which call it is, and what parts that has besides.
-    """
-
-    parts: _Parts
-    calls: _CallsOf
+    parts: _Parts  # what all of them are made of, by the names that C knows
+    calls: _CallsOf  # by method, which call it is, and what parts that has besides
     admission: Admission
 
 

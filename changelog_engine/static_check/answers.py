@@ -32,14 +32,10 @@ _ANSWERS = (f"{API}._unsupported", "changelog_engine.types.java_members")
 
 @dataclass(frozen=True)
 class No:
-    """It is not there.
-
-    Args:
-        nobodys: whether PyFlink does not have it either, as far as is known.
-    """
+    """It is not there."""
 
     message: str
-    nobodys: bool = False
+    nobodys: bool = False  # whether PyFlink does not have it either, as far as is known
 
 
 def is_api(module: str) -> bool:

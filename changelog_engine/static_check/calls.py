@@ -43,18 +43,12 @@ _BRINGS_JARS = ("add_jars", "add_classpaths", "set_string")
 
 @dataclass(frozen=True)
 class Arguments:
-    """What a call gives.
+    """What a call gives."""
 
-    Args:
-        given: in order.
-        more: there are others, behind a ``*``.
-        more_named: there are others, behind ``**``.
-    """
-
-    given: list[Value]
+    given: list[Value]  # in order
     named: dict[str, Value]
-    more: bool = False
-    more_named: bool = False
+    more: bool = False  # there are others, behind a ``*``
+    more_named: bool = False  # there are others, behind ``**``
 
     def every(self) -> list[Value]:
         """Those that can be seen."""

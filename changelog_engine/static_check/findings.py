@@ -21,28 +21,19 @@ class Level(Enum):
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing to know of one line.
-
-    Args:
-        file: as the script was named, or relative to its folder.
-        line: from 1.
-    """
+    """One thing to know of one line."""
 
     level: Level
-    file: str
-    line: int
+    file: str  # as the script was named, or relative to its folder
+    line: int  # from 1
     message: str
 
 
 @dataclass
 class Report:
-    """Everything that a check found.
+    """Everything that a check found."""
 
-    Args:
-        files: the script, then the modules beside it that it imports.
-    """
-
-    files: list[str] = field(default_factory=list)
+    files: list[str] = field(default_factory=list)  # the script, then the modules beside it that it imports
     findings: list[Finding] = field(default_factory=list)
     imports: set[tuple[str, int, str]] = field(default_factory=set)
     uses: set[tuple[str, int, int, str]] = field(default_factory=set)

@@ -15,15 +15,10 @@ _SMALL = 2  # statements: as many are a question, more are the program
 
 @dataclass(frozen=True)
 class Guard:
-    """A ``try`` round some lines.
+    """A ``try`` round some lines."""
 
-    Args:
-        names: of the exceptions that it catches; empty text is every one.
-        small: whether it is round a few statements only.
-    """
-
-    names: frozenset[str]
-    small: bool
+    names: frozenset[str]  # of the exceptions that it catches; empty text is every one
+    small: bool  # whether it is round a few statements only
 
     def catches(self, is_import: bool) -> bool:
         """Whether a line below it is ready to fail."""

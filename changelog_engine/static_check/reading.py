@@ -17,13 +17,9 @@ from changelog_engine.static_check.values import Missing, ProgramFunction, Progr
 
 @dataclass(frozen=True)
 class SourceFile:
-    """A file of the program.
+    """A file of the program."""
 
-    Args:
-        name: full name of the module; ``__main__`` of the script.
-    """
-
-    name: str
+    name: str  # full name of the module; ``__main__`` of the script
     path: str
     tree: ast.Module
     folder: str | None = None

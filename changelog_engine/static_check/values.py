@@ -22,13 +22,9 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Foreign:
-    """Something that is not the API's: Python's own, of another package, a value of plain Python.
+    """Something that is not the API's: Python's own, of another package, a value of plain Python."""
 
-    Args:
-        name: where it comes from, such as ``sys.argv``; empty for values.
-    """
-
-    name: str = ""
+    name: str = ""  # where it comes from, such as ``sys.argv``; empty for values
 
 
 @dataclass(frozen=True)
@@ -60,25 +56,17 @@ _PLAIN = (str, bytes, int, float, bool, list, tuple, dict, set)
 
 @dataclass(frozen=True)
 class Instance:
-    """An object of a class of the API.
-
-    Args:
-        exact: whether it is of this class and not of one below it.
-    """
+    """An object of a class of the API."""
 
     cls: type
-    exact: bool = True
+    exact: bool = True  # whether it is of this class and not of one below it
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A method of an object of the API.
+    """A method of an object of the API."""
 
-    Args:
-        owner: the object's class, or the class through which it was found.
-    """
-
-    owner: type
+    owner: type  # the object's class, or the class through which it was found
     name: str
     function: Any
     takes_self: bool = True
@@ -138,15 +126,11 @@ class ProgramObject:
 
 @dataclass(frozen=True, eq=False)
 class ProgramModule:
-    """A module beside the script.
-
-    Args:
-        folder: where modules below it lie, if it is a package.
-    """
+    """A module beside the script."""
 
     name: str
     scope: Scope
-    folder: str | None
+    folder: str | None  # where modules below it lie, if it is a package
 
 
 Value = Union[  # noqa: UP007  # the classes refer to it

@@ -33,19 +33,12 @@ class FileStats(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class AddFile:
-    """A data file to add.
+    """A data file to add."""
 
-    Args:
-        path: relative to the table.
-        size: bytes.
-        modification_time: epoch milliseconds.
-        stats: what Delta's readers choose files by.
-    """
-
-    path: str
-    size: int
-    modification_time: int
-    stats: FileStats = field(default_factory=FileStats)
+    path: str  # relative to the table
+    size: int  # bytes
+    modification_time: int  # epoch milliseconds
+    stats: FileStats = field(default_factory=FileStats)  # what Delta's readers choose files by
 
 
 def commit_document(

@@ -30,18 +30,12 @@ class TableFile(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The columns of a version of a table. A file that has others would be read as rows of None, without an error.
-
-    Args:
-        fields: paths of its columns and of the fields in them.
-        partitions: the columns whose values are not in the files.
-        mapping: how columns are called in the files: ``none`` for as in the table.
-    """
+    """The columns of a version of a table. A file that has others would be read as rows of None, without an error."""
 
     version: int
-    fields: frozenset[tuple[str, ...]]
-    partitions: frozenset[str]
-    mapping: str
+    fields: frozenset[tuple[str, ...]]  # paths of its columns and of the fields in them
+    partitions: frozenset[str]  # the columns whose values are not in the files
+    mapping: str  # how columns are called in the files: ``none`` for as in the table
 
     @staticmethod
     def of(
@@ -108,19 +102,13 @@ def _shown(paths: Iterable[tuple[str, ...]]) -> str:
 
 
 class NewFile(NamedTuple):
-    """A data file to append; it is durable already.
+    """A data file to append; it is durable already."""
 
-    Args:
-        path: relative to the table.
-        size: bytes.
-        partition: partition column to its text.
-    """
-
-    path: str
-    size: int
+    path: str  # relative to the table
+    size: int  # bytes
     time_ms: int
     rows: int
-    partition: Mapping[str, str | None]
+    partition: Mapping[str, str | None]  # partition column to its text
 
 
 class CommitLog:

@@ -52,16 +52,11 @@ _process_options: dict[str, str] = {}
 
 
 class OpenedPath(NamedTuple):
-    """A path and the file system it lies on.
+    """A path and the file system it lies on."""
 
-    Args:
-        file_system: of pyarrow; None for the local one, whose files Python opens.
-        shown: the path or URI for people, without keys and passwords.
-    """
-
-    file_system: pafs.FileSystem | None
+    file_system: pafs.FileSystem | None  # of pyarrow; None for the local one, whose files Python opens
     path: str
-    shown: str
+    shown: str  # the path or URI for people, without keys and passwords
 
 
 class FileSystems:

@@ -37,17 +37,11 @@ _READING = {"read", "list", "look at"}
 
 @dataclass(frozen=True)
 class Retry:
-    """A bounded retry with growing pauses.
+    """A bounded retry with growing pauses."""
 
-    Args:
-        tries: how often an operation is tried in all.
-        first_pause_s: pause after the first failure; each further one is twice as long.
-        max_pause_s: no pause is longer.
-    """
-
-    tries: int = 4
-    first_pause_s: float = 0.05
-    max_pause_s: float = 2.0
+    tries: int = 4  # how often an operation is tried in all
+    first_pause_s: float = 0.05  # pause after the first failure; each further one is twice as long
+    max_pause_s: float = 2.0  # no pause is longer
     sleep: Callable[[float], None] = time.sleep
 
     def run(

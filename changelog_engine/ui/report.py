@@ -44,17 +44,12 @@ class Asset(NamedTuple):
 
 @dataclass(frozen=True)
 class JobReport:
-    """A report, made.
-
-    Args:
-        checkpoint: id of the checkpoint whose state it shows.
-        faults: what could not be read, as it says.
-    """
+    """A report, made."""
 
     job: str
-    checkpoint: int
+    checkpoint: int  # id of the checkpoint whose state it shows
     html: str
-    faults: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()  # what could not be read, as it says
 
 
 @read_again

@@ -20,13 +20,9 @@ _MOST_CONNECTIONS = 200
 
 @dataclass(frozen=True)
 class Address:
-    """Where the page is.
+    """Where the page is."""
 
-    Args:
-        url: what a person opens; it has the token, if there is one.
-    """
-
-    url: str
+    url: str  # what a person opens; it has the token, if there is one
     host: str
     port: int
 

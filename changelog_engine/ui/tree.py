@@ -36,15 +36,10 @@ class Run(NamedTuple):
 
 @dataclass(frozen=True)
 class Tree:
-    """The graph of a job's checkpoints.
+    """The graph of a job's checkpoints."""
 
-    Args:
-        ids: of the checkpoints, ascending.
-        runs: in the order of their first places.
-    """
-
-    ids: Numbers
-    runs: tuple[Run, ...]
+    ids: Numbers  # of the checkpoints, ascending
+    runs: tuple[Run, ...]  # in the order of their first places
     lanes: int
 
     def place(self, checkpoint: int) -> int | None:

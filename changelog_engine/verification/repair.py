@@ -40,15 +40,10 @@ _LEFTOVER_S = 3_600  # longer than any trial takes
 
 @dataclass(frozen=True)
 class Repair:
-    """What can be done for a job's folder.
+    """What can be done for a job's folder."""
 
-    Args:
-        aside: files and folders to set aside, relative to the job's folder.
-        checkpoint: the newest checkpoint that can be restored then; None for none.
-    """
-
-    aside: tuple[str, ...]
-    checkpoint: int | None
+    aside: tuple[str, ...]  # files and folders to set aside, relative to the job's folder
+    checkpoint: int | None  # the newest checkpoint that can be restored then; None for none
     wrong: str
 
 

@@ -38,16 +38,11 @@ class TooLargeError(Exception):
 
 
 class Refusal(NamedTuple):
-    """What the cluster said of an action that it did not carry out.
-
-    Args:
-        status: HTTP's.
-        reason: the cluster's words.
-    """
+    """What the cluster said of an action that it did not carry out."""
 
     position: int
-    status: int
-    reason: str
+    status: int  # HTTP's
+    reason: str  # the cluster's words
 
     @property
     def may_pass(self) -> bool:

@@ -58,18 +58,12 @@ class Emitter:
 
     With a key field the document of that id is updated, or made: its other fields stay. Without, every element is a document
     of its own.
-
-    Args:
-        index: of all documents; None when there is an index field.
-        index_field: the element's field that names its index.
-        key_field: the element's field that is the document's id, or None.
-        doc_type: mapping type, for Elasticsearch before 8; None for the usual one.
     """
 
-    index: str | None
-    index_field: str | None
-    key_field: str | None
-    doc_type: str | None
+    index: str | None  # of all documents; None when there is an index field
+    index_field: str | None  # the element's field that names its index
+    key_field: str | None  # the element's field that is the document's id, or None
+    doc_type: str | None  # mapping type, for Elasticsearch before 8; None for the usual one
 
     def type_for(self, product: Product) -> str | None:
         """The mapping type to send to a cluster, None for none.

@@ -48,22 +48,14 @@ class ClusterOptions:
 
 @dataclass(frozen=True)
 class BulkOptions:
-    """In which portions documents are written.
+    """In which portions documents are written."""
 
-    Args:
-        max_actions: how many at a time; -1 for no such bound.
-        max_size_bytes: how much at a time; -1 for no such bound.
-        interval_ms: documents wait no longer than this; -1 for no such bound.
-        backoff: how a request that may succeed later is tried again.
-        delay_ms: the first wait.
-    """
-
-    max_actions: int = DEFAULT_MAX_ACTIONS
-    max_size_bytes: int = -1
-    interval_ms: int = -1
-    backoff: Backoff = Backoff.NONE
+    max_actions: int = DEFAULT_MAX_ACTIONS  # how many at a time; -1 for no such bound
+    max_size_bytes: int = -1  # how much at a time; -1 for no such bound
+    interval_ms: int = -1  # documents wait no longer than this; -1 for no such bound
+    backoff: Backoff = Backoff.NONE  # how a request that may succeed later is tried again
     max_retries: int = 0
-    delay_ms: int = 0
+    delay_ms: int = 0  # the first wait
 
     @property
     def tries(self) -> int:

@@ -17,15 +17,11 @@ _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes as Python does
 
 @dataclass(frozen=True)
 class CsvColumn:
-    """A column.
-
-    Args:
-        separator: between the elements of an array; None for single values.
-    """
+    """A column."""
 
     name: str
     type_info: TypeInformation
-    separator: str | None = None
+    separator: str | None = None  # between the elements of an array; None for single values
 
 
 @dataclass(frozen=True)

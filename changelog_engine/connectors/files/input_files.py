@@ -33,17 +33,11 @@ _READ_ERRORS = (OSError, pa.ArrowException)
 
 
 class Found(NamedTuple):
-    """A file that was found.
+    """A file that was found."""
 
-    Args:
-        id: its path or URI, as people see it; also the id of its split.
-        size: bytes.
-        changed_us: when it was changed last, in µs since 1970.
-    """
-
-    id: str
-    size: int
-    changed_us: int
+    id: str  # its path or URI, as people see it; also the id of its split
+    size: int  # bytes
+    changed_us: int  # when it was changed last, in µs since 1970
 
 
 class InputFile:

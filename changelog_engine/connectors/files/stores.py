@@ -37,15 +37,10 @@ _COPY_BYTES = 4 << 20
 
 
 class Tag(NamedTuple):
-    """Whose a hidden file is, at the end of its name.
+    """Whose a hidden file is, at the end of its name."""
 
-    Args:
-        lineage: hex digits that stand for a sink and its job.
-        subtask: the writer; None for files of versions that had it in the lineage.
-    """
-
-    lineage: str
-    subtask: int | None
+    lineage: str  # hex digits that stand for a sink and its job
+    subtask: int | None  # the writer; None for files of versions that had it in the lineage
     attempt: int
 
     @classmethod

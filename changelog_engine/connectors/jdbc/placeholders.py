@@ -20,16 +20,11 @@ _BROKEN = r"(?P<broken>'|\"|`|/\*)"
 
 
 class Grammar(NamedTuple):
-    """How a database's SQL is cut into pieces.
+    """How a database's SQL is cut into pieces."""
 
-    Args:
-        verbatim: pieces in which a ``?`` is only a ``?``.
-        escaped: ``??`` means an operator's ``?``, as in PostgreSQL's JDBC driver.
-    """
-
-    verbatim: tuple[str, ...]
+    verbatim: tuple[str, ...]  # pieces in which a ``?`` is only a ``?``
     placeholder: str
-    escaped: bool = False
+    escaped: bool = False  # ``??`` means an operator's ``?``, as in PostgreSQL's JDBC driver
 
 
 POSTGRESQL = Grammar(

@@ -31,18 +31,12 @@ _NAMED = 3  # topics, in a message
 
 @dataclass(eq=False)
 class RecordSchema:
-    """How an element becomes a record.
+    """How an element becomes a record."""
 
-    Args:
-        topic: of all records; None when there is a selector.
-        value_schema: has ``serialize(element)``.
-        key_schema: the same for keys; None for records without.
-    """
-
-    topic: str | None
+    topic: str | None  # of all records; None when there is a selector
     select_topic: Callable[[Any], str] | None
-    value_schema: Any
-    key_schema: Any = None
+    value_schema: Any  # has ``serialize(element)``
+    key_schema: Any = None  # the same for keys; None for records without
 
     def records_of(self, elements: Sequence[Any]) -> tuple[list[str], list[Any], list[Any]]:
         """Topics, values and keys of elements."""

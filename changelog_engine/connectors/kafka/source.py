@@ -24,13 +24,9 @@ _DISCOVERY_TIMEOUT_S = 5.0
 
 @dataclass(frozen=True)
 class Topics:
-    """What is read: topics by name or by pattern, or partitions. One of them is given.
+    """What is read: topics by name or by pattern, or partitions. One of them is given."""
 
-    Args:
-        names: all partitions of these topics; they must exist.
-    """
-
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # all partitions of these topics; they must exist
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
 

@@ -37,20 +37,13 @@ _LONGEST_KEY = 256
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """In which portions records are written.
-
-    Args:
-        batch_bytes: bytes in a request, keys included.
-        record_bytes: of a record, its key included.
-        time_in_buffer_ms: how long a record waits at most.
-        fail_on_error: whether a record that was not taken fails the job at once.
-    """
+    """In which portions records are written."""
 
     batch_size: int = MOST_RECORDS
-    batch_bytes: int = MOST_BYTES
-    record_bytes: int = MOST_RECORD_BYTES
-    time_in_buffer_ms: int = 5_000
-    fail_on_error: bool = False
+    batch_bytes: int = MOST_BYTES  # bytes in a request, keys included
+    record_bytes: int = MOST_RECORD_BYTES  # of a record, its key included
+    time_in_buffer_ms: int = 5_000  # how long a record waits at most
+    fail_on_error: bool = False  # whether a record that was not taken fails the job at once
 
 
 class _Record(NamedTuple):

@@ -40,18 +40,12 @@ class CursorKind(Enum):
 
 @dataclass(frozen=True)
 class StartPosition:
-    """Where reading begins when the job starts from nothing.
+    """Where reading begins when the job starts from nothing."""
 
-    Args:
-        at: EARLIEST, LATEST, MESSAGE_ID or PUBLISH_TIME.
-        message_id: as Pulsar's client serializes it.
-        inclusive: whether the message with the id is read.
-    """
-
-    at: CursorKind = CursorKind.EARLIEST
-    message_id: bytes = b""
+    at: CursorKind = CursorKind.EARLIEST  # EARLIEST, LATEST, MESSAGE_ID or PUBLISH_TIME
+    message_id: bytes = b""  # as Pulsar's client serializes it
     time_ms: int = 0
-    inclusive: bool = True
+    inclusive: bool = True  # whether the message with the id is read
 
     def resolved(self, what: str) -> StartPosition:
         """This one, with ids that stand for an end of the topic named as such.
@@ -64,18 +58,12 @@ class StartPosition:
 
 @dataclass(frozen=True)
 class Stop:
-    """Where reading ends.
+    """Where reading ends."""
 
-    Args:
-        at: NEVER, LATEST, MESSAGE_ID, EVENT_TIME or PUBLISH_TIME.
-        time_ms: the event time or publish time.
-        inclusive: whether messages with this very id or time are read.
-    """
-
-    at: CursorKind = CursorKind.NEVER
+    at: CursorKind = CursorKind.NEVER  # NEVER, LATEST, MESSAGE_ID, EVENT_TIME or PUBLISH_TIME
     message_id: bytes = b""
-    time_ms: int = 0
-    inclusive: bool = True
+    time_ms: int = 0  # the event time or publish time
+    inclusive: bool = True  # whether messages with this very id or time are read
 
     def resolved(self, what: str) -> Stop:
         """As `StartPosition.resolved`.

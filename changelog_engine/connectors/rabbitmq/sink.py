@@ -35,16 +35,11 @@ _LOOK_S = 1.0
 
 @dataclass(eq=False, repr=False)
 class QueueSink(Sink):
-    """Writes elements to a queue, by the default exchange.
-
-    Args:
-        queue: its name; a queue that is missing when the job starts is made, durable.
-        schema: has ``serialize(element)``.
-    """
+    """Writes elements to a queue, by the default exchange."""
 
     options: ConnectionOptions
-    queue: str
-    schema: Any
+    queue: str  # its name; a queue that is missing when the job starts is made, durable
+    schema: Any  # has ``serialize(element)``
 
     def __post_init__(self) -> None:
         RABBITMQ.load()

@@ -53,22 +53,16 @@ _RESTORED_S = 600.0
 
 @dataclass(eq=False, repr=False)
 class QueueSource(Source):
-    """Reads one queue in one subtask.
-
-    Args:
-        queue: its name; a queue that is missing when the job starts is made, durable.
-        by_correlation_id: drop messages whose correlation id was read before.
-        schema: has ``deserialize(bytes)``, ``is_end_of_stream(element)`` and ``get_produced_type()``.
-    """
+    """Reads one queue in one subtask."""
 
     parallel = False
     acknowledges = True
     replayable = False
 
     options: ConnectionOptions
-    queue: str
-    by_correlation_id: bool
-    schema: Any
+    queue: str  # its name; a queue that is missing when the job starts is made, durable
+    by_correlation_id: bool  # drop messages whose correlation id was read before
+    schema: Any  # has ``deserialize(bytes)``, ``is_end_of_stream(element)`` and ``get_produced_type()``
     checkpoints: bool = True  # whether the job makes some
     made: bool = False  # whether the queue was missing when the program ran
 
