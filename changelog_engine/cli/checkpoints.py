@@ -59,17 +59,5 @@ def _end(row: Checkpoint) -> str:
 
 
 def _document(row: Checkpoint) -> dict[str, Any]:
-    names = (
-        "id",
-        "attempt",
-        "parent",
-        "time_ms",
-        "duration_ms",
-        "rows",
-        "bytes",
-        "parts",
-        "snapshot",
-        "finished",
-        "stopped",
-    )
-    return {name: vars(row)[name] for name in names}
+    names = "id attempt parent time_ms duration_ms rows bytes parts snapshot finished stopped"
+    return {name: vars(row)[name] for name in names.split()}

@@ -20,6 +20,7 @@ import re
 import traceback
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
@@ -64,28 +65,15 @@ _MISTAKES = (UserFunctionError, TypeMismatchError)
 # Of a user's function: what an attempt later gives again.
 _NEVER = {"ImportError", "SyntaxError", "UnpicklingError"}
 # A missing or forbidden file is not an outage; other errors of the operating system may be.
-_NO_OUTAGE = {
-    "FileNotFoundError",
-    "IsADirectoryError",
-    "NotADirectoryError",
-    "PermissionError",
-    "FileExistsError",
-}
-_OUTAGES = {
-    "OSError",
-    # as PEP 249 has every database driver name what is not under the programmer's control
-    "OperationalError",
-    "InterfaceError",
-    # of clients whose errors are not OSError
-    "RpcError",
-    "KafkaException",
-    "KafkaError",
-    "TransportError",
-    "HTTPError",
-    "BotoCoreError",
-    "ClientError",
-    "RedisError",
-}
+_NO_OUTAGE = names_of(
+    "FileNotFoundError IsADirectoryError NotADirectoryError PermissionError FileExistsError"
+)
+# With what PEP 249 has every database driver call what is not under the programmer's control, and errors of clients that are
+# not OSError.
+_OUTAGES = names_of(
+    "OSError OperationalError InterfaceError "
+    "RpcError KafkaException KafkaError TransportError HTTPError BotoCoreError ClientError RedisError"
+)
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}\b|\d+(?:\.\d+)?")
 _LONGEST = 500

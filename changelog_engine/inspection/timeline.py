@@ -39,6 +39,8 @@ from changelog_engine.ledger.points import At
 from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import counted, iso
 from changelog_engine.savepoints.folder import MARKER
+from changelog_engine.storage.delta_actions import metadata_of
+from changelog_engine.storage.delta_names import commit_path
 from changelog_engine.storage.protocol import Storage
 
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
@@ -431,19 +433,14 @@ def is_unused(ledger: Ledger, last: AttemptNote | None) -> bool:
 def forked_attempt(changelog: Storage) -> int | None:
     """The attempt with which a fork was made, where the commit that says so is still there."""
     try:
-        lines = changelog.read(f"_delta_log/{1:020d}.json").to_pybytes().splitlines()
-        actions = [json.loads(line) for line in lines]
-        said = (
-            next(action["commitInfo"] for action in actions if "commitInfo" in action).get("userMetadata")
-            or "{}"
-        )
-        if "fork" not in json.loads(said):
+        actions = [json.loads(line) for line in changelog.read(commit_path(1)).to_pybytes().splitlines()]
+        if "fork" not in metadata_of(actions):
             return None
         rows = [parse_row(action["add"]["path"]) for action in actions if "add" in action]
         return max(
             (row.attempt for row in rows if row is not None and row.operation == ATTEMPT), default=None
         )
-    except (FileNotFoundError, ValueError, KeyError, TypeError, StopIteration):
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
 
 

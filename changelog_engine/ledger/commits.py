@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import json
-from typing import Any
 
 from changelog_engine.changelog.log_files import SNAPSHOT
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import CorruptChangelogError
-from changelog_engine.storage.delta_actions import Action, actions_of
+from changelog_engine.storage.delta_actions import Action, actions_of, metadata_of
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.delta_names import commit_path
 
-_ACTIONS = frozenset(
-    (
-        "add",
-        "remove",
-        "commitInfo",
-        "metaData",
-        "protocol",
-        "txn",
-        "cdc",
-        "domainMetadata",
-        "checkpointMetadata",
-        "sidecar",
-    )
+_ACTIONS = names_of(
+    "add remove commitInfo metaData protocol txn cdc domainMetadata checkpointMetadata sidecar"
 )
 
 # Hashes of commits that were found good, and the beginning of the name of the row that each adds: a start looks at each of
@@ -97,11 +85,7 @@ def _check(full: str, data: bytes) -> str:
 
 def _said(actions: list[Action]) -> list[str]:
     """Beginnings of the names of rows that a commit says to add, when this engine wrote it."""
-    info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
-    text = info.get("userMetadata")
-    said = json.loads(text) if isinstance(text, str) and text else {}
-    if not isinstance(said, dict):
-        return []
+    said = metadata_of(actions)
     for operation in (CHECKPOINT, SNAPSHOT):
         if operation in said and ATTEMPT in said:
             return [f"{operation}-{said[operation]}-{said[ATTEMPT]}-"]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError
 from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
@@ -43,19 +44,10 @@ EMIT_AT = 16_384
 _ELEMENT_CALLS = {StateKind.REDUCING: "reduce", StateKind.AGGREGATING: "add", StateKind.LIST: "on_element"}
 _WITH_CONTEXT = (Firing.PROCESS, Firing.PROCESS_ALL)
 _ASSIGN = "assign_windows"
-_CALLS = frozenset(
-    (_ASSIGN, "merge_windows", "max_timestamp", "create_accumulator", "add", "get_result", "merge")
+_CALLS = names_of(
+    f"{_ASSIGN} merge_windows max_timestamp create_accumulator add get_result merge "
+    "on_element on_event_time on_processing_time on_merge clear reduce apply process"
 )
-_CALLS |= {
-    "on_element",
-    "on_event_time",
-    "on_processing_time",
-    "on_merge",
-    "clear",
-    "reduce",
-    "apply",
-    "process",
-}
 _FIRING_CALLS = {Firing.APPLY: "apply", Firing.APPLY_ALL: "apply"}
 
 

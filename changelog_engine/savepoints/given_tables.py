@@ -20,23 +20,14 @@ import pyarrow.dataset as ds
 from pyarrow.fs import FileSystem, FileType
 
 from changelog_engine.codec.arrow_columns import UNIT_OF_INT96, without_dictionary
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.files.arrow_types import instants_of
 from changelog_engine.errors import ConfigurationError, StorageError, TypeMismatchError
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.typeinfo import shown
 
 BATCH_ROWS = 131_072
-_ARROW_GIVES_BACK = (
-    "string",
-    "bytes",
-    "boolean",
-    "integer",
-    "floating",
-    "date",
-    "time",
-    "datetime64",
-    "empty",
-)
+_ARROW_GIVES_BACK = names_of("string bytes boolean integer floating date time datetime64 empty")
 _PARQUET = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit=UNIT_OF_INT96))
 
 Column: TypeAlias = Any  # an array of Arrow, or a list of Python objects

@@ -50,20 +50,13 @@ _OF_SPARK_ITSELF = (  # 4.2
     *(
         f"--add-opens={package}=ALL-UNNAMED"
         for package in (
-            "java.base/java.lang",
-            "java.base/java.lang.invoke",
-            "java.base/java.lang.reflect",
-            "java.base/java.io",
-            "java.base/java.net",
-            "java.base/java.nio",
-            "java.base/java.util",
-            "java.base/java.util.concurrent",
-            "java.base/java.util.concurrent.atomic",
-            "java.base/jdk.internal.ref",
-            "java.base/sun.nio.ch",
-            "java.base/sun.nio.cs",
-            "java.base/sun.security.action",
-            "java.base/sun.util.calendar",
+            *(
+                f"java.base/java.{name}"
+                for name in ("lang", "lang.invoke", "lang.reflect", "io", "net", "nio")
+            ),
+            *(f"java.base/java.util{name}" for name in ("", ".concurrent", ".concurrent.atomic")),
+            *("java.base/jdk.internal.ref", "java.base/sun.nio.ch", "java.base/sun.nio.cs"),
+            *("java.base/sun.security.action", "java.base/sun.util.calendar"),
             "java.security.jgss/sun.security.krb5",
         )
     ),

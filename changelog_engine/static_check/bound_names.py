@@ -5,23 +5,12 @@ from __future__ import annotations
 import ast
 import builtins
 
+from changelog_engine.config.names import names_of
+
 # What may bind names that do not stand in the code, or asks which there are.
 _AT_RUN_TIME = frozenset({"*", "exec", "eval", "globals", "locals", "vars", "dir", "builtins"})
 # Other Pythons have them: where they stand, it depends on which one runs.
-_ELSEWHERE = frozenset(
-    [
-        "unicode",
-        "basestring",
-        "xrange",
-        "long",
-        "raw_input",
-        "unichr",
-        "buffer",
-        "cmp",
-        "WindowsError",
-        "get_ipython",
-    ]
-)
+_ELSEWHERE = names_of("unicode basestring xrange long raw_input unichr buffer cmp WindowsError get_ipython")
 
 
 def names_bound(body: list[ast.stmt]) -> frozenset[str]:

@@ -123,6 +123,18 @@ def actions_of(commit: bytes) -> list[Action]:
     return actions
 
 
+def info_of(actions: Sequence[Action]) -> Action:
+    """What a commit says of itself; empty where it says nothing."""
+    return next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+
+
+def metadata_of(actions: Sequence[Action]) -> dict[str, Any]:
+    """The metadata that this engine gave a commit; empty where it gave none."""
+    text = info_of(actions).get("userMetadata")
+    said = json.loads(text) if isinstance(text, str) and text else {}
+    return said if isinstance(said, dict) else {}
+
+
 def _is_intact(lines: Sequence[bytes], actions: Sequence[Action]) -> bool:
     """Whether the actions are those that the writer took the checksum of; true for writers that took none."""
     for action in actions:

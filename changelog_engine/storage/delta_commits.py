@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from changelog_engine.errors import ConfigurationError, ConnectorError
-from changelog_engine.storage.delta_actions import Action, actions_of
+from changelog_engine.storage.delta_actions import Action, actions_of, info_of
 from changelog_engine.storage.delta_names import LOG, NUMBERED, commit_path, last_checkpoint_version
 from changelog_engine.storage.opening import open_storage
 
@@ -146,7 +146,7 @@ class CommitLog:
             partitions, properties = metadata.get("partitionColumns", ()), metadata.get("configuration") or {}
             found = Layout.of(version, metadata["schemaString"], partitions, properties)
             self._layout.refuse_other(self._storage.root, found)
-        time_ms = next((a["commitInfo"].get("timestamp", 0) for a in actions if "commitInfo" in a), 0)
+        time_ms = info_of(actions).get("timestamp", 0)
         return (
             self._changes_of(version, actions, time_ms) if self._changes else self._adds_of(version, actions)
         )

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from changelog_engine.errors import CorruptChangelogError
 from changelog_engine.readable import counted, iso
-from changelog_engine.storage.delta_actions import Action, actions_of, is_of_this_engine
+from changelog_engine.storage.delta_actions import Action, actions_of, info_of, is_of_this_engine
 from changelog_engine.storage.delta_damage import damaged
 from changelog_engine.storage.delta_names import SNAPSHOTS, commit_path
 from changelog_engine.storage.protocol import Storage
@@ -113,7 +113,7 @@ class _Files:
 
 
 def _refusal(storage: Storage, commit: _Commit, same: int) -> CorruptChangelogError:
-    info: dict[str, Any] = next((a["commitInfo"] for a in commit.actions if "commitInfo" in a), {})
+    info = info_of(commit.actions)
     removed, added = (sum(kind in action for action in commit.actions) for kind in ("remove", "add"))
     when = f" at {iso(info['timestamp'])}" if isinstance(info.get("timestamp"), int) else ""
     by = f" by {info['engineInfo']}" if info.get("engineInfo") else ""

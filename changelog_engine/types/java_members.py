@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from changelog_engine.config.names import names_of
 from changelog_engine.errors import NotSupportedError
 
-_JAVAS = frozenset(
-    {
-        "from_internal_type",
-        "get_java_output_tag",
-        "get_java_type_info",
-        "need_conversion",
-        "to_internal_type",
-        "to_j_row_kind",
-    }
+_JAVAS = names_of(
+    "from_internal_type get_java_output_tag get_java_type_info need_conversion to_internal_type to_j_row_kind"
 )
 
 

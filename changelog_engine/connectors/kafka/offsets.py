@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make, topics_of
+from changelog_engine.connectors.kafka.clients import (
+    REQUEST_TIMEOUT_S,
+    Troubles,
+    failure,
+    make,
+    named,
+    topics_of,
+)
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.errors import ConnectorError
@@ -113,7 +120,7 @@ class Cluster:
                 else "there is no group.id whose committed offset could be taken"
             )
             raise ConnectorError(
-                f"Kafka ({self._properties.bootstrap_servers}): topic {topic!r}, partition {partition}: {why}; choose "
+                f"{named(self._properties)}: topic {topic!r}, partition {partition}: {why}; choose "
                 "a reset strategy, or other offsets to start from"
             )
         instead = self._bounds(gone, True) if gone and offsets.reset is Reset.LATEST else low

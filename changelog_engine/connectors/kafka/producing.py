@@ -259,9 +259,7 @@ class RecordProducer:
             self.poll()
             raise self.failure(f"looking for topic {topic!r}", error) from None
         if found.error is not None or not found.partitions:
-            raise ConnectorError(
-                f"Kafka ({self._properties.bootstrap_servers}): topic {topic!r} does not exist"
-            )
+            raise ConnectorError(f"{named(self._properties)}: topic {topic!r} does not exist")
         partitions = sorted(found.partitions)
         return int(partitions[subtask % len(partitions)])
 

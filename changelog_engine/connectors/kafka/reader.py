@@ -593,7 +593,7 @@ class Decoder:
         value = record.value()
         shown = "no value (a tombstone)" if value is None else shown_bytes(value)
         return ConnectorError(
-            f"Kafka ({self._properties.bootstrap_servers}): the record of topic {record.topic()!r}, partition "
+            f"{named(self._properties)}: the record of topic {record.topic()!r}, partition "
             f"{record.partition()}, offset {record.offset()} can't be read: {type(error).__name__}: {error}. It is {shown}. "
             "Let the schema ignore such records, or send them to a side output by set_bad_records_tag()"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from changelog_engine.connectors.kafka.clients import check_known_to_consumer
+from changelog_engine.connectors.kafka.clients import check_known_to_consumer, named
 from changelog_engine.connectors.kafka.offsets import Cluster, Kind, Offsets, TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, PartitionReader
@@ -30,7 +30,7 @@ class Topics:
     pattern: str | None = None
     partitions: tuple[TopicPartition, ...] = ()
 
-    def of(self, there: Mapping[str, list[int]], servers: str) -> list[TopicPartition]:
+    def of(self, there: Mapping[str, list[int]], properties: ClientProperties) -> list[TopicPartition]:
         """The partitions among those that are there.
 
         Raises:
@@ -43,10 +43,10 @@ class Topics:
         wanted = self.names or [topic for topic, _ in self.partitions]
         missing = sorted(name for name in set(wanted) if name not in there)
         if missing:
-            raise ConnectorError(f"Kafka ({servers}): topic {missing[0]!r} does not exist")
+            raise ConnectorError(f"{named(properties)}: topic {missing[0]!r} does not exist")
         for topic, partition in self.partitions:
             if partition not in there[topic]:
-                raise ConnectorError(f"Kafka ({servers}): topic {topic!r} has no partition {partition}")
+                raise ConnectorError(f"{named(properties)}: topic {topic!r} has no partition {partition}")
         if self.partitions:
             return sorted(self.partitions)
         return [(name, partition) for name in self.names for partition in there[name]]
@@ -97,7 +97,7 @@ class KafkaSource(Source):
     def splits(self, parallelism: int) -> list[Split]:
         """Asks the cluster."""
         with contextlib.closing(Cluster(self.properties)) as cluster:
-            partitions = self.topics.of(cluster.topics(), self.properties.bootstrap_servers)
+            partitions = self.topics.of(cluster.topics(), self.properties)
             return self._planned(cluster, partitions, self.start)
 
     def _planned(self, cluster: Cluster, partitions: list[TopicPartition], start: Offsets) -> list[Split]:
@@ -126,7 +126,7 @@ class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
         found: list[Split] = []
         asked = contextlib.closing(Cluster(self.properties, timeout_s=_DISCOVERY_TIMEOUT_S))
         with self._trouble.told(), asked as cluster:
-            partitions = self.topics.of(cluster.topics(), self.properties.bootstrap_servers)
+            partitions = self.topics.of(cluster.topics(), self.properties)
             new = [each for each in partitions if _split_id(each) not in known]
             found = self._planned(cluster, new, Offsets(Kind.EARLIEST)) if new else []
         return found

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
 from changelog_engine.clock import Deadline, monotonic_s
-from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make
+from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make, named
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA, KAFKA_TRANSACTIONS
 from changelog_engine.errors import ConnectorError, NotSupportedError
@@ -120,7 +120,7 @@ class Transactions:
         if found is None or found.state.value != "Ongoing":
             state = "unknown" if found is None else found.state.value
             raise ConnectorError(
-                f"Kafka ({self._properties.bootstrap_servers}): the broker has ended transaction {transactional_id!r} "
+                f"{named(self._properties)}: the broker has ended transaction {transactional_id!r} "
                 f"(its state is {state}): it was open for longer than transaction.timeout.ms, or another job writes "
                 "with the same transactional id prefix"
             )
@@ -176,7 +176,7 @@ class Transactions:
                 self._end(transaction)
             if deadline.passed:
                 raise ConnectorError(
-                    f"Kafka ({self._properties.bootstrap_servers}): transaction {transaction.id!r} does not end within "
+                    f"{named(self._properties)}: transaction {transaction.id!r} does not end within "
                     f"{self._timeout_s:g} s: its brokers may be starting or gone"
                 )
             self._sleep(wait_s)
@@ -297,7 +297,7 @@ class Transactions:
             )
         elif isinstance(error, errors.UnsupportedVersionError | errors.IncompatibleBrokerVersion):
             text += "; writing exactly once needs brokers of Kafka 3.0 or newer"
-        return ConnectorError(f"Kafka ({self._properties.bootstrap_servers}): {doing} failed: {text}")
+        return ConnectorError(f"{named(self._properties)}: {doing} failed: {text}")
 
 
 def _transaction(transactional_id: str, found: Any) -> Transaction:
