@@ -33,7 +33,6 @@ class CollectingWriter(CommittingWriter):
         """Send items; when it returns they have arrived."""
 
     def end_epoch(self) -> None:
-        """Send what has waited for the interval."""
         if (
             self._interval_s is not None
             and self._waiting

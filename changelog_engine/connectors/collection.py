@@ -53,7 +53,6 @@ class CollectionSource(Source):
         self._elements = _checked(list(elements), output_type)
 
     def splits(self, parallelism: int) -> list[Split]:
-        """One split, whatever the parallelism."""
         return [Split("collection", 0)]
 
     def reader(self, split: Split) -> CollectionReader:
@@ -93,7 +92,6 @@ class CollectionReader(SplitReader):
         self._immutable = immutable
 
     def read(self, position: Position, max_records: int) -> Range:
-        """The next elements from an index on."""
         end = min(position + max_records, len(self._elements))
         values = self._elements[position:end]
         if not self._immutable and not _IMMUTABLE_CLASSES.issuperset(map(type, values)):

@@ -59,11 +59,9 @@ class HybridSource(SourceOfParts):
         self.bad_tag = _bad_tag(self.parts)
 
     def with_options(self, options: Mapping[str, str]) -> Self:
-        """This source with parts that know the configuration."""
         return type(self)([part.with_options(options) for part in self.parts])
 
     def check_before_start(self) -> None:
-        """Raise if a part cannot work, before the job starts."""
         for part in self.parts:
             part.check_before_start()
 
@@ -114,7 +112,6 @@ class NothingReader(SplitReader):
     """Reads the split of a source that has none: it ends at once."""
 
     def read(self, position: Position, max_records: int) -> Range:
-        """Nothing, and the end."""
         return Range((), position, True)
 
 

@@ -48,11 +48,9 @@ class IterableSource(Source):
         self._function = function
 
     def splits(self, parallelism: int) -> list[Split]:
-        """One split, whatever the parallelism."""
         return [Split("iterable", 0)]
 
     def reader(self, split: Split) -> IterableReader:
-        """A reader that calls the function when it first reads."""
         return IterableReader(self._function)
 
 

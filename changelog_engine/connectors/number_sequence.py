@@ -47,7 +47,6 @@ class NumberSequenceSource(Source):
         return [Split(f"{low}..{high - 1}", low) for low, high in itertools.pairwise(bounds)]
 
     def reader(self, split: Split) -> NumberSequenceReader:
-        """A reader of one piece, whose bounds are its id."""
         return NumberSequenceReader(int(split.id.split("..")[1]))
 
 
@@ -58,6 +57,5 @@ class NumberSequenceReader(SplitReader):
         self._end = last + 1
 
     def read(self, position: Position, max_records: int) -> Range:
-        """The next numbers from a number on."""
         end = min(position + max_records, self._end)
         return Range(range(position, end), end, end >= self._end)

@@ -203,7 +203,6 @@ class SourceOfParts(Source):
         """As `DiscoveringSource.discover`, for a part that is one."""
 
     def splits(self, parallelism: int) -> list[Split]:
-        """Those of the first part."""
         return self.begin(0, parallelism)
 
 

@@ -144,7 +144,6 @@ class ScriptedSource(Source):
             weakref.finalize(self, shutil.rmtree, self._memory, True)
 
     def splits(self, parallelism: int) -> list[Split]:
-        """One split, whatever the parallelism."""
         return [Split("script", 0)]
 
     def reader(self, split: Split) -> ScriptedReader:

@@ -86,7 +86,6 @@ class FunctionWriter(SinkWriter):
         self._invoke: Callable[[Any], Any] = hook_of(function, "invoke") or function
 
     def write(self, values: Sequence[Any]) -> None:
-        """Call the function for each element, in order."""
         invoke = self._invoke
         for start in range(0, len(values), ASKS_EVERY):
             check_still_ours()
@@ -94,11 +93,9 @@ class FunctionWriter(SinkWriter):
                 invoke(value)
 
     def flush(self) -> None:
-        """End of an epoch: pass it on to a function that buffers."""
         self._call_if_there("flush")
 
     def close(self) -> None:
-        """End of the job or attempt."""
         self._call_if_there("close")
 
     def _call_if_there(self, name: str) -> None:

@@ -65,7 +65,6 @@ class SocketTextSource(Source):
         self.max_retry = max_retry
 
     def splits(self, parallelism: int) -> list[Split]:
-        """One, whatever the parallelism."""
         return [Split("socket", 0)]
 
     def reader(self, split: Split) -> SocketReader:
@@ -159,7 +158,6 @@ class SocketReader(SplitReader):
         return ConnectorError(f"reading the socket stream of {self._where}: {why}")
 
     def close(self) -> None:
-        """Close the connection."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

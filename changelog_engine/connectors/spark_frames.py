@@ -112,10 +112,8 @@ class DataFrameSource(Source):
     def __init__(self, dataframe: Any, staging: str | None = None) -> None:
         self.dataframe = dataframe
         self.staging = None if staging is None else absolute_base_path(staging)
-        schema = _schema_of(dataframe)
-        row_type = row_type_of(schema)
-        self.output_type = row_type
-        self.columns = Columns(row_type, schema, ())
+        self.columns = _columns_of(dataframe)
+        self.output_type = self.columns.row_type
         self._staged: str | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -169,10 +167,8 @@ class StreamingDataFrameSource(DiscoveringSource):
         self.dataframe = dataframe
         self.staging = absolute_base_path(staging)
         self.bounded = self.available_now = available_now
-        schema = _schema_of(dataframe)
-        row_type = row_type_of(schema)
-        self.output_type = row_type
-        self.columns = Columns(row_type, schema, ())
+        self.columns = _columns_of(dataframe)
+        self.output_type = self.columns.row_type
         self.versions = StagedVersions(self.staging, only=False)
         self._query: Any = None
         self._asked = 0.0
@@ -295,13 +291,14 @@ def _read_all(query: Any) -> bool:
     return bool(query._jsq.streamingQuery().noNewData())
 
 
-def _schema_of(dataframe: Any) -> Any:
+def _columns_of(dataframe: Any) -> Columns:
     names = dataframe.schema.names
     if len(set(names)) != len(names) or not names:
         raise ConfigurationError(
             f"from_spark needs a DataFrame in which no two columns have the same name, got {names}"
         )
-    return schema_of_json(dataframe.schema.json())
+    schema = schema_of_json(dataframe.schema.json())
+    return Columns(row_type_of(schema), schema, ())
 
 
 def _base_path(entries: Mapping[str, str]) -> str:

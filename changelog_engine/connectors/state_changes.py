@@ -174,7 +174,6 @@ class StateChangesSource(Source):
         return LogFollower(self.path, self.on_rewind, "start", "on_rewind")
 
     def splits(self, parallelism: int) -> list[Split]:
-        """Ranges of key groups."""
         start: _Position = {
             "reached": self.follower().start(self.start).to_json(),
             "row": None,
@@ -264,7 +263,6 @@ class StateChangesReader(SplitReader):
         }
 
     def close(self) -> None:
-        """Let go of the rows that are held."""
         self._piece = self._held = None
 
     def _changes(self, reached: Reached) -> _Changes:

@@ -81,7 +81,6 @@ class BroadcastMap(ReadOnlyBroadcastMap):
         self._values = SeenValues(spec.value_type, entries.get) if self._mutable else None
 
     def get(self, key: Any) -> Any:
-        """The value of a key, or None."""
         value = super().get(key)
         self._see(key, value)
         return value

@@ -80,7 +80,6 @@ class KeyedOperator(FunctionOperator):
     def process_keyed(
         self, identities: list[Any], values: Sequence[Any], times: Sequence[int] | None
     ) -> None:
-        """Take elements with the identities of their keys."""
         self.take(identities, values, times, self.run)
 
     def take(

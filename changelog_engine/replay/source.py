@@ -42,7 +42,6 @@ class ReplaySource(Source):
         self.watermarks_by_split = source.watermarks_by_split
 
     def splits(self, parallelism: int) -> list[Split]:
-        """Those of the source."""
         return self.source.splits(parallelism)
 
     def reader(self, split: Split) -> ReplayReader:
@@ -59,7 +58,6 @@ class ReplayDiscovering(ReplaySource, DiscoveringSource):
         return []
 
     def start_of(self, split: str, position: Position) -> Position | None:
-        """That of the source."""
         return self.source.start_of(split, position)
 
 
@@ -73,11 +71,9 @@ class ReplayOfParts(ReplaySource, SourceOfParts):
         self.parts = [replayed(part, name) for part in source.parts]
 
     def part_of(self, split: str) -> int:
-        """That of the source."""
         return self.source.part_of(split)
 
     def begin(self, part: int, parallelism: int) -> list[Split]:
-        """Those of the source."""
         return self.source.begin(part, parallelism)
 
     def discover_in(self, part: int, known: Any) -> list[Split]:
@@ -178,7 +174,6 @@ class NoSink(Sink, SinkWriter):
     """A sink that writes nothing."""
 
     def writer(self, subtask: int, parallelism: int) -> NoSink:
-        """Itself."""
         return self
 
     def write(self, values: Sequence[Any]) -> None:

@@ -98,7 +98,6 @@ class DeltaSink(CommittingSink):
         return DeltaWriter(self, context)
 
     def commit_all(self, context: SinkContext, committables: Sequence[Committable]) -> None:
-        """Make the commit of a checkpoint."""
         self.commit(committables)
 
     def commit(self, committables: Iterable[Committable]) -> None:
@@ -176,7 +175,6 @@ class DeltaWriter(CommittingWriter):
         self._files: list[dict[str, Any]] = []  # not prepared
 
     def write(self, values: Sequence[Any]) -> None:
-        """Take rows; what is large is written to files."""
         fitted = list(values)
         found = columns_of_rows(fitted)
         if found is None or found[0] != self._names:
@@ -192,7 +190,6 @@ class DeltaWriter(CommittingWriter):
             self._write_all()
 
     def prepare(self, final: bool) -> Prepared:
-        """Write what waits to files."""
         self._write_all()
         files, self._files = self._files, []
         if files:
@@ -206,7 +203,6 @@ class DeltaWriter(CommittingWriter):
             self._sink.commit(committables)
 
     def close(self) -> None:
-        """Delete what was not prepared."""
         for file in self._files:
             with contextlib.suppress(Exception):  # VACUUM finds it
                 self._storage.delete(file["path"])

@@ -161,7 +161,6 @@ class DeltaSource(DiscoveringSource):
         self.columns = Columns(row_type, schema, tuple(table.partition_columns()))
 
     def splits(self, parallelism: int) -> list[Split]:
-        """Every n-th file of each version."""
         versions = self.versions
         begun = {"whole": versions.whole, "last": versions.last, "table": versions.table_id}
         return splits_of(parallelism, versions.first, begun)

@@ -79,7 +79,6 @@ class BulkWriter(CollectingWriter):
         self._doc_type = self._retried(lambda: self._emitter.type_for(self._cluster.product()))
 
     def write(self, values: Sequence[Any]) -> None:
-        """Take documents; full requests are sent."""
         emit, doc_type = self._emitter.action, self._doc_type
         for value in values:
             action = emit(value, doc_type)
@@ -92,7 +91,6 @@ class BulkWriter(CollectingWriter):
         self.end_epoch()
 
     def close(self) -> None:
-        """Let go of the connection; documents that wait come again."""
         super().close()
         self._cluster.close()
 

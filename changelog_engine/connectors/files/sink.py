@@ -253,7 +253,6 @@ class FileWriter(CommittingWriter):
         return tag.subtask is None or tag.subtask % context.parallelism == context.subtask
 
     def write(self, values: Sequence[Any]) -> None:
-        """Append elements to the files of their buckets."""
         if not len(values):
             return
         clock = self._sink.clock
@@ -331,7 +330,6 @@ class FileWriter(CommittingWriter):
         self._pending.append(PendingFile(part.temporary, part.final, part.size))
 
     def end_epoch(self) -> None:
-        """End the files whose time is over."""
         now_ms = self._sink.clock.monotonic_ms()
         if now_ms < self._next_check_ms:
             return
@@ -374,7 +372,6 @@ class FileWriter(CommittingWriter):
         return Prepared(committables, state)
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Give pending files their names."""
         for temporary, final, size, *sources in committables:
             first = temporary in self._prepared
             if sources:
@@ -401,7 +398,6 @@ class FileWriter(CommittingWriter):
         return place
 
     def close(self) -> None:
-        """Close all files, and remove those that no checkpoint can know."""
         for part in self._parts.values():
             # What is lost here is written again.
             if part.bulk is not None:

@@ -58,7 +58,6 @@ class CommitTableSink(BatchingSink):
     retention_ms: int = field(default=DEFAULT_RETENTION_MS, repr=False)
 
     def committing_writer(self, context: SinkContext) -> CommitTableWriter:
-        """A writer for one subtask; commits what those before it had prepared."""
         return CommitTableWriter(self, context)
 
 
@@ -89,14 +88,12 @@ class CommitTableWriter(CommittingWriter):
             raise
 
     def write(self, values: Sequence[Any]) -> None:
-        """Take rows, and stage full chunks of them."""
         self._rows += self._statement.fitted(values)
         while len(self._rows) >= _CHUNK_ROWS:
             self._stage(self._rows[:_CHUNK_ROWS])
             del self._rows[:_CHUNK_ROWS]
 
     def prepare(self, final: bool) -> Prepared:
-        """Stage the rest of the portion."""
         if self._rows:
             self._stage(self._rows)
             self._rows = []
@@ -113,7 +110,6 @@ class CommitTableWriter(CommittingWriter):
         return Prepared([portion])
 
     def commit(self, committables: Sequence[Committable]) -> None:
-        """Move portions into the user's table, each in a transaction."""
         for portion in sorted(committables, key=lambda one: (one["writer"], one["portion"])):
             self._session.run(partial(self._commit, portion=portion), "committing rows")
         # Once a writer has staged anything itself, all have committed what was prepared before them.
@@ -122,7 +118,6 @@ class CommitTableWriter(CommittingWriter):
             self._retention_ms = None
 
     def close(self) -> None:
-        """Take back what is staged and not prepared."""
         self._rows.clear()
         if self._staged_chunks:
             with contextlib.suppress(Exception):  # what stays is removed when it is old

@@ -96,7 +96,6 @@ class BatchingWriter(CollectingWriter):
         self._size = sink.execution.batch_size or LARGEST_BATCH
 
     def write(self, values: Sequence[Any]) -> None:
-        """Take rows; full batches are written."""
         if not self._waiting:
             self._oldest_s = self._clock()
         self._waiting += self._statement.fitted(values)
@@ -110,7 +109,6 @@ class BatchingWriter(CollectingWriter):
         self.end_epoch()
 
     def close(self) -> None:
-        """Let go of the connection; rows that wait come again."""
         super().close()
         self._session.close()
 

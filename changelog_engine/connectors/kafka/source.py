@@ -95,7 +95,6 @@ class KafkaSource(Source):
         self._fetcher = SharedClient(partial(Fetcher, properties, self.group if self.acknowledges else None))
 
     def splits(self, parallelism: int) -> list[Split]:
-        """Asks the cluster."""
         with contextlib.closing(Cluster(self.properties)) as cluster:
             partitions = self.topics.of(cluster.topics(), self.properties)
             return self._planned(cluster, partitions, self.start)

@@ -102,7 +102,6 @@ class KinesisWriter(CollectingWriter):
         self._trouble = Trouble(f"Kinesis ({sink.properties.where}), stream {sink.stream!r}", clock)
 
     def write(self, values: Sequence[Any]) -> None:
-        """Full requests are sent."""
         options = self._options
         for value in values:
             record = self._record(value)
@@ -118,7 +117,6 @@ class KinesisWriter(CollectingWriter):
         self.end_epoch()
 
     def close(self) -> None:
-        """Let go of the connections; records that wait come again."""
         super().close()
         self._client.close()
 

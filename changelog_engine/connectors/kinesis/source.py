@@ -75,7 +75,6 @@ class KinesisSource(DiscoveringSource):
                 client.check_stream(stream)
 
     def splits(self, parallelism: int) -> list[Split]:
-        """Asks Kinesis."""
         with self._client.taken() as client:
             try:
                 return [split for stream in self.streams for split in self._first(client, stream)]

@@ -174,7 +174,6 @@ class PulsarSource(Source):
             self.topics.of(client)
 
     def splits(self, parallelism: int) -> list[Split]:
-        """Asks Pulsar."""
         with self._client.taken() as client:
             return [self._planned(client, topic, self.start) for topic in self.topics.of(client)]
 

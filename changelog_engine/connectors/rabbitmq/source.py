@@ -78,7 +78,6 @@ class QueueSource(Source):
         self.made = declare(self.options, self.queue)
 
     def splits(self, parallelism: int) -> list[Split]:
-        """One, whatever the parallelism."""
         return [Split(_SPLIT, {})]
 
     def reader(self, split: Split) -> QueueReader:
