@@ -31,6 +31,11 @@ SCHEMA = pa.schema(
 )
 
 
+def milliseconds_of(event_times: pa.ChunkedArray) -> list[int | None]:
+    """The column ``event_time`` in milliseconds since 1970."""
+    return [None if each is None else each // 1000 for each in event_times.cast(pa.int64()).to_pylist()]
+
+
 class RowOfLog(NamedTuple):
     """What a row about the log itself has; all other columns are null."""
 

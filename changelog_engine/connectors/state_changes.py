@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from changelog_engine.changelog.model import Checkpoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.row_filter import in_groups
-from changelog_engine.changelog.rows import SCHEMA
+from changelog_engine.changelog.rows import SCHEMA, milliseconds_of
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
@@ -344,8 +344,7 @@ class StateChangesReader(SplitReader):
         map_keys = self._keys(rows["map_key"], source.types.map_key)
         values = self._values(rows)
         windows, operations = rows["namespace"].to_pylist(), rows["operation"].to_pylist()
-        micros = rows["event_time"].cast(pa.int64()).to_pylist()
-        events: list[Any] = [None if each is None else each // 1000 for each in micros]
+        events: list[Any] = milliseconds_of(rows["event_time"])
         number, time_ms = changes.reached.checkpoint, changes.time_ms
         if source.event_time and None in events:
             key = rows["key"][events.index(None)].as_py()

@@ -15,6 +15,7 @@ import pyarrow as pa
 from changelog_engine.changelog.figures import CorrectionNote
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.row_filter import OfKeys
+from changelog_engine.changelog.rows import milliseconds_of
 from changelog_engine.changelog.segments import segment_of
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, When
@@ -292,7 +293,7 @@ class _Row(NamedTuple):
 def _rows_of(table: pa.Table) -> Iterator[_Row]:
     names = ["checkpoint_id", *_Row._fields[1:-2]]
     columns = [table[name].to_pylist() for name in names]
-    times, bases = _milliseconds(table["event_time"]), table["is_base"].to_pylist()
+    times, bases = milliseconds_of(table["event_time"]), table["is_base"].to_pylist()
     return starmap(_Row, zip(*columns, times, bases, strict=True))  # drives our own code
 
 
@@ -542,11 +543,6 @@ def _of_a_window_s_timer(row: _Row) -> bool:
     if row.namespace is None or row.event_ms is None:
         return True
     return row.event_ms >= TimeWindows().from_text(row.namespace)[1] - 1
-
-
-def _milliseconds(times: pa.ChunkedArray) -> list[int | None]:
-    microseconds = times.cast(pa.int64()).to_pylist()
-    return [None if each is None else each // 1000 for each in microseconds]
 
 
 def _whole(
