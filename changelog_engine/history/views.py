@@ -44,11 +44,16 @@ class StateViews:
 
 @dataclass(frozen=True)
 class TimerViews:
-    """The views of the timers of one operator."""
+    """The views of the timers of one operator.
 
-    operator: str  # uid
+    Args:
+        operator: uid.
+        history_view: name of the view of what happened to them.
+    """
+
+    operator: str
     view: str
-    history_view: str  # name of the view of what happened to them
+    history_view: str
 
 
 def is_many(selection: Selection, checkpoint: Checkpoint) -> bool:

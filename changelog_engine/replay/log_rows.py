@@ -19,14 +19,22 @@ TIMERS = {state: f"{words} timers" for state, words in TIMER_DOMAINS.items()}
 
 
 class Mutation(NamedTuple):
-    """One change of one state, as the changelog has it."""
+    """One change of one state, as the changelog has it.
 
-    state: str  # the state's name; ``event time timers`` or ``processing time timers`` for timers
+    Args:
+        state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
+        operation: put, remove, clear, append, replace, register_timer or delete_timer.
+        value: the value; a timer's timestamp; None where the operation has none.
+        map_key: in a map state, the entry's key.
+        namespace: in state of windows, the window's text.
+    """
+
+    state: str
     key: Any
-    operation: str  # put, remove, clear, append, replace, register_timer or delete_timer
-    value: Any = None  # the value; a timer's timestamp; None where the operation has none
-    map_key: Any = None  # in a map state, the entry's key
-    namespace: str | None = None  # in state of windows, the window's text
+    operation: str
+    value: Any = None
+    map_key: Any = None
+    namespace: str | None = None
 
 
 def table_of(count: int, columns: Columns) -> pa.Table:

@@ -56,9 +56,13 @@ _URI = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*:/")
 
 @dataclass(frozen=True, repr=False)
 class Savepoint(Displayed):
-    """A complete savepoint."""
+    """A complete savepoint.
 
-    folder: JobFolder  # its folder, as a job's folder; ``folder.name`` is the job's name
+    Args:
+        folder: its folder, as a job's folder; ``folder.name`` is the job's name.
+    """
+
+    folder: JobFolder
     checkpoint: Checkpoint
     parts: tuple[PartFile, ...]
     rows: int

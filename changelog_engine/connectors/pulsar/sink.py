@@ -36,13 +36,19 @@ _HASHES = {"java-hash": java_hash, "murmur-3-32-hash": murmur3_hash}
 
 
 class OutgoingMessage(NamedTuple):
-    """A message to write."""
+    """A message to write.
+
+    Args:
+        key: the partition key; None for none.
+        event_time: in ms; None for the element's timestamp.
+        ordering_key: for consumers that share a subscription by keys.
+    """
 
     value: bytes
-    key: str | None = None  # the partition key; None for none
-    event_time: int | None = None  # in ms; None for the element's timestamp
+    key: str | None = None
+    event_time: int | None = None
     properties: Mapping[str, str] | None = None
-    ordering_key: str | None = None  # for consumers that share a subscription by keys
+    ordering_key: str | None = None
 
 
 @dataclass(eq=False, repr=False)
