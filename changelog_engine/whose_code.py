@@ -8,7 +8,9 @@ import sysconfig
 from types import FrameType
 
 _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_ENGINE = tuple(os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api"))
+_ENGINE = tuple(
+    os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api", "materializer")
+)
 _PYTHONS = (sysconfig.get_path("stdlib") + os.sep, "<frozen ")
 
 

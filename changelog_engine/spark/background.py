@@ -35,8 +35,8 @@ from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.job_group import name_stages
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.own_executors import OwnExecutors
+from changelog_engine.spark.same_code import worker_environment
 from changelog_engine.spark.session import local_cores, spark_context, temporary_folder
-from changelog_engine.spark.session_options import engine_path
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.locks import (
@@ -274,8 +274,7 @@ class BackgroundTasks:
         element = jvm.scala.Tuple2(bytearray(data), jvm.PythonUtils.toSeq(self.locations))
         source = context._jsc.sc().makeRDD(jvm.PythonUtils.toSeq([element]), byte_array_tag(context))
         environment = jvm.java.util.HashMap()
-        inherited = context.environment
-        for name, value in {**inherited, **engine_path(inherited), **self._files.variables}.items():
+        for name, value in {**worker_environment(context.environment), **self._files.variables}.items():
             environment.put(name, value)
         environment.put(PIN_VARIABLE, f"{BACKGROUND}{self._niceness}")
         function = jvm.SimplePythonFunction(

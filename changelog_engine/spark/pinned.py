@@ -30,7 +30,7 @@ from pyspark.serializers import CloudPickleSerializer, NoOpSerializer, PairDeser
 from changelog_engine.operators.messages import Durable
 from changelog_engine.spark.daemon_messages import PIN_VARIABLE, news_of, order_of_workers
 from changelog_engine.spark.files import WorkerFiles
-from changelog_engine.spark.session_options import engine_path
+from changelog_engine.spark.same_code import worker_environment
 from changelog_engine.spark.task import StageTask, WarmUp
 
 log = logging.getLogger("changelog_engine")
@@ -156,8 +156,7 @@ class PinnedFunctions:
         known = self._environments.get(pin)
         if known is None:
             made = self._hash_map()
-            inherited = self._context.environment
-            for name, value in {**inherited, **engine_path(inherited), **self._variables}.items():
+            for name, value in {**worker_environment(self._context.environment), **self._variables}.items():
                 made.put(name, value)
             made.put(PIN_VARIABLE, pin)
             # Whole: a thread starts workers beside the driver's.

@@ -109,7 +109,7 @@ def _on_this_machine(master: str) -> dict[str, str]:
     return variables
 
 
-def engine_path(environment: dict[str, str]) -> dict[str, str]:
+def engine_path(environment: Mapping[str, str]) -> dict[str, str]:
     """What workers need in their environment to find an engine that runs from its sources, as this process does.
 
     An installed engine needs nothing: PYTHONPATH comes before Python's own library, where site-packages must not be.

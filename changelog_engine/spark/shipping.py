@@ -7,7 +7,6 @@ it closes over means later, such as the next one of a loop, does not matter.
 from __future__ import annotations
 
 import pickle
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +19,7 @@ from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.spark.files import enter
 from changelog_engine.spark.logs import LoggingSetup, logging_here
+from changelog_engine.spark.same_code import ImportPath, forget_changed, path_here
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class ShippedJob:
         plan: stages, without functions.
         functions: node id to the pickled function.
         folder: where parts go; None when checkpointing is off.
-        search_path: the driver's import path, so that modules beside the user's script are found.
+        search_path: the driver's import path, so that modules beside the user's script are found, and not others.
         ahead: the stages that may run ahead, which only functions tell; see ``stages_ahead``.
         names: what ``api`` and ``pyflink`` mean in the driver, and so in the workers.
         logs: what ``logging`` is set to in the driver, and so in the workers.
@@ -41,7 +41,7 @@ class ShippedJob:
     functions: dict[int, bytes]
     settings: JobSettings
     folder: str | None
-    search_path: tuple[str, ...]
+    search_path: ImportPath
     ahead: frozenset[int]
     names: Names
     logs: LoggingSetup
@@ -59,9 +59,8 @@ class ShippedJob:
         self.names.use()
         self.logs.use()
         enter()
-        for entry in self.search_path:
-            if entry not in sys.path:
-                sys.path.append(entry)
+        self.search_path.use()
+        forget_changed(self.run)
         return {node: self._load(node, data) for node, data in self.functions.items() if node in nodes}
 
     def _load(self, node: int, data: bytes) -> Any:
@@ -110,7 +109,7 @@ def ship(run: str, plan: JobPlan, settings: JobSettings, folder: str | None) -> 
         functions,
         settings,
         folder,
-        tuple(sys.path),
+        path_here(),
         stages_ahead(plan, settings),
         names_here(),
         logging_here(),

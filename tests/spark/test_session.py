@@ -5,9 +5,11 @@ Reliability case 33 (worker processes gone while idle) among them.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import signal
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -159,6 +161,37 @@ def test_without_checkpointing_nothing_is_written(tmp_path: Path) -> None:
     with stream.key_by(lambda v: v % 3, Types.LONG()).process(Count()).execute_and_collect() as results:
         assert last_counts(results) == {0: 34, 1: 33, 2: 33}
     assert not (tmp_path / "log").exists()
+
+
+def test_functions_use_the_modules_that_the_program_has_and_after_an_edit_their_new_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder, factor in (("jobs", 1), ("others", 1_000)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "session_rules.py").write_text(
+            f"def times(value):\n    return value * {factor}\n"
+        )
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setitem(sys.modules, "session_rules", sys)
+    del sys.modules["session_rules"]
+
+    def results() -> list[int]:
+        rules = importlib.import_module("session_rules")
+        stream = environment(tmp_path / "log").from_collection([1, 2], Types.LONG())
+        with stream.map(rules.times, Types.LONG()).execute_and_collect() as collected:
+            return list(collected)
+
+    monkeypatch.syspath_prepend(tmp_path / "others")
+    monkeypatch.syspath_prepend(tmp_path / "jobs")
+    assert results() == [1, 2]
+    (tmp_path / "jobs" / "session_rules.py").write_text("def times(value):\n    return -value\n")
+    importlib.reload(sys.modules["session_rules"])
+    assert results() == [-1, -2]
+    sys.path.remove(str(tmp_path / "jobs"))
+    sys.path.append(str(tmp_path / "jobs"))
+    del sys.modules["session_rules"]
+    (tmp_path / "others" / "session_rules.py").touch()
+    assert results() == [1_000, 2_000]
 
 
 def _write_json(stream: DataStream, folder: Path) -> None:
