@@ -108,7 +108,8 @@ def stand_in_function(node: FunctionNode, cls: ProgramClass | None = None) -> An
     elif alone.decorator_list:
         return FUNCTION  # it may take and give anything
     alone.returns = None
-    names: dict[str, Any] = {}
+    # One that has no module is looked for in all of them when it is pickled.
+    names: dict[str, Any] = {"__name__": "__main__"}
     try:
         exec(
             compile(ast.fix_missing_locations(ast.Module([alone], [])), "", "exec", dont_inherit=True), names

@@ -14,6 +14,7 @@ import textwrap
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from click.testing import CliRunner, Result
@@ -708,6 +709,22 @@ class TestTheCommand:
         )
         assert done.stdout.splitlines()[-1] == "[]", done
         assert not (tmp_path / "ran").exists()
+
+    def test_no_module_is_searched_for_the_scripts_functions(
+        self, check: Check, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lazy, asked = ModuleType("lazy"), []
+        lazy.__getattr__ = asked.append  # type: ignore[method-assign]
+        monkeypatch.setitem(sys.modules, "lazy", lazy)
+        check(with_begin("""
+            from pyflink.datastream import MapFunction
+            class Twice(MapFunction):
+                def map(self, value):
+                    return value * 2
+            env.from_collection([1]).map(lambda v: v + 1).map(Twice()).print()
+            env.execute()
+            """))  # fmt: skip
+        assert not {"<lambda>", "Twice", "map"} & set(asked)
 
 
 def marked() -> dict[str, _differences.Difference]:
