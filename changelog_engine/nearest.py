@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher, get_close_matches
@@ -30,9 +31,15 @@ def nearest(known: Iterable[Any], wanted: str) -> list[Any]:
     matcher = SequenceMatcher(b=wanted)
 
     def distance(key: Any) -> tuple[int, float, str]:
-        text = str(key)
+        try:
+            text = str(key)
+        except Exception:  # an object's own, or a number that Python refuses to write
+            text = type(key).__name__
         if number is not None and isinstance(key, (int, float)):
-            return 0, abs(key - number), text
+            try:
+                return 0, abs(key - number), text
+            except OverflowError:  # too large for a float
+                return 0, math.inf, text
         matcher.set_seq1(text[:_COMPARED])
         return 1, 1 - matcher.ratio(), text
 

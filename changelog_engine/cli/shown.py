@@ -24,6 +24,7 @@ from changelog_engine.cli.console import console, records, table_of, width_of
 from changelog_engine.display import Grid, Literal, Measure, cell_text, printable
 from changelog_engine.inspection.states import EntriesAt
 from changelog_engine.inspection.values import as_json
+from changelog_engine.types.typeinfo import shown
 
 _FEW_COLUMNS = 2  # of a table that is as good as records
 
@@ -78,6 +79,7 @@ def shows(command: Callable[..., Answer]) -> Callable[..., None]:
     def shown(as_json_: bool, as_csv: bool, **arguments: Any) -> None:
         if as_json_ and as_csv:
             raise click.UsageError("--json and --csv are two forms: give one of them")
+        sys.set_int_max_str_digits(0)  # a state may have longer ones
         answer = command(**arguments)
         if as_json_:
             click.echo(json.dumps(as_json(answer.document), indent=2))
@@ -166,10 +168,10 @@ def _plain(cell: Any) -> str:
 
 def missed_lines(found: EntriesAt, key: str) -> list[str]:
     """What to say instead of a key that is not there: of each operator, the type of its keys and those that are nearest."""
-    lines = [f"no entry has the key {key}"]
+    lines, none = [f"no entry has the key {key}"], "none is shown" if found.withheld else "there is none"
     for miss in found.missed:
-        shown = ", ".join([repr(each) for each in miss.nearest])
-        near = f"the nearest of {miss.keys:,}: {shown}" if miss.keys else "there is none"
+        nearest = ", ".join([shown(each) for each in miss.nearest])
+        near = f"the nearest of {miss.keys:,}: {nearest}" if miss.keys else none
         lines.append(f"the keys of {miss.operator!r} are {miss.key_type}; {near}")
     return lines
 

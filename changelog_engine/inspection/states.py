@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,7 +28,7 @@ from changelog_engine.ledger.read_again import read_again
 from changelog_engine.nearest import nearest
 from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.state.ttl import user_type
-from changelog_engine.types.typeinfo import declared_name
+from changelog_engine.types.typeinfo import declared_name, shown
 from materializer.fold import OBJECT_KEYS, FoldedState, fold_at
 
 
@@ -153,7 +154,7 @@ class EntriesAt(Displayed):
     def display(self) -> Document:
         facts = [f"{state!r} of {uid!r} {why}" for (uid, state), why in self.withheld.items()]
         for miss in self.missed:
-            near = ", ".join([repr(each) for each in miss.nearest]) or "none"
+            near = ", ".join([shown(each) for each in miss.nearest]) or "none"
             facts.append(f"no such key: those of {miss.operator!r} are {miss.key_type}, the nearest: {near}")
         title = f"{title_at('entries', self.checkpoint)}: {self.total:,}"
         return Document(title, facts, [self.grid()])
@@ -241,11 +242,11 @@ def entries_at(
             entries += _of_key(ledger, checkpoint, described, state, key, allow_pickle, withheld)
         if not entries:
             folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle, state=state)
-            shown = [e for e in _entries(folded) if operator in (None, e.operator)]
-            entries = [e for e in shown if key in (repr(e.key), str(e.key))]
+            there = [e for e in _entries(folded) if operator in (None, e.operator)]
+            entries = [e for e in there if _is_written(e.key, key)]
             withheld = {name: why for name, why in folded.withheld.items() if operator in (None, name[0])}
             if not entries and OBJECT_KEYS not in withheld.values():  # which may be it
-                missed = tuple(_miss(each, shown, key) for each in _keyed(checkpoint, operator, state))
+                missed = tuple(_miss(each, there, key) for each in _keyed(checkpoint, operator, state))
     last = len(entries) if limit is None else first + limit
     return EntriesAt(checkpoint, tuple(entries[first:last]), len(entries), dict(withheld), missed)
 
@@ -328,6 +329,14 @@ def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[S
     ]
 
 
+def _is_written(key: Any, text: str) -> bool:
+    """Whether Python writes a key so; of an object, and of a number too long for it, it may not."""
+    try:
+        return text in (repr(key), str(key))
+    except Exception:
+        return False
+
+
 def _miss(described: DescribedOperator, entries: list[StateEntry], key: str) -> Miss:
-    keys = {repr(entry.key): entry.key for entry in entries if entry.operator == described.uid}
+    keys = {shown(entry.key, sys.maxsize): entry.key for entry in entries if entry.operator == described.uid}
     return Miss(described.uid, key_name(described), len(keys), tuple(nearest(keys.values(), key)))

@@ -50,6 +50,7 @@ _NO_KEY = (
 """What codecs raise of a text that is no key of their type: its JSON may be anything."""
 
 
+_WHOLE = re.compile(r"-?[0-9]+")
 # How values of these classes are shown is not Python.
 _SHOWN = re.compile(r"^(?:<(Row)\((.+)\)>|(Instant)<(.+)>)$", re.DOTALL)
 _CLASSES: dict[str, Callable[..., Any]] = {
@@ -75,6 +76,8 @@ def key_identities(text: str, key_type: TypeInformation | None) -> list[KeyIdent
     written = _SHOWN.sub(lambda found: "{}({})".format(*filter(None, found.groups())), text.strip())
     with suppress(*_NO_KEY, SyntaxError, MemoryError):
         meant.append(_made(ast.parse(written, mode="eval").body))
+    if _WHOLE.fullmatch(text.strip()):
+        meant.append(int(Decimal(text)))  # int alone refuses a long text
     found: dict[KeyIdentity, None] = {}
     with refusing_objects():
         for key in meant:

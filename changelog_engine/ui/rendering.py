@@ -5,6 +5,7 @@ Invariant: everything out of a log goes through Jinja's escaping; no template ma
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import jinja2
 
 from changelog_engine.readable import amount, duration, iso, per_second, size_text
 from changelog_engine.types.typeinfo import cut
+from changelog_engine.types.typeinfo import shown as in_python
 
 HERE = Path(__file__).parent
 _MOST_LETTERS = 2_000
@@ -41,7 +43,7 @@ def templates() -> jinja2.Environment:
 
 def shown(value: Any, most: int = _MOST_LETTERS) -> str:
     """A key or value as Python writes it, cut where it is long; nothing in it can steer what shows it."""
-    text = "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in repr(value))
+    text = "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in in_python(value, sys.maxsize))
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} letters)"
 
 

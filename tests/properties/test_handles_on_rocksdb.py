@@ -179,3 +179,18 @@ def test_entries_of_fixed_size_are_written_when_there_is_no_room(tmp_path: Path)
         assert len(number.changed) < 600
     assert 1_500 < backend.sizes()["op", ""].entries <= 3_001  # about
     backend.close()
+
+
+def test_what_a_restore_cleared_and_put_again_stays_where_sizes_are_fixed_from_then_on(
+    tmp_path: Path,
+) -> None:
+    """A restore fills a table before its handle says of which size the entries are."""
+    backend = rocks_backend(tmp_path, 10_000)
+    table: Any = backend.table("op", "s", StateKind.VALUE)
+    table.pop("key", None)
+    table["key"] = 7
+    table.of_fixed_size(True)
+    for other in range(2 * table._limit):
+        table[other] = other
+    assert table.get("key") == 7
+    backend.close()

@@ -577,6 +577,43 @@ def test_a_key_as_it_is_shown_means_that_key(key: Any, of: Any) -> None:
     assert key_codec_for(of).identity(key_of(repr(key), of, "--key")) == key_codec_for(of).identity(key)
 
 
+class _Longest(KeyedProcessFunction):
+    """Keeps numbers with more digits than Python writes by itself."""
+
+    def open(self, runtime_context: Any) -> None:
+        self.number = runtime_context.get_state(ValueStateDescriptor("number", Types.BIG_INT()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        self.number.update(10 ** (5_000 + value[1]))
+        yield value
+
+
+def test_numbers_too_long_for_python_to_write(tmp_path: Path) -> None:
+    keys = {"a": 10**5_000, "b": 7, "c": -(10**310)}
+    folder = run(tmp_path, "a b c", _Longest(), key=keys.__getitem__)
+    digits = "1" + "0" * 5_000
+    limit = sys.get_int_max_str_digits()
+    for number, key in enumerate((digits, "7", f"-1{'0' * 310}")):
+        (change,) = key_history(str(folder), key=key, allow_pickle=True).changes
+        (entry,) = entries_at(str(folder), key=key, allow_pickle=True).entries
+        assert change.after == entry.value == 10 ** (5_000 + number)
+    missed = entries_at(str(folder), key="8", allow_pickle=True)
+    assert [each.keys for each in missed.missed] == [3]
+    assert "7" in repr(missed)
+    try:
+        assert "are undeclared; none is shown" in cli("history", folder, "--key", "8").output
+        sys.set_int_max_str_digits(limit)
+        found = cli("history", folder, "--key", digits, "--json", "--allow-pickle")
+        assert found.exit_code == 0, found.output
+        assert digits in found.stdout
+        sys.set_int_max_str_digits(limit)
+        found = cli("state", folder, "--operator", "count", "--json", "--allow-pickle")
+        assert found.exit_code == 0, found.output
+        assert digits in found.stdout
+    finally:
+        sys.set_int_max_str_digits(limit)
+
+
 def test_history_of_a_key_that_is_not_there_folds_no_state(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ from changelog_engine.errors import (
     StorageError,
 )
 from changelog_engine.graph.nodes import JobSettings, StateKind
+from changelog_engine.state import rocksdb_store
 from changelog_engine.state.backends import ROCKSDB, local_dirs, open_backend
 from changelog_engine.state.identity_bytes import after, decode, encode, encoder
 from changelog_engine.state.local_folder import LocalFolder
@@ -138,8 +139,12 @@ def content(items: Any, kind: StateKind) -> dict[Any, Any]:
     "kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP], ids=lambda kind: kind.value
 )
 @pytest.mark.parametrize("cache_bytes", [0, 3_000, 1 << 20])
-def test_a_table_is_a_dict(kind: StateKind, cache_bytes: int, tmp_path: Path) -> None:
+def test_a_table_is_a_dict(
+    kind: StateKind, cache_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where what is written at once takes several batches: every second time."""
     for seed in range(8):
+        monkeypatch.setattr(rocksdb_store, "_BATCH_BYTES", (16 << 20, 100)[seed % 2])
         rnd, model = random.Random(seed), dict[Any, Any]()
         backend = rocks_backend(tmp_path, cache_bytes)
         other = backend.table("operator", "other", kind)
@@ -159,6 +164,18 @@ def test_a_table_is_a_dict(kind: StateKind, cache_bytes: int, tmp_path: Path) ->
         assert len(list(other.items())) == 1
         backend.close()
     assert not list(tmp_path.rglob("*.sst"))
+
+
+def test_the_place_of_a_table_that_was_removed_is_no_others(tmp_path: Path) -> None:
+    backend = rocks_backend(tmp_path)
+    removed, *tables = (backend.table("operator", name, StateKind.VALUE) for name in ("removed", "a"))
+    backend.remove(removed)
+    tables += [backend.table("operator", name, StateKind.VALUE) for name in ("b", "c")]
+    for number, table in enumerate(tables):
+        table["key"] = number
+    backend.begin_epoch()
+    assert [dict(table.items()) for table in tables] == [{"key": 0}, {"key": 1}, {"key": 2}]
+    backend.close()
 
 
 def test_state_larger_than_the_cache(tmp_path: Path) -> None:
