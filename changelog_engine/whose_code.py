@@ -11,6 +11,8 @@ _PACKAGES = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _ENGINE = tuple(
     os.path.join(_PACKAGES, package) + os.sep for package in ("changelog_engine", "api", "materializer")
 )
+# The latter is Debian's.
+_INSTALLED = tuple(f"{os.sep}{name}{os.sep}" for name in ("site-packages", "dist-packages"))
 _PYTHONS = (sysconfig.get_path("stdlib") + os.sep, "<frozen ")
 
 
@@ -21,9 +23,7 @@ def is_ours(path: str) -> bool:
 
 def is_users(path: str) -> bool:
     """Whether a file of code is the user's own, neither the engine's, an installed package's nor Python's."""
-    return (
-        not is_ours(path) and not path.startswith(_PYTHONS) and f"{os.sep}site-packages{os.sep}" not in path
-    )
+    return not (is_ours(path) or path.startswith(_PYTHONS) or any(folder in path for folder in _INSTALLED))
 
 
 def calling_line() -> str | None:

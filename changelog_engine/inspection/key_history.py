@@ -117,7 +117,7 @@ class KeyHistory(Displayed):
     outside: int = 0
 
     def grid(self, most: int = MOST_ROWS) -> Grid:
-        """A row for each change, at most so many, the newest."""
+        """A row for each of the newest changes, at most ``most`` of them."""
         changes = self.changes[-most:]
         several = len({change.operator for change in changes}) > 1
         below, belows = below_keys(changes)

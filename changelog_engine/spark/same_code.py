@@ -78,22 +78,34 @@ def path_here() -> ImportPath:
 def forget_changed(run: str) -> None:
     """In a worker, before it loads functions of a job: forget the program's modules if the file of one was changed.
 
-    In a notebook a module is edited and reloaded, and Spark's processes stay.
+    In a notebook a module is edited and reloaded, and Spark's processes stay. What a process has before its first job is
+    not the program's, wherever it is installed: numpy cannot be imported twice, and Spark keeps state in its modules.
     """
     global _loaded
-    last, since_ms = _loaded
+    last, since_ms, before = _loaded
     if run == last or SparkFiles._root_directory is None:
         return
-    _loaded = run, wall_ms() - _COARSE_MS
-    programs = [name for name, module in sys.modules.items() if _is_programs(name, module)]
-    if last and any(_changed_ms(sys.modules[name]) > since_ms for name in programs):
+    if not last:
+        before = frozenset([_package(name) for name in sys.modules])
+    _loaded = run, wall_ms() - _COARSE_MS, before
+    programs = [
+        name
+        for name, module in sys.modules.items()
+        if _package(name) not in before and _is_programs(name, module)
+    ]
+    if any(_changed_ms(sys.modules[name]) > since_ms for name in programs):
         for name in programs:
             del sys.modules[name]
         importlib.invalidate_caches()
         linecache.checkcache()
 
 
-_loaded = "", 0  # the last job whose functions were loaded here, and when that began
+# The last job whose functions were loaded here, when that began, and the packages that were here before the first one.
+_loaded: tuple[str, int, frozenset[str]] = "", 0, frozenset()
+
+
+def _package(name: str) -> str:
+    return name.partition(".")[0]
 
 
 def _is_programs(name: str, module: object) -> bool:

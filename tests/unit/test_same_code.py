@@ -16,6 +16,7 @@ from pyspark import SparkFiles
 from changelog_engine.spark import same_code
 from changelog_engine.spark.daemon_messages import INT, PIN_VARIABLE
 from changelog_engine.spark.same_code import ImportPath, forget_changed, path_here, worker_environment
+from changelog_engine.whose_code import is_users
 
 LIBRARY = sysconfig.get_path("stdlib")
 
@@ -24,7 +25,7 @@ LIBRARY = sysconfig.get_path("stdlib")
 def worker(monkeypatch: pytest.MonkeyPatch) -> None:
     """This process passes for one of Spark's workers."""
     monkeypatch.setattr(SparkFiles, "_root_directory", "/spark/files")
-    monkeypatch.setattr(same_code, "_loaded", ("", 0))
+    monkeypatch.setattr(same_code, "_loaded", ("", 0, frozenset()))
     monkeypatch.setattr(sys, "path", list(sys.path))
 
 
@@ -121,12 +122,13 @@ def test_the_next_job_imports_anew_what_was_changed_and_what_imports_it(
 ) -> None:
     monkeypatch.setattr(same_code, "is_users", lambda path: path.startswith(str(tmp_path)))
     changed_ms = os.stat(tmp_path / "env_factors.py").st_ctime * 1000
+    monkeypatch.setattr(same_code, "_loaded", ("before", int(changed_ms) + 1, frozenset()))
     for run, now_ms in (("one", changed_ms + 1), ("two", changed_ms + 2)):
         monkeypatch.setattr(same_code, "wall_ms", lambda now_ms=now_ms: now_ms)
         forget_changed(run)
     assert importlib.import_module("env_rules") is rules
 
-    monkeypatch.setattr(same_code, "_loaded", ("two", changed_ms - 1))
+    monkeypatch.setattr(same_code, "_loaded", ("two", changed_ms - 1, frozenset()))
     (tmp_path / "env_factors.py").write_text("FACTOR = 1000\n")
     forget_changed("two")
     assert importlib.import_module("env_rules") is rules  # one job has one version
@@ -135,9 +137,40 @@ def test_the_next_job_imports_anew_what_was_changed_and_what_imports_it(
     assert sys.modules["changelog_engine.spark.same_code"] is same_code
 
 
+@pytest.mark.usefixtures("worker")
+def test_what_a_worker_has_before_its_first_job_is_never_imported_anew(
+    tmp_path: Path, rules: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark, numpy and others may be installed in a folder that looks like one of the program's."""
+    monkeypatch.setattr(same_code, "is_users", lambda path: path.startswith(str(tmp_path)))
+    monkeypatch.setattr(same_code, "wall_ms", lambda: 0)  # so that all was changed since
+    forget_changed("one")
+    (tmp_path / "env_late.py").write_text("")
+    late = importlib.import_module("env_late")
+    monkeypatch.delitem(sys.modules, "env_late")
+    monkeypatch.setitem(sys.modules, "env_late", late)
+    forget_changed("two")
+    assert sys.modules["env_rules"] is rules
+    assert "env_late" not in sys.modules
+
+
 @pytest.mark.usefixtures("rules")
 def test_in_the_drivers_own_process_nothing_is_forgotten(tmp_path: Path) -> None:
     forget_changed("one")
     (tmp_path / "env_rules.py").write_text("FACTOR = 1000\n")
     forget_changed("two")
     assert sys.modules["env_rules"].FACTOR == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "theirs"),
+    [
+        ("/shop/jobs/visits.py", True),
+        ("/shop/.venv/lib/python3.11/site-packages/numpy/core.py", False),
+        ("/usr/lib/python3/dist-packages/numpy/core.py", False),
+        (f"{LIBRARY}/json/decoder.py", False),
+        (same_code.__file__, False),
+    ],
+)
+def test_whose_a_file_is(path: str, theirs: bool) -> None:
+    assert is_users(path) == theirs
