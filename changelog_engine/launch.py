@@ -15,6 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from changelog_engine.config.paths import absolute_path
 from changelog_engine.driver import starting
 from changelog_engine.driver.autoscale import Autoscaler, ScalingBounds, bounds_of
 from changelog_engine.driver.coordinator import Coordinator
@@ -120,6 +121,8 @@ class RunningJob:
             node.id: queue.SimpleQueue() for node in graph.nodes if node.kind is NodeKind.SINK
         }
         self._settings = settings
+        default = settings.savepoint_dir
+        self._savepoint_dir = None if default is None else absolute_path(default)
         self._delete_on_cancel = False
         self._beside: Schedule | None = None  # of snapshots
         self._failure: BaseException | None = None
@@ -319,7 +322,7 @@ class RunningJob:
         return path
 
     def _directory(self, directory: str | None) -> str | None:
-        return self._settings.savepoint_dir if directory is None else directory
+        return self._savepoint_dir if directory is None else directory
 
     def rescale(self, wanted: Parallelism) -> Rescaled:
         """Have the job go on with another parallelism, from a checkpoint that is taken at once; returns when it does.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from changelog_engine.config import absolute_path
 from changelog_engine.errors import JobCancelledError
 
 from .. import _arguments
@@ -63,9 +64,8 @@ class JobClient:
         Example:
             >>> path = job_client.stop_with_savepoint(False, "/savepoints").result()  # doctest: +SKIP
         """
-        return _later(
-            lambda: self._running.stop_with_savepoint(advance_to_end_of_event_time, savepoint_directory)
-        )
+        directory = _absolute(savepoint_directory)
+        return _later(lambda: self._running.stop_with_savepoint(advance_to_end_of_event_time, directory))
 
     def trigger_savepoint(self, savepoint_directory: str | None = None) -> CompletableFuture:
         """Make a savepoint of a checkpoint that is taken at once. The job goes on meanwhile.
@@ -82,7 +82,8 @@ class JobClient:
         Example:
             >>> path = job_client.trigger_savepoint("/savepoints").result()  # doctest: +SKIP
         """
-        return _later(lambda: self._running.trigger_savepoint(savepoint_directory))
+        directory = _absolute(savepoint_directory)
+        return _later(lambda: self._running.trigger_savepoint(directory))
 
     def rescale(self, parallelism: int | dict[str, int]) -> CompletableFuture:
         """Have the job go on with another parallelism, without a restart.
@@ -146,6 +147,10 @@ def to_result(outcome: Any) -> JobExecutionResult:
             f"job {outcome.job_id} was cancelled before it finished; its last one is {last}"
         )
     return JobExecutionResult(outcome.job_id, outcome.net_runtime_ms)
+
+
+def _absolute(directory: str | None) -> str | None:
+    return None if directory is None else absolute_path(directory)
 
 
 def _later(action: Callable[[], Any]) -> CompletableFuture:

@@ -15,7 +15,7 @@ from typing import Any
 from changelog_engine.config import (
     ConfigLayers,
     Option,
-    absolute_base_path,
+    absolute_path,
     canonical,
     observing_options,
     options,
@@ -287,7 +287,7 @@ class EnvironmentSettings:
             or self.get(options.CHECKPOINT_DIR)
             or DEFAULT_BASE_PATH
         )
-        return absolute_base_path(path)
+        return absolute_path(path)
 
     def _state_settings(self) -> dict[str, Any]:
         """The fields of JobSettings that tell where state is kept.

@@ -13,7 +13,7 @@ import click
 from changelog_engine.cli import program
 from changelog_engine.cli.console import console
 from changelog_engine.cli.ui import page_beside, page_needs
-from changelog_engine.config.paths import absolute_base_path
+from changelog_engine.config.paths import absolute_path
 from changelog_engine.demo.folder import JOBS, demo_folder
 from changelog_engine.demo.steps import SMALL, WHOLE, Demo, shown_from_here
 from changelog_engine.display import printable
@@ -43,7 +43,7 @@ def demo(small: bool, spark: bool, shows: bool, folder: Path) -> None:
         raise ConfigurationError(missing)
     if spark:
         check_java()
-    folder = Path(absolute_base_path(str(folder))).resolve()
+    folder = Path(absolute_path(str(folder))).resolve()
     base = folder / JOBS
     try:
         with demo_folder(folder), contextlib.ExitStack() as stack:

@@ -11,13 +11,13 @@ from changelog_engine.config.parsing import (
     parse_map,
     parse_memory_bytes,
 )
-from changelog_engine.config.paths import absolute_base_path, local_path
+from changelog_engine.config.paths import absolute_path, local_path
 
 __all__ = [
     "ConfigLayers",
     "OPTIONS",
     "Option",
-    "absolute_base_path",
+    "absolute_path",
     "canonical",
     "find",
     "local_path",

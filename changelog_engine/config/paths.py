@@ -42,6 +42,10 @@ def local_path(path: str) -> str | None:
     return os.path.abspath(unquote(parts.path))
 
 
-def absolute_base_path(path: str) -> str:
-    """A base path that means the same in every process: local ones become absolute, other URIs stay."""
+def absolute_path(path: str) -> str:
+    """A path that means the same in every process, and wherever the program goes: local ones become absolute.
+
+    Raises:
+        ConfigurationError: as local_path.
+    """
     return local_path(path) or path

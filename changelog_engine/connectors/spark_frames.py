@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from changelog_engine.clock import monotonic_s
-from changelog_engine.config import absolute_base_path, options
+from changelog_engine.config import absolute_path, options
 from changelog_engine.connectors.delta.reader import Columns, File, VersionsReader, splits_of
 from changelog_engine.connectors.delta.tables import schema_of_json
 from changelog_engine.connectors.delta.types import row_type_of
@@ -111,7 +111,7 @@ class DataFrameSource(Source):
 
     def __init__(self, dataframe: Any, staging: str | None = None) -> None:
         self.dataframe = dataframe
-        self.staging = None if staging is None else absolute_base_path(staging)
+        self.staging = None if staging is None else absolute_path(staging)
         self.columns = _columns_of(dataframe)
         self.output_type = self.columns.row_type
         self._staged: str | None = None
@@ -165,7 +165,7 @@ class StreamingDataFrameSource(DiscoveringSource):
                 "a table or a topic first"
             )
         self.dataframe = dataframe
-        self.staging = absolute_base_path(staging)
+        self.staging = absolute_path(staging)
         self.bounded = self.available_now = available_now
         self.columns = _columns_of(dataframe)
         self.output_type = self.columns.row_type
@@ -305,5 +305,5 @@ def _base_path(entries: Mapping[str, str]) -> str:
     for option in (options.BASE_PATH, options.CHECKPOINT_DIR):
         for key in (option.key, *option.older):
             if entries.get(key):
-                return absolute_base_path(entries[key])
-    return absolute_base_path(_DEFAULT_BASE)
+                return absolute_path(entries[key])
+    return absolute_path(_DEFAULT_BASE)

@@ -24,6 +24,7 @@ from changelog_engine.changelog.rows import SCHEMA, milliseconds_of
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
+from changelog_engine.config.paths import absolute_path
 from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.errors import ConfigurationError, ConnectorError, NotSerializableError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, TypeSpec, keyed_operators
@@ -134,7 +135,7 @@ class StateChangesSource(Source):
             raise ConfigurationError(
                 f"StateChangesSource: time = {time!r} is neither 'checkpoint' nor 'event'"
             )
-        self.path = path
+        self.path = absolute_path(path)
         self.operator = operator
         self.state = state
         self.on_rewind = on_rewind

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from changelog_engine.graph.files import JobFiles
 from changelog_engine.spark import files
 from changelog_engine.spark.epoch_job import SparkEpochRunner
@@ -22,4 +24,5 @@ class SparkCluster:
         settings = job.settings
         jvm = JvmSettings(settings.jvm_options, settings.class_archive)
         context = spark_context(files.session_options(settings), jvm, settings.folds_on_spark)
+        job = replace(job, works_in=files.working_directory(context))
         return SparkEpochRunner(context, job, files.ship(context, staged))

@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import hashlib
 import logging
@@ -30,7 +31,7 @@ from pathlib import Path
 from pyspark import SparkContext, SparkFiles
 
 from changelog_engine.config import local_path
-from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError
+from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError, StorageError
 from changelog_engine.graph.files import JobFiles, Requirements
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.spark.masters import is_local
@@ -139,15 +140,38 @@ def ship(context: SparkContext, staged: StagedFiles) -> WorkerFiles:
     return WorkerFiles(_on_workers(context, staged), {FILES_VARIABLE: staged.name})
 
 
-def enter() -> None:
-    """In a worker, before its job's functions are unpickled: use the files of the job, if it has any.
+def working_directory(context: SparkContext) -> str | None:
+    """Where functions of a job that starts now work: where the program does; None where Spark says it, on other machines."""
+    if is_local(context.master):
+        with contextlib.suppress(FileNotFoundError):  # it is gone
+            return os.getcwd()
+    return None
+
+
+def enter(works_in: str | None) -> None:
+    """In a worker, before its job's functions are unpickled: use the files of the job, or go where the program works.
+
+    A worker serves one job after the other, and programs may change their folder between them.
+
+    Args:
+        works_in: where a job without files works; None leaves the worker where it is.
 
     Raises:
-        EnvironmentNotReadyError: somebody removed them.
+        EnvironmentNotReadyError: somebody removed the job's files.
+        StorageError: the folder cannot be entered.
     """
     name = os.environ.get(FILES_VARIABLE)
     if name:
         _enter(name)
+    elif works_in is not None:
+        try:
+            os.chdir(works_in)
+        except OSError as error:
+            raise StorageError(
+                f"the folder {works_in}, in which the program started the job, cannot be entered ({error.strerror}): "
+                "relative paths of its functions begin there. Put it back",
+                works_in,
+            ) from error
 
 
 @functools.cache  # "." stands for another folder after the first time

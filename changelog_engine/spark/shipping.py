@@ -34,6 +34,7 @@ class ShippedJob:
         ahead: the stages that may run ahead, which only functions tell; see ``stages_ahead``.
         names: what ``api`` and ``pyflink`` mean in the driver, and so in the workers.
         logs: what ``logging`` is set to in the driver, and so in the workers.
+        works_in: see ``enter``.
     """
 
     run: str
@@ -45,6 +46,7 @@ class ShippedJob:
     ahead: frozenset[int]
     names: Names
     logs: LoggingSetup
+    works_in: str | None = None
 
     def with_plan(self, plan: JobPlan) -> ShippedJob:
         """The same job with another parallelism."""
@@ -58,7 +60,7 @@ class ShippedJob:
         """
         self.names.use()
         self.logs.use()
-        enter()
+        enter(self.works_in)
         self.search_path.use()
         forget_changed(self.run)
         return {node: self._load(node, data) for node, data in self.functions.items() if node in nodes}

@@ -23,7 +23,7 @@ from session_jobs import AppendTo, Count, CountAndMark, Slowly, environment, las
 
 from api.common import Encoder, JobStatus, RestartStrategies, Types, WatermarkStrategy
 from api.datastream import DataStream, StreamExecutionEnvironment
-from api.datastream.connectors import FileSink
+from api.datastream.connectors import FileSink, FileSource, StreamFormat
 from api.datastream.connectors.number_seq import NumberSequenceSource
 from changelog_engine.errors import JobCancelledError
 from materializer.fold import state_at
@@ -192,6 +192,29 @@ def test_functions_use_the_modules_that_the_program_has_and_after_an_edit_their_
     del sys.modules["session_rules"]
     (tmp_path / "others" / "session_rules.py").touch()
     assert results() == [1_000, 2_000]
+
+
+def test_relative_paths_begin_where_the_program_is_when_it_runs_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def beside(line: str) -> str:
+        return f"{line} {Path('beside').read_text()} {os.path.basename(os.getcwd())}"
+
+    for name in ("one", "two"):
+        (tmp_path / name / "in").mkdir(parents=True)
+        (tmp_path / name / "in" / "lines").write_text(f"{name}\n")
+        (tmp_path / name / "beside").write_text(name)
+        monkeypatch.chdir(tmp_path / name)
+        env = environment(tmp_path / "log", parallelism=1)
+        env.set_restart_strategy(RestartStrategies.no_restart())
+        source = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "in").build()
+        lines = env.from_source(source, NO_WATERMARKS, "in").map(beside, Types.STRING())
+        _write_json(lines, Path("out"))
+        env.execute(name)
+    assert [_written(tmp_path / name / "out") for name in ("one", "two")] == [
+        ["one one one"],
+        ["two two two"],
+    ]
 
 
 def _write_json(stream: DataStream, folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from changelog_engine.config import (
     OPTIONS,
     ConfigLayers,
-    absolute_base_path,
+    absolute_path,
     canonical,
     find,
     local_path,
@@ -272,10 +272,10 @@ def test_missing_and_empty_file(tmp_path) -> None:
 
 def test_base_paths_become_absolute(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert absolute_base_path("./data") == str(tmp_path / "data")
-    assert absolute_base_path("file:///a/b%20c") == "/a/b c"
-    assert absolute_base_path("file:/a") == "/a"
-    assert absolute_base_path("s3://bucket/x") == "s3://bucket/x"
+    assert absolute_path("./data") == str(tmp_path / "data")
+    assert absolute_path("file:///a/b%20c") == "/a/b c"
+    assert absolute_path("file:/a") == "/a"
+    assert absolute_path("s3://bucket/x") == "s3://bucket/x"
     assert local_path("hdfs://host/x") is None
     assert local_path("name with: colon") is not None
 
@@ -287,5 +287,5 @@ def test_a_relative_path_where_the_working_directory_was_removed(tmp_path, monke
     with pytest.raises(
         ConfigurationError, match=r"'\./data' begins at the folder .* removed: name an absolute path"
     ):
-        absolute_base_path("./data")
-    assert absolute_base_path("/data") == "/data"
+        absolute_path("./data")
+    assert absolute_path("/data") == "/data"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import copy
 import inspect
+import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
@@ -20,10 +22,12 @@ from support.functions import Count
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
 
-from api.common import Row, Types, WatermarkStrategy
+from api.common import Encoder, RestartStrategies, Row, Types, WatermarkStrategy
 from api.datastream import OutputTag, StreamExecutionEnvironment
+from api.datastream.connectors import FileSink, FileSource, JdbcConnectionOptions, JdbcSink, StreamFormat
 from api.datastream.connectors import Sink as ApiSink
 from api.datastream.connectors import Source as ApiSource
+from api.datastream.connectors.delta import DeltaSink
 from api.datastream.connectors.hybrid_source import HybridSource as ApiHybrid
 from changelog_engine import connectors as engine
 from changelog_engine.connectors import (
@@ -43,6 +47,8 @@ from changelog_engine.connectors import (
     Split,
     SplitReader,
 )
+from changelog_engine.connectors.delta import DeltaSource as EngineDeltaSource
+from changelog_engine.connectors.state_changes import StateChangesSource
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, JobExecutionError
 from changelog_engine.replay.source import ReplayReader, replayed
 from changelog_engine.testing import At, ScriptedSource, conformance, state_conformance, without_spark
@@ -620,3 +626,46 @@ def test_every_connector_here_inherits() -> None:
 
 def test_prepared_is_empty_by_default() -> None:
     assert Prepared() == ((), None)
+
+
+def test_relative_paths_begin_where_the_program_names_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers may work elsewhere, and a program may go elsewhere while its job runs."""
+    here, elsewhere = tmp_path / "here é", tmp_path / "elsewhere"
+    here.mkdir()
+    elsewhere.mkdir()
+    monkeypatch.chdir(here)
+    (here / "in").write_text("7\n")
+    with contextlib.closing(sqlite3.connect("a b.db")) as database:
+        database.execute("CREATE TABLE numbers (number INTEGER)")
+    row = Types.ROW_NAMED(["number"], [Types.LONG()])
+    url = JdbcConnectionOptions.JdbcConnectionOptionsBuilder().with_url("jdbc:sqlite:a%20b.db").build()
+    env = StreamExecutionEnvironment.get_execution_environment()
+    env.set_parallelism(1)
+    env.enable_checkpointing(60_000).enable_changelog_state_backend(True)
+    env.set_restart_strategy(RestartStrategies.no_restart())
+    lines = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "in").build()
+    numbers = env.from_source(lines, NO_WATERMARKS, "in").map(lambda line: Row(number=int(line)), row)
+    numbers.sink_to(DeltaSink.for_row_data("table", row).build())
+    numbers.add_sink(JdbcSink.sink("INSERT INTO numbers (number) VALUES (?)", row, url))
+    texts = FileSink.for_row_format("out", Encoder.simple_string_encoder())
+    numbers.map(str, Types.STRING()).sink_to(texts.build())
+    keyed = numbers.key_by(lambda row: row[0], Types.LONG()).process(Count()).uid("count")
+    keyed.sink_to(Plain(tmp_path / "counts"))
+    monkeypatch.chdir(elsewhere)
+    with without_spark():
+        env.execute("here")
+    with contextlib.closing(sqlite3.connect(here / "a b.db")) as database:
+        assert database.execute("SELECT number FROM numbers").fetchall() == [(7,)]
+    assert [path.read_text() for path in (here / "out").rglob("part-*")] == ["Row(number=7)\n"]
+    assert [path.name for path in elsewhere.iterdir()] == ["changelog-data"]
+
+    counts = StateChangesSource("changelog-data/here", "count", "count", until="newest")
+    monkeypatch.chdir(here)
+    table = EngineDeltaSource("table")
+    monkeypatch.chdir(tmp_path)
+    for source in (counts, table):
+        (split,) = source.splits(1)
+        with contextlib.closing(source.reader(split)) as reader:
+            assert len(reader.read(split.start, 9).values) == 1

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from changelog_engine.clock import wall_ms
+from changelog_engine.config.paths import absolute_path
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import (
     checked_partitions,
@@ -81,7 +82,7 @@ class DeltaSink(CommittingSink):
                 "a Delta sink needs rows with named fields: give the stream a type such as "
                 f"Types.ROW_NAMED(['id'], [Types.LONG()]), it has {type_info!r}"
             )
-        self.path = path
+        self.path = absolute_path(path)
         self.type_info = type_info
         self.schema = table_schema(type_info)
         self.partition_by = checked_partitions(partition_by, type_info)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from changelog_engine.config.paths import absolute_path
 from changelog_engine.connectors.delta.reader import CHANGE_FIELDS, Columns, File, VersionsReader, splits_of
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import row_type_of
@@ -151,7 +152,7 @@ class DeltaSource(DiscoveringSource):
         first = changes_from if whole is None else whole
         assert first is not None
         self.versions = TableVersions(
-            path, whole, last, change_data, table.layout(), given, first, table.table_id
+            absolute_path(path), whole, last, change_data, table.layout(), given, first, table.table_id
         )
         schema = table.schema()
         row_type = row_type_of(schema)

@@ -35,6 +35,7 @@ from typing import Any, Self
 
 from changelog_engine.clock import Clock, MonotonicMs, SystemClock
 from changelog_engine.config.names import writable
+from changelog_engine.config.paths import absolute_path
 from changelog_engine.connectors.files.buckets import Buckets, DateTimeBuckets
 from changelog_engine.connectors.files.compaction import Compaction, HeldFiles, marker_lineage, paths_in
 from changelog_engine.connectors.files.compactors import PendingFile
@@ -118,10 +119,9 @@ class FileSink(CommittingSink):
         clock: Clock | None = None,
         compaction: Compaction | None = None,
     ) -> None:
-        self.base_path = base_path
+        self.base_path = absolute_path(writable(base_path, "the path of a sink of files"))
         self.encoder = encoder
         self.buckets = buckets or DateTimeBuckets()
-        writable(base_path, "the path of a sink of files")
         bulk = isinstance(encoder, BulkFactory)
         self.rolling = rolling or (ON_CHECKPOINT if bulk else Rolling())
         if bulk and not self.rolling.on_checkpoint:

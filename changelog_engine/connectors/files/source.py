@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Self
 
 from changelog_engine.config.names import writable
+from changelog_engine.config.paths import absolute_path
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
 from changelog_engine.connectors.files.input_files import Found, InputFolder
 from changelog_engine.connectors.protocols import (
@@ -63,7 +64,9 @@ class FileSource(Source):
         for path in paths:
             if not isinstance(path, (str, os.PathLike)) or not os.fspath(path):
                 raise ArgumentTypeError(f"a path must be a str that is not empty, got {path!r}")
-        self._paths = [writable(str(os.fspath(path)), "the path of a source of files") for path in paths]
+        self._paths = [
+            absolute_path(writable(str(os.fspath(path)), "the path of a source of files")) for path in paths
+        ]
         self._format = TextLines() if file_format is None else file_format
         self._file_systems = file_systems or FileSystems()
         self._subfolders = subfolders

@@ -5,6 +5,7 @@ Invariant: the password is in no text that these classes give.
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 
@@ -18,6 +19,13 @@ _SECRET_OF_HOST = re.compile(r"(\([\w.]*password=)[^)]*", re.IGNORECASE)
 _SECRET_AUTHORITY = re.compile(r"(//[^/?@:]*:)(?:[^=]*|[^/?]*)@")
 
 
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:  # it was removed
+        return ""
+
+
 @dataclass(frozen=True)
 class ConnectionOptions:
     """Where the database is.
@@ -27,12 +35,14 @@ class ConnectionOptions:
         driver_name: kept; the URL says which driver it is.
         user: name, or None for the URL's.
         password: of the user, or None for the URL's.
+        folder: where the program works, and a relative path of SQLite's begins: workers may work elsewhere.
     """
 
     url: str = field(repr=False)
     driver_name: str | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
+    folder: str = field(default_factory=_here)
 
     @property
     def shown_url(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
@@ -209,7 +210,8 @@ def _sqlite(address: str, parameters: dict[str, str], options: ConnectionOptions
     for name, value in parameters.items():
         if name.lower() not in _PRAGMAS or not _PRAGMA_VALUE.fullmatch(value):
             _refuse_unless_ignored(name, options, _PRAGMAS)
-    return {"path": path, "pragmas": {name.lower(): value for name, value in parameters.items()}}
+    whole = os.path.join(options.folder, path)
+    return {"path": whole, "pragmas": {name.lower(): value for name, value in parameters.items()}}
 
 
 def _address(address: str, options: ConnectionOptions) -> tuple[list[tuple[str, str | None]], str]:
