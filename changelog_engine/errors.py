@@ -314,6 +314,10 @@ class RestoreError(ChangelogEngineError, RuntimeError):
     """The asked-for restore cannot work; nothing was changed."""
 
 
+class RetiredError(RestoreError):
+    """What a checkpoint needs was let go on purpose, or is missing from a copy; others may be there."""
+
+
 class StateLostError(ChangelogEngineError, RuntimeError):
     """A worker no longer holds state that is newer than the last checkpoint; the job must rewind."""
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint, RestorePoint, Segment
 from changelog_engine.changelog.part_selection import PartFile, part_files
-from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError
+from changelog_engine.errors import CorruptChangelogError, NotLoggedError, RestoreError, RetiredError
 from changelog_engine.ledger.bounds import Bounds, needed
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_changelog
@@ -22,6 +22,8 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside, warn_unusable
 from changelog_engine.ledger.suffix import Suffix, follow
 from changelog_engine.storage.delta_log import DeltaLog
+
+_MOST_NAMED = 20  # of the newest checkpoints that can be asked for instead
 
 
 class Base(NamedTuple):
@@ -137,7 +139,7 @@ class Ledger:
             without: checkpoints whose snapshots are not to be used.
 
         Raises:
-            RestoreError: the snapshot that the checkpoint needs, or the log, was retired; lists the snapshots there are.
+            RetiredError: the snapshot that the checkpoint needs, or the log, was retired; lists the snapshots there are.
             CorruptChangelogError: something is missing or damaged; names it.
         """
         try:
@@ -250,19 +252,21 @@ class Ledger:
 
     def _refuse_retired(self, checkpoint: Checkpoint) -> None:
         """Say it where what is missing was let go on purpose."""
-        there = sorted(self.snapshots.markers)
         listed = self.snapshots.on(checkpoint.lineage, checkpoint.id)
         newest = max((mark.checkpoint for mark in listed), default=None)
         if checkpoint.snapshot is not None and (newest is None or newest < checkpoint.snapshot):
-            names = ", ".join([str(number) for number in sorted({number for number, _ in there})]) or "none"
-            raise RestoreError(
+            there = sorted({mark.checkpoint for mark in self.snapshots.markers})
+            names = ", ".join([str(number) for number in there[-_MOST_NAMED:]]) or "none"
+            raise RetiredError(
                 f"checkpoint {checkpoint.id} of {self.storage.root} needs the snapshot of checkpoint {checkpoint.snapshot}, "
-                f"which was retired, or is missing from a copy. Snapshots that are there: {names}. Nothing was changed"
+                "which was retired, or is missing from a copy: without state.changelog.enabled, a job keeps as many of its "
+                "newest checkpoints as execution.checkpointing.num-retained says. Ask for one that has its snapshot: "
+                f"{names}. To keep more of those to come, run the job with either option set. Nothing was changed"
             ) from None
         if newest is None and checkpoint.lineage:
             first = checkpoint.lineage[0].first
             if first not in self.lineage.checkpoints:
-                raise RestoreError(
+                raise RetiredError(
                     f"checkpoint {checkpoint.id} of {self.storage.root} needs the log from checkpoint {first} on, which was "
                     "truncated, and there is no snapshot on its lineage. Nothing was changed"
                 ) from None

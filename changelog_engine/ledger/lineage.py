@@ -23,7 +23,7 @@ from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import Rows, merged_rows_file, rows_of
 from changelog_engine.changelog.rows import ATTEMPT, CHECKPOINT
 from changelog_engine.clock import wall_ms
-from changelog_engine.errors import CorruptChangelogError, RestoreError
+from changelog_engine.errors import CorruptChangelogError, RestoreError, RetiredError
 from changelog_engine.ledger.commits import check_commits
 from changelog_engine.readable import iso
 from changelog_engine.storage.delta_actions import AddFile
@@ -135,7 +135,7 @@ class Lineage:
         """
         entry = self.checkpoints.get(checkpoint)
         if entry is None:
-            raise RestoreError(
+            raise (RetiredError if checkpoint < self.newest_checkpoint_id else RestoreError)(
                 f"there is no checkpoint {checkpoint} in {self.storage.root}: {self._available()}"
             )
         try:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import segment_of
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import RestoreError, RetiredError
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.readable import iso
 
@@ -146,7 +146,7 @@ def _by_id(lineage: Lineage, wanted: int) -> Checkpoint:
     ids = lineage.checkpoints.ids()
     place = bisect_left(ids, wanted)
     near = " and ".join([str(each) for each in ids[max(0, place - 1) : place + 1]])
-    raise RestoreError(
+    raise (RetiredError if wanted < ids[-1] else RestoreError)(
         f"there is no checkpoint {wanted} in {lineage.root}: the nearest: {near} (of {ids[0]} to {ids[-1]})"
     )
 

@@ -1,8 +1,8 @@
 """Readers beside a job that commits, compacts and truncates: a file that left the tables while it was read is not damage.
 
-Invariant: an error that names a file is raised, or an answer given that has faults, only where neither table has moved on
-since before the reading that gave it, or where they did so each time. What they are at is looked at behind such a one only,
-so that others pay nothing for it.
+Invariant: an error that names a file, or what was retired, is raised, or an answer given that has faults, only where neither
+table has moved on since before the reading that gave it, or where they did so each time. Who asked for the newest checkpoint
+gets what is the newest then. What the tables are at is looked at behind such an error only: others pay nothing for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
 
-from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError
+from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RetiredError
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.snapshots import beside
 from changelog_engine.storage.delta_log import DeltaLog
@@ -54,7 +54,7 @@ def read_again(read: Callable[Given, Read]) -> Callable[Given, Read]:
                 found = read(*args, **named)
                 if not (isinstance(found, KeepsFaults) and found.faults and moved()):
                     return found
-            except CorruptChangelogError:
+            except (CorruptChangelogError, RetiredError):
                 if not moved():
                     raise
         return read(*args, **named)

@@ -73,6 +73,7 @@ def read_parts(
         except CorruptChangelogError as error:
             reader.note(base, error)
             continue
+        reader.warn()
         yield from tables
         yield from reader.passing(base.suffix, None)
         return
@@ -105,11 +106,14 @@ def give_parts(
     reader = _Reader(point, key_groups, operators, tell=tell, wanted=wanted)
     for base in reader.bases():
         try:
-            return take(reader.all_rows(base, CONDENSE_ROWS))
+            found = take(reader.all_rows(base, CONDENSE_ROWS))
         except CorruptChangelogError as error:
             if reader.in_log:
                 raise
             reader.note(base, error)
+        else:
+            reader.warn()
+            return found
     raise AssertionError("the last base is the whole log, or an error")
 
 
@@ -224,7 +228,7 @@ class _Reader:
         self.columns = list(SCHEMA.names if columns is None else columns)
         self.ledger = ledger or Ledger.at(point.table)
         self.in_log = False  # whether ``all_rows`` has come past the snapshot
-        self._first_error: CorruptChangelogError | None = None
+        self._passed_over: list[tuple[Base, CorruptChangelogError]] = []
 
     def bases(self) -> Iterator[Base]:
         """What a restore may begin with, the newest snapshot first; the next is tried when one is found corrupt (``note``).
@@ -239,11 +243,19 @@ class _Reader:
         if self._first_error is not None:
             raise self._first_error
 
+    @property
+    def _first_error(self) -> CorruptChangelogError | None:
+        return self._passed_over[0][1] if self._passed_over else None
+
     def note(self, base: Base, error: CorruptChangelogError) -> None:
-        """Say what was wrong with a snapshot, and keep it: the first is raised when none can be used."""
-        if base.checkpoint is not None:
-            warn_unusable(base.checkpoint, error)
-        self._first_error = self._first_error or error
+        """Keep what was wrong with a snapshot: the first is raised when none can be used."""
+        self._passed_over.append((base, error))
+
+    def warn(self) -> None:
+        """Say what was wrong with snapshots that another one takes the place of."""
+        for base, error in self._passed_over:
+            if base.checkpoint is not None:
+                warn_unusable(base.checkpoint, error)
 
     def rows_of(self, base: Base) -> Iterator[pa.Table]:
         """A snapshot's rows of this subtask, file by file."""

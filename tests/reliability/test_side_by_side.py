@@ -20,19 +20,23 @@ from support.materialized import AT_ONCE, LATER, merging_few, stopped
 from support.model import pictured
 from support.page import asked
 from support.side_by_side import interrupted
+from unit.test_commit_helpers import Driver
 
 from changelog_engine.cli import main
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RestoreError, StorageError
+from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import job_status, list_jobs
+from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.sql import query
-from changelog_engine.inspection.states import entries_at
+from changelog_engine.inspection.states import entries_at, states_at
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.types import Types
 from changelog_engine.ui.app import Page
 from changelog_engine.ui.report import make_report
 from changelog_engine.verification.verify import verify
@@ -202,6 +206,91 @@ def test_case_20_who_keeps_faults_looks_again_before_it_tells_them(
             assert not told(str(base)), number
         shutil.rmtree(base)
         number += 1 if STEP == 1 else {"page": 71, "reported": 41, "status": 4}.get(reader, 11)
+
+
+KEY = 7  # of key group 1 of 8, where the driver of these tests writes
+
+
+def _without_changelog(base: Path) -> Driver:
+    """A job whose checkpoints are snapshots: each has its own number as the state, and stays until the next one."""
+    driver = Driver.start(base)
+    state = DescribedState("n", "value", Types.LONG().spec())
+    driver.operators = [
+        DescribedOperator("count", "count", "process", 1, 8, True, Types.LONG().spec(), (state,))
+    ]
+    _goes_on(driver)
+    return driver
+
+
+def _goes_on(driver: Driver) -> None:
+    row = driver.snapshot({str(KEY): driver.committer.next_id})
+    driver.committer.retire_snapshots({row.id})
+
+
+def _folded_newest(base: str) -> Any:
+    found = state_at(f"{base}/job/changelog")
+    return found.checkpoint.id, found.states["count", "n"][KEY]
+
+
+def _listed_newest(base: str) -> Any:
+    found = entries_at(f"{base}/job")
+    return found.checkpoint.id, *[entry.value for entry in found.entries]
+
+
+def _life_of_no_key(base: str) -> Any:
+    """Looks at all entries, at the checkpoint that it opened, before it says so."""
+    found = key_history(f"{base}/job", str(KEY + 1))
+    return found.checkpoint.id, found.checkpoint.id - len(found.changes)
+
+
+def _counted_newest(base: str) -> Any:
+    found = states_at(f"{base}/job")
+    return found.checkpoint.id, found.checkpoint.id if [each.keys for each in found.states] == [1] else None
+
+
+def _asked_for_the_newest(base: str) -> Any:
+    (found,) = query(f"{base}/job", "SELECT max(id), max(value) FROM checkpoints, count_n").rows
+    return found
+
+
+def _shown_on_the_page(base: str) -> Any:
+    shown = asked(Page(base).app(), "/job/job/state")
+    return [int(n) for n in re.findall(r'(?<=at checkpoint )\d+(?=, attempt)|(?<="mono value">)\d+', shown)]
+
+
+def _in_the_report(base: str) -> Any:
+    found = make_report(f"{base}/job")
+    return found.checkpoint, found.checkpoint if not found.faults else found.faults
+
+
+NEWEST: dict[Callable[[str], Any], int] = {  # of how many calls to the disk one is tried
+    _folded_newest: 8,
+    _listed_newest: 9,
+    _life_of_no_key: 9,
+    _counted_newest: 9,
+    _asked_for_the_newest: 11,
+    _shown_on_the_page: 40,
+    _in_the_report: 28,
+}
+
+
+@pytest.mark.parametrize("reader", NEWEST, ids=lambda reader: reader.__name__.strip("_"))
+def test_case_20_the_newest_checkpoint_is_opened_again_where_it_was_retired(
+    tmp_path: Path, reader: Callable[[str], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without changelog, the next checkpoint retires the one that was opened: who asked for the newest gets that."""
+    seen, number, done = set(), 0, [0]
+    while done:
+        base = tmp_path / str(number)
+        driver = _without_changelog(base)
+        with interrupted(number, lambda driver=driver: _goes_on(driver)) as done:
+            checkpoint, value = reader(str(base))
+        assert checkpoint == value, number
+        seen.add(checkpoint)
+        shutil.rmtree(base)
+        number += 1 if STEP == 1 else NEWEST[reader]
+    assert seen == {1, 2}
+    assert caplog.text == ""
 
 
 def snapshot_and_nothing_else(folder: JobFolder) -> None:

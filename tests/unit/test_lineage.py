@@ -19,7 +19,7 @@ from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import KeptBroadcast, LogPosition, SmallState, StageState
 from changelog_engine.changelog.snapshot_row import read_snapshot_row
-from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError
+from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError, RetiredError
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
 from changelog_engine.ledger.ledger import Ledger, plan_restore
@@ -208,8 +208,10 @@ def test_retired_snapshot_is_refused_by_the_plan(tmp_path: Path) -> None:
     first = driver.snapshot({"a": 1})
     driver.snapshot({"a": 2})
     driver.committer.retire_snapshots({2})
-    with pytest.raises(RestoreError, match=r"snapshot of checkpoint 1, which was retired.*are there: 2"):
+    with pytest.raises(RetiredError, match=r"snapshot of checkpoint 1, which was retired") as refused:
         plan_restore(driver.folder, first)
+    for said in ("without state.changelog.enabled", "num-retained", "Ask for one that has its snapshot: 2."):
+        assert said in str(refused.value)
     assert plan_restore(driver.folder, None).checkpoint is None
 
 
