@@ -270,6 +270,25 @@ class ConnectorError(ChangelogEngineError, RuntimeError):
     """A system that a source or a sink works with refused, lost or never had what it needs."""
 
 
+class RefusedForGoodError(ConnectorError):
+    """A system that a source or a sink works with refused or lost something, and the same would come again.
+
+    A table that is missing, a row that does not fit, a right that nobody gave, a record that cannot be read: somebody must
+    mend it. Whatever may pass by itself is a plain ConnectorError.
+
+    Attributes:
+        reason: what is the same whichever row or record is met first; "" where it is the message.
+    """
+
+    def __init__(self, message: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class ForbiddenError(StorageError):
+    """The rights of a file or folder, or a disk that is read-only, do not let the job do what it must."""
+
+
 class ForeignPathError(StorageError):
     """The base path holds something that this engine did not write; it is left alone."""
 

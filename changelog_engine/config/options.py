@@ -237,8 +237,9 @@ EXPONENTIAL_JITTER = FloatOption(
 SAME_FAILURE_LIMIT = IntOption(
     "changelog.restart.same-failure-limit",
     3,
-    "The same mistake so often in a row, with no checkpoint in between, fails the job whatever the strategy; 0: never. What "
-    "the environment does (lost workers, brokers, disks) is not counted.",
+    "The same mistake, or the same refusal of another system (a missing table, a row that does not fit, a login), so often "
+    "in a row, with no checkpoint in between, fails the job whatever the strategy; 0: never. What the environment does ("
+    "lost workers, brokers, disks) is not counted.",
     minimum=0,
 )
 AUTOSCALE = FlagOption(

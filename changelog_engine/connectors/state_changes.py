@@ -26,7 +26,7 @@ from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.config.paths import absolute_path
 from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSerializableError
+from changelog_engine.errors import ConfigurationError, NotSerializableError, RefusedForGoodError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, TypeSpec, keyed_operators
 from changelog_engine.graph.key_groups import key_group_range
 from changelog_engine.ledger.described import described_state
@@ -307,7 +307,7 @@ class StateChangesReader(SplitReader):
             return _Changes(reached, row.time_ms, SCHEMA.empty_table())
         described, spec = described_state(row, self._source.operator, self._source.state)
         if _StateTypes.of(described, spec) != self._source.types:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the state {self._source.state!r} of operator {self._source.operator!r} of {self._source.path} has other "
                 f"types at checkpoint {number} than the newest had when this source was made: begin anew, with a start from "
                 "which on the types are the same"
@@ -324,7 +324,7 @@ class StateChangesReader(SplitReader):
         uid = self._source.operator
         found = next((each for each in keyed_operators(row.operators) if each.uid == uid), None)
         if found is not None and found.max_parallelism != self._max_parallelism:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"operator {uid!r} of {self._source.path} has max parallelism {found.max_parallelism} at checkpoint "
                 f"{row.id}, and {self._max_parallelism} when reading began: begin anew, with a start from which on it is "
                 "the same"
@@ -349,7 +349,7 @@ class StateChangesReader(SplitReader):
         number, time_ms = changes.reached.checkpoint, changes.time_ms
         if source.event_time and None in events:
             key = rows["key"][events.index(None)].as_py()
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"a mutation of checkpoint {number} of {source.path} (key {key}) has no event time, since the job's "
                 "stream has no timestamps there: read it with time = 'checkpoint'"
             )
@@ -386,9 +386,9 @@ class StateChangesReader(SplitReader):
             return [None if value is None else value[1] for value in values]
         return values
 
-    def _withheld(self, what: str) -> ConnectorError:
+    def _withheld(self, what: str) -> RefusedForGoodError:
         source = self._source
-        return ConnectorError(
+        return RefusedForGoodError(
             f"state {source.state!r} of operator {source.operator!r} of {source.path}: {what}. Loading it runs what is in "
             "it: where that job can be trusted, give StateChangesSource allow_pickle=True"
         )

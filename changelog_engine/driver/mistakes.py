@@ -3,8 +3,9 @@
 Three kinds:
     * Final at once is what cannot succeed in any attempt: a module that is not there, a function that cannot be loaded, a
       configuration, a declaration.
-    * A mistake is what the program's own code does wrong, or somebody who removes parts before their commit. It may depend
-      on the moment, so it is tried again; the same one several times, with no checkpoint in between, is final.
+    * A mistake is what the program's own code does wrong, what another system refuses for good (a row, a login: connectors
+      raise a RefusedForGoodError), or somebody who removes parts before their commit. It may depend on the moment, so it is
+      tried again; the same one several times, with no checkpoint in between, is final.
     * Everything else is the environment: a worker, an executor, a broker, a disk. The restart strategy alone decides,
       however often it comes.
 
@@ -28,6 +29,7 @@ from changelog_engine.errors import (
     EnvironmentNotReadyError,
     EpochFailedError,
     FencedError,
+    ForbiddenError,
     ForeignPathError,
     FormatVersionError,
     InvalidJobError,
@@ -35,6 +37,7 @@ from changelog_engine.errors import (
     NotSerializableError,
     NotSupportedError,
     Origin,
+    RefusedForGoodError,
     RestoreError,
     SparkEndedError,
     StateTooLargeError,
@@ -61,7 +64,7 @@ FATAL = (
     StateTooLargeError,
     SparkEndedError,
 )
-_MISTAKES = (UserFunctionError, TypeMismatchError)
+_MISTAKES = (UserFunctionError, TypeMismatchError, RefusedForGoodError)
 # Of a user's function: what an attempt later gives again.
 _NEVER = {"ImportError", "SyntaxError", "UnpicklingError"}
 # A missing or forbidden file is not an outage; other errors of the operating system may be.
@@ -74,6 +77,7 @@ _OUTAGES = names_of(
     "OSError OperationalError InterfaceError "
     "RpcError KafkaException KafkaError TransportError HTTPError BotoCoreError ClientError RedisError"
 )
+_SQLITE_ERROR = 1  # a missing table, wrong SQL: an OperationalError of this driver too
 _QUOTED = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
 _VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}\b|\d+(?:\.\d+)?")
 _LONGEST = 500
@@ -95,8 +99,8 @@ def is_final(failure: ChangelogEngineError) -> bool:
 
 
 def is_mistake(failure: ChangelogEngineError) -> bool:
-    """Whether the program's own code did it, and not its environment; or somebody who removes uncommitted parts."""
-    if isinstance(failure, UncommittedPartError):
+    """Whether the program's own code did it, or somebody else's refusal that lasts, and not an outage."""
+    if isinstance(failure, UncommittedPartError | ForbiddenError):
         return True
     if isinstance(failure, _MISTAKES):
         return not origin_of(failure).outage
@@ -157,6 +161,8 @@ def _described(error: BaseException) -> Origin:
         kind.__name__ for kind in type(error).__mro__ if kind not in (object, BaseException, Exception)
     )
     message = _message(error)
+    if isinstance(error, RefusedForGoodError) and error.reason:
+        message = error.reason
     if isinstance(error, BaseExceptionGroup):  # its own message tells how many there are
         message += "".join(f"; {type(each).__name__}: {_message(each)}" for each in errors_within(error))
     return Origin(
@@ -182,6 +188,8 @@ def _innermost(error: BaseException) -> str:
 def _is_outage(error: BaseException) -> bool:
     """Whether an error, what it was raised from, or one of a group is one of the system around the program."""
     for each in errors_within(error):
+        if getattr(each, "sqlite_errorcode", None) == _SQLITE_ERROR:
+            continue
         names = {kind.__name__ for kind in type(each).__mro__}
         if not _OUTAGES.isdisjoint(names) and _NO_OUTAGE.isdisjoint(names):
             return True

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConfigurationError, RefusedForGoodError
 from changelog_engine.storage.delta_actions import Action, actions_of, info_of
 from changelog_engine.storage.delta_names import LOG, NUMBERED, commit_path, last_checkpoint_version
 from changelog_engine.storage.opening import open_storage
@@ -74,12 +74,12 @@ class Layout(NamedTuple):
                 if newer
                 else f"rows of then are read with version_as_of({found.version}), by a job of their own"
             )
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"version {found.version} of the Delta table {root} {what}, other than version {self.version}, whose "
                 f"columns this source reads: {advice}"
             )
         if found.partitions != self.partitions:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"version {found.version} of the Delta table {root} is partitioned by {sorted(found.partitions)}, and "
                 f"version {self.version}, which this source was built for, by {sorted(self.partitions)}"
             )
@@ -138,7 +138,7 @@ class CommitLog:
         try:
             actions = actions_of(commit)
         except ValueError as error:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"commit {version} of the Delta table {self._storage.root} is damaged: "
                 f"{self._storage.join(commit_path(version))} {error}. Put the file back from a copy"
             ) from error
@@ -155,13 +155,13 @@ class CommitLog:
         """Refuse to wait for a commit that will never be there, or will be another than the one that follows."""
         newest = last_checkpoint_version(self._storage)
         if newest >= version:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"commit {version} of the Delta table {self._storage.root} is gone: its log was cleaned up "
                 "(delta.logRetentionDuration) before it was read"
             )
         behind, missing = commit_path(version + 1), commit_path(version)
         if self._storage.exists(behind) and not self._storage.exists(missing):
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"commit {version} of the Delta table {self._storage.root} is missing: {self._storage.join(missing)} is not "
                 f"there, and {self._storage.join(behind)} is. Put the file back from a copy"
             )
@@ -170,11 +170,11 @@ class CommitLog:
         names = (NUMBERED.match(entry.name) for entry in self._storage.list(LOG))
         newest = max((int(match[1]) for match in names if match is not None), default=-1)
         if newest < version - 1:
-            raise ConnectorError(shorter(self._storage.root, newest, version - 1))
+            raise RefusedForGoodError(shorter(self._storage.root, newest, version - 1))
 
     def _adds_of(self, version: int, actions: list[Action]) -> list[TableFile]:
         if any("remove" in action and action["remove"].get("dataChange", True) for action in actions):
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"commit {version} of the Delta table {self._storage.root} updates, deletes or overwrites rows, and a "
                 "stream of its rows cannot take them back; read its change data feed instead"
             )
@@ -195,7 +195,7 @@ class CommitLog:
 
     def _file(self, action: dict[str, Any], version: int) -> TableFile:
         if action.get("deletionVector"):
-            raise ConnectorError(deletion_vectors(self._storage.root, version))
+            raise RefusedForGoodError(deletion_vectors(self._storage.root, version))
         return TableFile(unquote(action["path"]), action.get("partitionValues") or {})
 
 

@@ -23,7 +23,13 @@ from deltalake.transaction import AddAction, RemoveAction
 
 from changelog_engine.clock import wall_ms
 from changelog_engine.config.names import names_of
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.errors import (
+    ConfigurationError,
+    ConnectorError,
+    ForbiddenError,
+    NotSupportedError,
+    RefusedForGoodError,
+)
 from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_commits import Layout, NewFile, TableFile, deletion_vectors, text_of
 from changelog_engine.storage.delta_names import (
@@ -98,6 +104,8 @@ class UserTable:
         try:
             storage.make_dirs(LOG)
             storage.put_if_absent(FIRST_COMMIT, first_commit(schema, properties, partition_by))
+        except ForbiddenError:
+            raise
         except (DeltaError, OSError) as error:
             raise ConnectorError(f"could not make the Delta table {storage.root}: {error}") from error
 
@@ -166,7 +174,7 @@ class UserTable:
         except (DeltaError, OSError) as error:
             raise _unreadable(self.storage, version, error) from error
         if marked:
-            raise ConnectorError(deletion_vectors(self.storage.root, version))
+            raise RefusedForGoodError(deletion_vectors(self.storage.root, version))
         found = []
         for action in actions.to_pylist():
             partition = action.get("partition") or action.get("partition_values") or {}
@@ -273,7 +281,7 @@ class UserTable:
         """
         found = self.transaction(application)
         if (found or 0) < committed and (found is not None or self._forgets_after_ms is None):
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the Delta table {self.storage.root} has not got all that was committed to it: of the writer "
                 f"{application} portion {found or 0} is its newest, and portion {committed} was committed. The table was "
                 "made again, or put back from an older copy. Put it back as it was, or give the sink another uid(), "
@@ -306,7 +314,7 @@ class UserTable:
         listed = {file.path for file in self.files_at(self.version, self.layout())}
         unknown = [file.path for file in old if file.path not in listed]
         if unknown:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the Delta table {self.storage.root} forgets who committed to it ({_FORGETS} is "
                 f"{self.properties()[_FORGETS]!r}), and {len(unknown)} files that were written for a checkpoint before that "
                 f"are not in it, such as {unknown[0]}: whether they were committed, and compacted since, cannot be told. If "
@@ -325,7 +333,7 @@ class UserTable:
         """Refuse files that are not there, as of a table that was deleted and made again: nobody could read it."""
         gone = [file.path for file in files if not self.storage.exists(file.path)]
         if gone:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, "
                 f"such as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or give the sink another "
                 "uid(), to go on without their rows"

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.errors import ChangelogEngineError, ForbiddenError, StorageError
 
 T = TypeVar("T")
 
@@ -104,7 +104,7 @@ def explain(error: OSError, what: str, path: str, tries: int) -> StorageError:
             if what in _READING
             else "Make the folder writable for this user, or set another base path"
         )
-        return StorageError(f"could not {what} {path}: {error}. {remedy}", path)
+        return ForbiddenError(f"could not {what} {path}: {error}. {remedy}", path)
     if error.errno in (errno.EMFILE, errno.ENFILE):
         return StorageError(
             f"could not {what} {path}: {error}. Raise the limit of open files (ulimit -n)", path

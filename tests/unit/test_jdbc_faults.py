@@ -17,7 +17,8 @@ from support.script import Failure, Fault, Script
 
 from api.common import Types
 from api.datastream.connectors import JdbcSink
-from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.errors import JobExecutionError
+from changelog_engine.graph.nodes import NodeKind, RestartKind, RestartSettings
 
 RECORDS = 40
 ELEMENTS = rounds(4, RECORDS)
@@ -134,6 +135,24 @@ def test_a_job_that_runs_again_in_a_database_that_was_made_anew(sqlite, tmp_path
         sqlite.execute(f"DROP TABLE {name}")
     sqlite.execute("CREATE TABLE t (a BIGINT, b BIGINT)")
     job.run_driver(graph(exact(sqlite)))
+    assert table(sqlite) == EXPECTED
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_table_that_is_missing_ends_the_job_and_costs_nothing(sqlite, tmp_path, once):
+    """It restarted for ever."""
+    sqlite.execute("DROP TABLE t")
+    insert = "INSERT INTO t (a, b) VALUES (?, ?)"
+    kind = JdbcSink.exactly_once_sink if once else JdbcSink.sink
+    sink = kind(insert, ROW, sqlite.options)
+    job = TestJob(tmp_path / "log", restart=RestartSettings(RestartKind.FIXED_DELAY, attempts=9, delay_ms=0))
+    with pytest.raises(JobExecutionError) as raised:
+        job.run_driver(graph(sink))
+    assert raised.value.seen == 3
+    for said in ("no such table: t", insert, "row: f0=", "Make the table", "seen 3 times"):
+        assert said in str(raised.value)
+    sqlite.execute("CREATE TABLE t (a BIGINT, b BIGINT)")
+    job.run_driver(graph(sink))
     assert table(sqlite) == EXPECTED
 
 

@@ -37,6 +37,8 @@ ERRORS = {"error", "failure", "cause", "exception", "e"}
 ALLOWED = {
     "api/datastream/data_stream.py": "PySpark's error of a missing data source, which has its condition in words only",
     "changelog_engine/connectors/cassandra/sink.py": "the driver says in words only that a node refuses a login",
+    "changelog_engine/connectors/jdbc/dialects.py": "libpq says in words only why it was not let in",
+    "changelog_engine/connectors/jdbc/session.py": "the first line, which is the same for all rows",
     "changelog_engine/driver/coordinator.py": "the first line, for the log",
     "changelog_engine/storage/obstore_client.py": "obstore's errors end with a dump of themselves, which is left out",
     "changelog_engine/state/rocksdb_store.py": "RocksDB's errors are plain Exceptions that say in words only what happened",

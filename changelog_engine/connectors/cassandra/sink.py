@@ -24,7 +24,13 @@ from changelog_engine.connectors.packages import CASSANDRA
 from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.connectors.reconnecting import UnreachableError
 from changelog_engine.connectors.still_ours import check_still_ours
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, TypeMismatchError
+from changelog_engine.errors import (
+    ConfigurationError,
+    ConnectorError,
+    NotSupportedError,
+    RefusedForGoodError,
+    TypeMismatchError,
+)
 from changelog_engine.types import Row, TypeInformation
 from changelog_engine.types.composite import RowTypeInfo, TupleTypeInfo
 from changelog_engine.types.row import values_in_order
@@ -206,9 +212,11 @@ class CassandraWriter(SinkWriter):
     def _check(self) -> None:
         if self._failed is not None:
             value, error = self._failed
-            raise ConnectorError(
-                f"{self._where}: writing {shown(value, _SHOWN_CHARS)} failed: {_text(error)}; query: {self._sink.query}"
-            )
+            said = f"{self._where}: writing {shown(value, _SHOWN_CHARS)} failed: {_text(error)}; query: {self._sink.query}"
+            cassandra = CASSANDRA.load()
+            if isinstance(error, (cassandra.RequestValidationException, cassandra.protocol.SyntaxException)):
+                raise RefusedForGoodError(said, _text(error))
+            raise ConnectorError(said)
 
     def _wait(self, most: int, wait_s: float | None = None) -> None:
         """Wait until at most this many rows are in flight."""
@@ -299,7 +307,7 @@ def _failure(options: ConnectionOptions, error: Exception) -> ConnectorError:
             who = (
                 f"user {options.user!r}" if options.user is not None else "a client without user and password"
             )
-            return ConnectorError(f"{options.where} refuses {who}: {_text(cause)}")
+            return RefusedForGoodError(f"{options.where} refuses {who}: {_text(cause)}")
     unknown = isinstance(error, cassandra.UnresolvableContactPoints)
     text = "no address is known of any of these hosts" if unknown else _text(causes[0])
     return UnreachableError(

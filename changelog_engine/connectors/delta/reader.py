@@ -19,7 +19,7 @@ from changelog_engine.connectors.delta.types import partition_values, read_schem
 from changelog_engine.connectors.files.columnar import ParquetRecords
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, Split, SplitReader
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.types import Instant, RowTypeInfo
 from changelog_engine.types.row import Row, RowKind, make_row, values_of
@@ -180,6 +180,6 @@ class VersionsReader(SplitReader):
             values = values_of(row)
             change = values[count] if file.change == "cdc" else file.change
             if change not in _KINDS:
-                raise ConnectorError(f"{file.path} has a change that is called {change!r}")
+                raise RefusedForGoodError(f"{file.path} has a change that is called {change!r}")
             changed.append(make_row(names, [*values[:count], change, version, when], _KINDS[change]))
         return changed

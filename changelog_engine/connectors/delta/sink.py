@@ -41,7 +41,12 @@ from changelog_engine.connectors.protocols import (
     RestoredSink,
     SinkContext,
 )
-from changelog_engine.errors import ArgumentTypeError, ConfigurationError, ConnectorError, TypeMismatchError
+from changelog_engine.errors import (
+    ArgumentTypeError,
+    ConfigurationError,
+    RefusedForGoodError,
+    TypeMismatchError,
+)
 from changelog_engine.storage.delta_commits import NewFile, text_of
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types import RowTypeInfo, TypeInformation
@@ -91,7 +96,7 @@ class DeltaSink(CommittingSink):
     def committing_writer(self, context: SinkContext) -> DeltaWriter:
         kept = [*context.restored, *(context.beside or ())]
         if _committed_to(open_storage(self.path).root, kept) and not user_tables().exists(self.path):
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the Delta table {self.path}, to which this job has committed, is gone. Put it back, or give the sink "
                 "another uid(), to go on without the rows that it had"
             )

@@ -11,7 +11,7 @@ from changelog_engine.connectors.delta.reader import CHANGE_FIELDS, Columns, Fil
 from changelog_engine.connectors.delta.tables import user_tables
 from changelog_engine.connectors.delta.types import row_type_of
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Split, SplitReader
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConfigurationError, RefusedForGoodError
 from changelog_engine.storage.delta_commits import CommitLog, Layout, TableFile, shorter
 from changelog_engine.types import RowTypeInfo, Types
 
@@ -53,7 +53,7 @@ class TableVersions:
                 self, whole=whole, last=position["last"], first=self.first if whole is None else whole
             )
         if not self.given:  # of the engine's versions before this was in it
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the checkpoint does not say which version of the Delta table {self.root} its job began with, and the "
                 "newest may be another by now. Tell it: version_as_of(n) with the number of then, and ending_version(n) or "
                 "monitor_continuously() as it was"
@@ -81,11 +81,11 @@ class TableVersions:
         if table.table_id != self.table_id:
             raise self._another()
         if table.version < version:
-            raise ConnectorError(shorter(self.root, table.version, version))
+            raise RefusedForGoodError(shorter(self.root, table.version, version))
         return table
 
-    def _another(self) -> ConnectorError:
-        return ConnectorError(
+    def _another(self) -> RefusedForGoodError:
+        return RefusedForGoodError(
             f"the Delta table {self.root} is another than the one that was read: it was deleted and made again, and its "
             "versions are counted anew. Put the old one back, or read the new one from its beginning: start the job without "
             "its checkpoints"

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from changelog_engine.connectors.files.arrow_types import arrow_schema
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, NotSupportedError, RefusedForGoodError
 from changelog_engine.types import RowTypeInfo, TypeInformation, Types
 
 _PARTITION_KINDS = frozenset({"STRING", "BYTE", "SHORT", "INT", "LONG", "BOOLEAN", "SQL_DATE"})
@@ -200,7 +200,7 @@ def partition_values(
     found = []
     for name in names:
         if name not in partition:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the log of the Delta table does not say which {name} a file has, by which it is partitioned"
             )
         text, position = partition[name], known.index(name)

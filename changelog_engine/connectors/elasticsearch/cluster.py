@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from changelog_engine.connectors.elasticsearch.documents import Action, Product
 from changelog_engine.connectors.elasticsearch.options import ClusterOptions
 from changelog_engine.connectors.packages import ELASTICSEARCH
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import ConnectorError, RefusedForGoodError
 from changelog_engine.types.typeinfo import cut
 
 log = logging.getLogger("changelog_engine")
@@ -47,7 +47,7 @@ class Refusal(NamedTuple):
     @property
     def may_pass(self) -> bool:
         """Whether the same action may succeed later."""
-        return self.status in (_BUSY, _CONFLICT) or self.status >= 500
+        return self.status == _CONFLICT or _may_pass(self.status)
 
 
 class Cluster:
@@ -128,8 +128,16 @@ class Cluster:
         self._pools.clear()
 
     def failure(self, what: str) -> ConnectorError:
-        """An error that names the cluster."""
+        """An error that names the cluster, for what may pass."""
         return ConnectorError(f"Elasticsearch ({self._options.shown}): {what}")
+
+    def refused(self, what: str, reason: str = "") -> RefusedForGoodError:
+        """An error that names the cluster, for what it would refuse again.
+
+        Args:
+            reason: see RefusedForGoodError.
+        """
+        return RefusedForGoodError(str(self.failure(what)), reason)
 
     def _request(
         self, method: str, path: str, body: bytes | None, content_type: str | None
@@ -152,11 +160,11 @@ class Cluster:
         status = response.status
         if status == _TOO_LARGE:
             raise TooLargeError
-        if status == _BUSY or status >= 500:
+        if _may_pass(status):
             raise MayPassError(f"{method} {path} was answered with status {status}: {_cut(response.data)}")
         if status in _LOGIN:
             who = "without a user" if self._options.user is None else f"as user {self._options.user!r}"
-            raise self.failure(
+            raise self.refused(
                 f"{method} {path} {who} was refused with status {status}: {_cut(response.data)}. Give a user that may "
                 "write by set_connection_username() and set_connection_password()"
             )
@@ -164,9 +172,15 @@ class Cluster:
             answer = json.loads(response.data)
         except ValueError:
             answer = None
+        if status >= 400:
+            raise self.refused(f"{method} {path} was answered with status {status}: {_cut(response.data)}")
         if not 200 <= status < 300 or not isinstance(answer, dict):
             raise self.failure(f"{method} {path} was answered with status {status}: {_cut(response.data)}")
         return answer
+
+
+def _may_pass(status: int) -> bool:
+    return status == _BUSY or status >= 500
 
 
 def _reason(error: Any) -> str:

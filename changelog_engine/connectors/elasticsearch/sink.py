@@ -119,7 +119,7 @@ class BulkWriter(CollectingWriter):
 
     def _send_halves(self, actions: Sequence[Action]) -> None:
         if len(actions) == 1:
-            raise self._cluster.failure(
+            raise self._cluster.refused(
                 f"{_named(actions[0])} is too large: {len(actions[0].lines)} bytes are more than the cluster takes in one "
                 "request (http.max_content_length)"
             )
@@ -135,7 +135,9 @@ class BulkWriter(CollectingWriter):
         """
         for refusal in refusals:
             if not refusal.may_pass:
-                raise self._cluster.failure(_refused(actions, refusal, refusals))
+                raise self._cluster.refused(
+                    _refused(actions, refusal, refusals), f"status {refusal.status}: {refusal.reason}"
+                )
         return _refused(actions, refusals[0], refusals) if refusals else ""
 
     def _retried(self, ask: Callable[[], str | None]) -> str | None:

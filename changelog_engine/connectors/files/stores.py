@@ -106,7 +106,7 @@ class Store:
             raise
         except OSError as error:
             failure = explain(error, "write", self._storage.join(path), 1)
-            raise StorageError(self._told(str(failure))) from None
+            raise type(failure)(self._told(str(failure))) from None
 
     def persist(self, stream: Any, path: str, closing: bool) -> None:
         """Make durable what was written; close the stream or not."""

@@ -20,7 +20,7 @@ from typing import Any
 from changelog_engine.clock import wall_ms
 from changelog_engine.connectors.jdbc.dialects import Dialect
 from changelog_engine.connectors.jdbc.session import Session
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 
 _NAME_CHARS = 200
 
@@ -100,7 +100,7 @@ class CommitTable:
             True when it is this transaction's to commit, False when it is committed.
 
         Raises:
-            ConnectorError: the writer is not known, or a portion before this one is not committed.
+            RefusedForGoodError: the writer is not known, or a portion before this one is not committed.
         """
         changed = self._execute(
             connection,
@@ -114,13 +114,13 @@ class CommitTable:
             return True
         found = self._row(connection, f"SELECT committed FROM {self.name} WHERE writer = ?", writer)
         if found is None:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the commit table {self.name} does not know the writer {writer} of the checkpoint that the job "
                 "goes on from: it was emptied, or is another database's; bring it back, or give the sink another uid(), "
                 "to go on without those rows"
             )
         if found[0] < number - 1:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the database has lost rows that it had acknowledged: the commit table {self.name} has portion {found[0]} "
                 f"of writer {writer} as its newest, and portion {number - 1} was committed. It was put back from a backup, "
                 "or a replica took over that was behind. Nothing was written; restore a checkpoint from before the loss"

@@ -32,7 +32,7 @@ from changelog_engine.connectors.jdbc.commit_table import CommitTable
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.jdbc.sink import BatchingSink
 from changelog_engine.connectors.protocols import Committable, CommittingWriter, Prepared, SinkContext
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.types import Types
 
 DEFAULT_COMMIT_TABLE = "changelog_engine_commits"
@@ -150,7 +150,7 @@ class CommitTableWriter(CommittingWriter):
             for start in range(0, len(rows), self._batch):
                 self._session.write(connection, self._statement, rows[start : start + self._batch])
         if seen != portion["rows"]:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{portion['rows']} rows were staged as portion {number} of writer {writer}, and {seen} are in "
                 f"{self._table.name}_staged: they were removed, or were older than the retention time; nothing was "
                 "written. Start from another checkpoint"
@@ -179,14 +179,14 @@ class CommitTableWriter(CommittingWriter):
         metadata = batch.schema.metadata or {}
         staged = metadata.get(_ROW_TYPE, own.encode()).decode()
         if staged != own:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the run before staged rows as {staged}, which its checkpoint is to commit, and the sink writes {own} now: "
                 "their values would go into other columns or types. Start the program as it was, which commits them when it "
                 f"begins, stop it in good order (Ctrl-C), and change it then. SQL: {self._statement.given}"
             )
         staged = metadata.get(_COLUMNS, b"").decode()
         if staged and columns and staged != columns:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"the run before staged rows for columns {staged}, which its checkpoint is to commit, and the table was "
                 f"changed: by their position they would go into {columns}. Name the columns in the SQL. "
                 f"SQL: {self._statement.given}"

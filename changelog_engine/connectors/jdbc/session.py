@@ -21,13 +21,17 @@ from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.urls import driver_arguments
 from changelog_engine.connectors.reconnecting import Trouble
-from changelog_engine.errors import ChangelogEngineError, ConnectorError
+from changelog_engine.errors import ChangelogEngineError, ConnectorError, RefusedForGoodError
 
 log = logging.getLogger("changelog_engine")
 
 T = TypeVar("T")
 _FIRST_WAIT_S = 1.0
 _LEFT_OUT = "a trigger, a rule or a conflict clause of the table leaves rows out, or stores them elsewhere"
+_ADVICE = (
+    "Make the table and the rights of the user fit, change the SQL, or leave such rows out by a filter(); run again, the "
+    "job goes on from its last checkpoint, and nothing is lost"
+)
 _FOUND_NONE = "the UPDATE's condition finds none for them, so that nothing is stored of these elements"
 
 
@@ -86,7 +90,9 @@ class Session:
                     self.close()  # a server that does not answer would not answer ROLLBACK either
                 else:
                     self._roll_back()
-                if not passing or tries >= self._max_retries:
+                if not passing:
+                    raise RefusedForGoodError(self._message(what, error, tries), _reason(error)) from None
+                if tries >= self._max_retries:
                     raise ConnectorError(self._message(what, error, tries)) from None
                 tries += 1
                 self._trouble.again(self._message(what, error, 0))
@@ -96,7 +102,7 @@ class Session:
         """Run a statement for fitted rows, as part of a transaction.
 
         Raises:
-            ConnectorError: the database refuses a row; the message names it. The transaction is rolled back.
+            RefusedForGoodError: the database refuses a row; the message names it. The transaction is rolled back.
         """
         parameters = statement.parameters(rows)
         try:
@@ -106,10 +112,7 @@ class Session:
                 raise
             connection.rollback()
             self._name_the_row(connection, statement, rows, parameters)
-            text = self.without_secrets(f"{type(error).__name__}: {error}")
-            raise ConnectorError(
-                f"the database at {self._options.shown_url} refused {len(rows)} rows: {text}. SQL: {statement.given}"
-            ) from None
+            raise self._refused(f"{len(rows)} rows", error, f"SQL: {statement.given}") from None
         if (
             not self._said_left_out
             and 0 <= stored < len(rows)
@@ -170,13 +173,13 @@ class Session:
                 if self.dialect.may_pass(error):
                     raise
                 connection.rollback()
-                text = self.without_secrets(f"{type(error).__name__}: {error}")
-                raise ConnectorError(
-                    self.without_secrets(
-                        f"the database at {self._options.shown_url} refused a row: {text}. {statement.shown(row)}"
-                    )
-                ) from None
+                raise self._refused("a row", error, statement.shown(row)) from None
         connection.rollback()
+
+    def _refused(self, what: str, error: Exception, which: str) -> RefusedForGoodError:
+        text = f"{type(error).__name__}: {error}. {which}. {_ADVICE}"
+        where = f"the database at {self._options.shown_url}"
+        return RefusedForGoodError(self.without_secrets(f"{where} refused {what}: {text}"), _reason(error))
 
     def close(self) -> None:
         """Let go of the connection; what was not committed is lost."""
@@ -210,3 +213,8 @@ class Session:
         return self.without_secrets(
             f"{what} failed{often} at {self._options.shown_url}: {type(error).__name__}: {str(error).strip()}"
         )
+
+
+def _reason(error: Exception) -> str:
+    """What a database says of any row: PostgreSQL tells of the row in the lines behind."""
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from changelog_engine.config.names import names_of
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConfigurationError, ConnectorError, RefusedForGoodError
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError
@@ -18,6 +20,15 @@ log = logging.getLogger("changelog_engine")
 
 REQUEST_TIMEOUT_S = 30.0
 CONTACT_TIMEOUT_S = 10.0  # within which a broker must have been reached
+# Of what brokers and librdkafka answer: the same request would be answered so again.
+_LASTING = names_of(
+    "_AUTHENTICATION _INVALID_ARG _UNKNOWN_PARTITION "
+    "CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED SASL_AUTHENTICATION_FAILED TOPIC_AUTHORIZATION_FAILED "
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM "
+    "INVALID_CONFIG INVALID_RECORD INVALID_REQUIRED_ACKS INVALID_TIMESTAMP MSG_SIZE_TOO_LARGE POLICY_VIOLATION "
+    "RECORD_LIST_TOO_LARGE TOPIC_EXCEPTION UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_VERSION"
+)
+_LOST = re.compile("transport|disconnect", re.IGNORECASE)  # a login that a broker's end interrupted
 
 
 class Troubles:
@@ -149,12 +160,17 @@ def failure(
     Args:
         doing: what was to be done, such as ``listing topics``.
         troubles: of the client; its last trouble tells more than a timeout does.
+
+    Returns:
+        A RefusedForGoodError where the same would be answered so again.
     """
     text = _text_of(error)
-    last = None if troubles is None else troubles.final or troubles.last
+    final = None if troubles is None else troubles.final
+    last = None if troubles is None else final or troubles.last
     if last is not None and last.str() not in text:
         text += f" ({last.str()})"
-    return ConnectorError(f"{named(properties)}: {doing} failed: {properties.redacted(text)}")
+    kind = RefusedForGoodError if _lasts(error) or _lasts(final) else ConnectorError
+    return kind(f"{named(properties)}: {doing} failed: {properties.redacted(text)}")
 
 
 def named(properties: ClientProperties) -> str:
@@ -163,5 +179,16 @@ def named(properties: ClientProperties) -> str:
 
 
 def _text_of(error: Any) -> str:
-    inner = error.args[0] if isinstance(error, Exception) and error.args else error
+    inner = _inner(error)
     return str(inner.str()) if isinstance(inner, KAFKA.load().KafkaError) else str(inner)
+
+
+def _lasts(error: Any) -> bool:
+    inner = _inner(error)
+    if not isinstance(inner, KAFKA.load().KafkaError) or inner.name() not in _LASTING:
+        return False
+    return _LOST.search(inner.str()) is None
+
+
+def _inner(error: Any) -> Any:
+    return error.args[0] if isinstance(error, Exception) and error.args else error

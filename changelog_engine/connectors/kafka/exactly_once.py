@@ -43,7 +43,7 @@ from changelog_engine.connectors.protocols import (
 )
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.still_ours import check_still_ours
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConfigurationError, ConnectorError, RefusedForGoodError
 
 log = logging.getLogger("changelog_engine")
 
@@ -236,7 +236,7 @@ class TransactionalWriter(CommittingWriter):
         where = named(self._sink.properties)
         message = f"{where}: transaction {transaction.id!r}, which the restored checkpoint keeps, {how}"
         if not self._sink.only_log_lost:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{message}. Restore an older checkpoint to write them again, start the job without its checkpoints, or let "
                 "the sink ignore failures after a transaction's timeout"
             )

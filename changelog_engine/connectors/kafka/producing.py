@@ -15,7 +15,7 @@ from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import INPUT_END_MS
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.still_ours import ASKS_EVERY, check_still_ours
-from changelog_engine.errors import ConnectorError, TypeMismatchError
+from changelog_engine.errors import ConnectorError, RefusedForGoodError, TypeMismatchError
 from changelog_engine.graph.hooks import bulk_of
 from changelog_engine.types.typeinfo import shown
 
@@ -27,6 +27,7 @@ _FLUSH_STEP_S = 1.0
 _SILENT_S = 10.0  # after which the log says that nothing is delivered
 _LOOK_S = 2.0  # for a look whether a topic is there
 _NAMED = 3  # topics, in a message
+_ADVICE = "Create it, or correct the name"
 
 
 @dataclass(eq=False)
@@ -243,7 +244,15 @@ class RecordProducer:
         """Raise when something was not delivered."""
         if self._failed is not None:
             (error, topic), self._failed = self._failed, None
-            raise failure(self._properties, f"writing to topic {topic!r}", error, self._troubles)
+            why = self.failure(f"writing to topic {topic!r}", error)
+            if error.code() in (
+                self._kafka.KafkaError._UNKNOWN_TOPIC,
+                self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
+            ):
+                why = RefusedForGoodError(
+                    f"{why}: it does not exist, and librdkafka has waited for it. {_ADVICE}"
+                )
+            raise why
         if self._troubles.final is not None and not self._only_log:
             raise self.failure("writing", self._troubles.final)
 
@@ -259,7 +268,7 @@ class RecordProducer:
             self.poll()
             raise self.failure(f"looking for topic {topic!r}", error) from None
         if found.error is not None or not found.partitions:
-            raise ConnectorError(f"{named(self._properties)}: topic {topic!r} does not exist")
+            raise RefusedForGoodError(f"{named(self._properties)}: topic {topic!r} does not exist. {_ADVICE}")
         partitions = sorted(found.partitions)
         return int(partitions[subtask % len(partitions)])
 
@@ -280,7 +289,7 @@ def _serialized(schema: Any, elements: Sequence[Any], topic: str | None) -> list
         raise failed
     if len(found) != len(elements):
         to = "" if topic is None else f" of topic {topic!r}"
-        raise ConnectorError(
+        raise RefusedForGoodError(
             f"Kafka: {type(schema).__name__}.serialize_all() gave {len(found)} messages{to} for {len(elements)} elements: "
             "it must give one for each"
         )

@@ -27,7 +27,7 @@ from changelog_engine.connectors.kafka.topic_ids import TopicIds
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.connectors.reconnecting import Trouble
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import ConnectorError, RefusedForGoodError
 from changelog_engine.graph.hooks import bulk_of, hook_of
 from changelog_engine.types import Row
 from changelog_engine.types.copies import as_given
@@ -343,7 +343,7 @@ class Fetcher:
                     f"looking for offsets of topic {topic!r}, partition {partition}", error
                 ) from None
         if bounds is None or self._reset == _NO_RESET:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{named(self._properties)}: {what}{held}. {why}. Start from other offsets, or set property "
                 "'auto.offset.reset' to earliest or latest to go on there without them"
             )
@@ -558,7 +558,7 @@ class Decoder:
         except Exception:
             return self._one_by_one(records, into)
         if len(found) != len(records):
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"Kafka: {self._schema}.deserialize_all() gave {len(found)} values for {len(records)} messages: it must "
                 "give one for each, None for one that is left out"
             )
@@ -589,10 +589,10 @@ class Decoder:
             into.times.append(record.timestamp()[1])
         return False
 
-    def _failure(self, record: Any, error: Exception) -> ConnectorError:
+    def _failure(self, record: Any, error: Exception) -> RefusedForGoodError:
         value = record.value()
         shown = "no value (a tombstone)" if value is None else shown_bytes(value)
-        return ConnectorError(
+        return RefusedForGoodError(
             f"{named(self._properties)}: the record of topic {record.topic()!r}, partition "
             f"{record.partition()}, offset {record.offset()} can't be read: {type(error).__name__}: {error}. It is {shown}. "
             "Let the schema ignore such records, or send them to a side output by set_bad_records_tag()"

@@ -26,7 +26,7 @@ from changelog_engine.clock import Deadline, monotonic_s
 from changelog_engine.connectors.kafka.clients import REQUEST_TIMEOUT_S, Troubles, failure, make, named
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA, KAFKA_TRANSACTIONS
-from changelog_engine.errors import ConnectorError, NotSupportedError
+from changelog_engine.errors import ConnectorError, NotSupportedError, RefusedForGoodError
 
 log = logging.getLogger("changelog_engine")
 
@@ -258,7 +258,7 @@ class Transactions:
             try:
                 return call(self._connected())
             except final as error:
-                raise self._failure(doing, error) from None
+                raise RefusedForGoodError(str(self._failure(doing, error))) from None
             except errors.ConcurrentTransactionsError as error:
                 failed: Exception = error  # one before it is ending
             except errors.KafkaError as error:

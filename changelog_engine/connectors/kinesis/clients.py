@@ -8,7 +8,7 @@ from typing import Any
 from changelog_engine.config.names import names_of
 from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.packages import KINESIS
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConfigurationError, ConnectorError, RefusedForGoodError
 
 _CONNECT_TIMEOUT_S = 5
 _READ_TIMEOUT_S = 30
@@ -95,8 +95,12 @@ class Client:
             raise RequestError("", f"{type(error).__name__}: {error}", False) from None
 
     def failure(self, what: str) -> ConnectorError:
-        """An error that names region or endpoint."""
+        """An error that names region or endpoint, for what may pass."""
         return ConnectorError(f"Kinesis ({self._properties.where}): {what}")
+
+    def refused(self, what: str) -> RefusedForGoodError:
+        """An error that names region or endpoint, for what would come again."""
+        return RefusedForGoodError(str(self.failure(what)))
 
     def check_stream(self, stream: str) -> dict[str, Any]:
         """A stream's description.
@@ -109,7 +113,7 @@ class Client:
             return found
         except RequestError as error:
             if error.code == NOT_FOUND:
-                raise self.failure(
+                raise self.refused(
                     f"there is no stream {stream!r} there: create it, or correct the name, 'aws.region' or 'aws.endpoint'"
                 ) from None
             hint = (
@@ -120,7 +124,7 @@ class Client:
             raise self.failure(f"looking for stream {stream!r} failed: {error}{hint}") from None
 
     def _login(self, operation: str, text: str) -> ConnectorError:
-        return self.failure(
+        return self.refused(
             f"{operation} was refused: {text}. Give credentials that may use the stream: by properties "
             "'aws.credentials.provider.basic.accesskeyid' and '...secretkey', or where boto3 looks for them"
         )

@@ -22,7 +22,7 @@ from changelog_engine.connectors.kinesis.clients import EXPIRED_ITERATOR, NOT_FO
 from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.connectors.reconnecting import Trouble
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.copies import as_given
 from changelog_engine.types.typeinfo import shown_bytes
@@ -190,7 +190,7 @@ class ShardReader(SplitReader):
             self._iterator = None
         elif not error.may_pass:
             hint = ": its records were deleted, by the stream's retention" if error.code == NOT_FOUND else ""
-            raise self._client.failure(f"reading {self._named()} failed: {error}{hint}") from None
+            raise self._client.refused(f"reading {self._named()} failed: {error}{hint}") from None
         self._failures += 1
         if self._failures > max(self._polling.max_retries, _EXPIRIES if expired else 0):
             raise self._client.failure(
@@ -223,7 +223,7 @@ class ShardReader(SplitReader):
         kept_ms = summary["StreamDescriptionSummary"]["RetentionPeriodHours"] * _HOUR_MS
         if behind_ms <= kept_ms:
             return
-        error = self._client.failure(
+        error = self._client.refused(
             f"the job has read {self._named()} up to {behind_ms // _HOUR_MS} hours ago, and the stream keeps its records "
             f"for {kept_ms // _HOUR_MS} hours: records between may have been deleted. Start the job anew, or set property "
             "'changelog.on-data-loss' to ignore to go on with what is there"
@@ -263,8 +263,8 @@ class ShardReader(SplitReader):
                 times.append(record.timestamp)
         return values, times
 
-    def _unreadable(self, record: KinesisRecord, why: str) -> ConnectorError:
-        return self._client.failure(
+    def _unreadable(self, record: KinesisRecord, why: str) -> RefusedForGoodError:
+        return self._client.refused(
             f"the record {record.sequence_number} of {self._named()} can't be read: {why}. It is "
             f"{shown_bytes(record.data)}. "
             "Let the schema return None for records that are to be left out"

@@ -132,7 +132,7 @@ class KinesisWriter(CollectingWriter):
             )
         record = _Record(key, bytes(data))
         if record.size > self._options.record_bytes:
-            raise self._client.failure(
+            raise self._client.refused(
                 f"a record for stream {self._stream!r} with partition key {key!r} is too large: {record.size} bytes are "
                 f"more than {self._options.record_bytes}. It is {shown_bytes(record.data)}"
             )
@@ -173,7 +173,7 @@ class KinesisWriter(CollectingWriter):
             answer = self._client.call("put_records", StreamName=self._stream, Records=entries)
         except RequestError as error:
             if not error.may_pass:
-                raise self._client.failure(f"writing to stream {self._stream!r} failed: {error}") from None
+                raise self._client.refused(f"writing to stream {self._stream!r} failed: {error}") from None
             return records, str(error)
         results = answer["Records"]
         failed = [at for at, result in enumerate(results) if result.get("ErrorCode")]

@@ -150,7 +150,7 @@ class KinesisSource(DiscoveringSource):
         return [OLDEST, None, min((position[2] for position in positions), default=0)]
 
     def _lost(self, client: Client, shard: Shard) -> None:
-        error = client.failure(
+        error = client.refused(
             f"shard {shard.id!r} of stream {shard.stream!r} was made of shards that are no longer there and that the job "
             "has not read: their records were deleted, by the stream's retention. Start the job anew, or set property "
             "'changelog.on-data-loss' to ignore to go on without them"
@@ -177,7 +177,7 @@ def _shards(client: Client, stream: str) -> list[Shard]:
         except RequestError as error:
             if error.may_pass:
                 raise
-            raise client.failure(f"listing the shards of stream {stream!r} failed: {error}") from None
+            raise client.refused(f"listing the shards of stream {stream!r} failed: {error}") from None
         for each in answer["Shards"]:
             parents = (each.get("ParentShardId"), each.get("AdjacentParentShardId"))
             numbers = each["SequenceNumberRange"]
@@ -201,7 +201,7 @@ def _check_not_made_anew(
         if position is None:
             continue
         if (ended and shard.open) or (position[0] == AFTER and int(position[1]) < shard.starts_at):
-            raise client.failure(
+            raise client.refused(
                 f"stream {shard.stream!r} is not the one that the job has read: its shard {shard.id!r} begins at another "
                 "place. It was deleted and made anew, or is another account's or region's, so records of it would be left "
                 "out. Give the source another uid(), and it begins where 'flink.stream.initpos' says"

@@ -18,7 +18,7 @@ from changelog_engine.config.names import names_of
 from changelog_engine.connectors.packages import PULSAR
 from changelog_engine.connectors.pulsar.properties import Authentication, ClientProperties
 from changelog_engine.connectors.reconnecting import UnreachableError
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError, RefusedForGoodError
 
 log = logging.getLogger("changelog_engine")
 
@@ -137,17 +137,17 @@ class Client:
         """What to raise when Pulsar did not do something; ``kind`` is the name of the client's error."""
         said = f"{self.named}: {doing} failed: {text.removeprefix('Pulsar error: ')}"
         if kind in ("TopicNotFound", "BrokerMetadataError"):
-            return ConnectorError(
+            return (RefusedForGoodError if kind == "TopicNotFound" else ConnectorError)(
                 f"{self.named}: there is no topic {topic!r}: create it, or correct the name "
                 "(persistent://tenant/namespace/topic; a name alone is in public/default)"
             )
         if kind == "AuthenticationError":
-            return ConnectorError(
+            return RefusedForGoodError(
                 f"{said}. The broker does not let us in: give set_authentication() a plugin that the brokers use, and "
                 "parameters that are valid, such as a token that has not expired"
             )
         if kind in ("AuthorizationError", "NotAllowedError"):
-            return ConnectorError(
+            return RefusedForGoodError(
                 f"{said}. The role that logs in has no permission: let it produce to or consume from the namespace "
                 "(pulsar-admin namespaces grant-permission)"
             )
@@ -157,13 +157,13 @@ class Client:
                 "end it, or give this one another name (set_subscription_name, set_producer_name)."
             )
         if kind == "MessageTooBig":
-            return ConnectorError(
+            return RefusedForGoodError(
                 f"{said}. The message is larger than the brokers take: make messages smaller, or let brokers take larger "
                 "ones (maxMessageSize, 5 MB by default)"
             )
         if kind in _PASSING:
             return UnreachableError(f"{said}{self._reachability()}")
-        return ConnectorError(said)
+        return (RefusedForGoodError if kind in _LASTING else ConnectorError)(said)
 
     def _reachability(self) -> str:
         """What a plain connection says, where the client knows only that there was no answer."""
@@ -196,6 +196,10 @@ _PASSING = names_of(
     "AlreadyClosed ConnectError Disconnected Interrupted LookupError NotConnected ServiceUnitNotReady Timeout "
     "TooManyLookupRequestException BrokerPersistenceError"
 )
+_LASTING = names_of(
+    "CryptoError IncompatibleSchema InvalidConfiguration InvalidMessage InvalidTopicName InvalidUrl "
+    "OperationNotSupported TopicTerminated UnsupportedVersionError"
+)
 
 
 def topics_of_namespace(properties: ClientProperties, namespace: str) -> list[str]:
@@ -219,7 +223,7 @@ def topics_of_namespace(properties: ClientProperties, namespace: str) -> list[st
             if error.code in (401, 403)
             else "is it the admin URL?"
         )
-        raise ConnectorError(
+        raise (RefusedForGoodError if 400 <= error.code < 500 else ConnectorError)(
             f"Pulsar ({url}): listing topics failed: {error.code} {error.reason}; {hint}"
         ) from None
     except (OSError, ValueError) as error:

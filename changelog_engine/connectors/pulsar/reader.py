@@ -36,7 +36,7 @@ from changelog_engine.connectors.pulsar.cursors import (
     shown,
 )
 from changelog_engine.connectors.reconnecting import Trouble, connected
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.copies import as_given
@@ -272,7 +272,7 @@ class PartitionReader(SplitReader):
         connected(lambda: self._open(self._client.pulsar.MessageId.earliest, False), self._named, _PAUSE_S)
 
     def _lost(self, how: str) -> None:
-        error = ConnectorError(
+        error = RefusedForGoodError(
             f"{self._client.named}: the job has read {self._topic!r} {how}. Start the job anew, or set option "
             "'changelog.on-data-loss' to ignore to go on with what is there"
         )
@@ -382,10 +382,10 @@ class PartitionReader(SplitReader):
             message.producer_name(),
         )
 
-    def _unreadable(self, message: Any, error: Exception) -> ConnectorError:
+    def _unreadable(self, message: Any, error: Exception) -> RefusedForGoodError:
         value = value_of(message)
         said = "without a value" if value is None else shown_bytes(value)
-        return ConnectorError(
+        return RefusedForGoodError(
             f"{self._client.named}: message {shown(message.message_id())} of {self._topic!r} can't be read: "
             f"{type(error).__name__}: {error}. It is {said}. Let the schema return None for messages that are to be left out"
         )

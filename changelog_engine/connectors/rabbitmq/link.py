@@ -9,6 +9,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import re
 import ssl
 import threading
 import time
@@ -24,7 +25,7 @@ from changelog_engine.connectors.rabbitmq.options import (
     ConnectionOptions,
 )
 from changelog_engine.connectors.reconnecting import UnreachableError
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import ConnectorError, RefusedForGoodError
 
 log = logging.getLogger("changelog_engine")
 
@@ -249,6 +250,16 @@ def declare(options: ConnectionOptions, queue: str) -> bool:
 
 _NOT_FOUND = 404
 _REFUSED = 403
+_LASTING = (
+    311,
+    _REFUSED,
+    _NOT_FOUND,
+    406,
+    530,
+)  # too large, no right, no such queue, a queue of another kind, not allowed
+_PASSING = re.compile(
+    "delivery acknowledgement on channel|is down or inaccessible"
+)  # though its code is one of them
 
 
 def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorError:
@@ -260,21 +271,24 @@ def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorErro
         and cause.reply_code == _REFUSED
         and "ACCESS_REFUSED - Login" in cause.reply_text
     ):
-        return ConnectorError(
+        return RefusedForGoodError(
             f"{where} refuses user {options.user!r}: the password is wrong, there is no such user, or it may not log in "
             "from here (guest may only from the broker's own machine)"
         )
     if isinstance(cause, exceptions.ProbableAccessDeniedError):
-        return ConnectorError(
+        return RefusedForGoodError(
             f"{where} does not let user {options.user!r} into the virtual host: it does not exist, or the user has no "
             "permissions there (rabbitmqctl set_permissions)"
         )
     if isinstance(cause, ssl.SSLError):
-        return ConnectorError(
+        return RefusedForGoodError(
             f"{where}: {doing} failed, TLS: {cause}. Is the port one for TLS? Name the authority that signed the broker's "
             "certificate by cacertfile in the URI"
         )
+    kind: type[ConnectorError] = ConnectorError
     if isinstance(cause, (exceptions.ChannelClosed, exceptions.ConnectionClosed)):
+        if cause.reply_code in _LASTING and _PASSING.search(cause.reply_text) is None:
+            kind = RefusedForGoodError
         text = f"the broker says {cause.reply_code} {cause.reply_text}"
         if "delivery acknowledgement on channel" in cause.reply_text:
             text += ": checkpoints come more seldom than its consumer_timeout allows"
@@ -287,7 +301,7 @@ def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorErro
             f"{where} cannot be reached: {text}. Is it running, and does it listen there? (a port for TLS needs a URI that "
             "begins with amqps://)"
         )
-    return ConnectorError(f"{where}: {doing} failed: {text}")
+    return kind(f"{where}: {doing} failed: {text}")
 
 
 def _cause(error: Any) -> Any:

@@ -20,7 +20,7 @@ from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.connectors.rabbitmq.link import ANSWER_TIMEOUT_S, GONE, connected, declare, failure
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
 from changelog_engine.connectors.still_ours import check_still_ours
-from changelog_engine.errors import TypeMismatchError
+from changelog_engine.errors import RefusedForGoodError, TypeMismatchError
 from changelog_engine.types.typeinfo import shown
 
 log = logging.getLogger("changelog_engine")
@@ -127,10 +127,12 @@ class QueueWriter(SinkWriter):
             self._changed.notify_all()
 
     def _returned(self, channel: Any, method: Any, properties: Any, body: bytes) -> None:
-        self._link.refuse(
-            f"writing to queue {self._queue!r}",
+        why = (
             f"the broker cannot deliver: {method.reply_code} {method.reply_text}. There is no such queue: {GONE}. The "
-            "program makes it when it is started again",
+            "program makes it when it is started again"
+        )
+        self._link.fail(
+            RefusedForGoodError(str(failure(self._options, f"writing to queue {self._queue!r}", why)))
         )
 
     def _wait(self, most: int, most_bytes: int) -> None:

@@ -32,7 +32,7 @@ from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.connectors.rabbitmq.link import Link, connected, declare
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.copies import as_given
 from changelog_engine.types.typeinfo import shown_bytes
@@ -368,13 +368,13 @@ class QueueReader(SplitReader):
     def _stand_at(self, position: Position) -> None:
         if position.get("reader") == self._id:
             if position["read"] != self._read:
-                raise ConnectorError(
+                raise RefusedForGoodError(
                     f"{self._options.where}: queue {self._queue!r} cannot be read again from message {position['read']} of "
                     f"this reader, which stands at {self._read}: a queue has no positions"
                 )
             return
         if self._stands or (position and "ids" not in position):
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{self._options.where}: queue {self._queue!r} cannot be read from the position of another reader that no "
                 "checkpoint has kept"
             )
@@ -397,7 +397,7 @@ class QueueReader(SplitReader):
 
     def _is_new(self, message: Message) -> bool:
         if message.id is None:
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{self._options.where}: a message of queue {self._queue!r} has no correlation id, and RMQSource was given "
                 f"use_correlation_id=True. It is {shown_bytes(message.body)}. Let the producer set one, which no other "
                 "message has, or give use_correlation_id=False (at least once)"
@@ -419,7 +419,7 @@ class QueueReader(SplitReader):
             return as_given(self._schema.deserialize(message.body))
         except Exception as error:
             named = "" if message.id is None else f" with correlation id {message.id!r}"
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{self._options.where}: a message{named} of queue {self._queue!r} cannot be read: {type(error).__name__}: "
                 f"{error}. It is {shown_bytes(message.body)}. It stays in the queue; let the schema give None for such "
                 "messages, or take it out of the queue"
