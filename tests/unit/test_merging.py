@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pyarrow as pa
@@ -18,9 +19,9 @@ from support.materialized import merging_few
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.changelog import row_files
-from changelog_engine.changelog.log_files import parse_part
+from changelog_engine.changelog.log_files import PartName, parse_part
 from changelog_engine.changelog.model import Checkpoint, Segment
-from changelog_engine.changelog.part_selection import PartFile
+from changelog_engine.changelog.part_selection import PartFile, Within
 from changelog_engine.changelog.part_stats import delta_stats, footer_of
 from changelog_engine.changelog.row_files import merged_rows_file, merged_rows_table, rows_of
 from changelog_engine.changelog.rows import RowOfLog
@@ -138,6 +139,89 @@ def test_rows_before_the_window_leave_their_file(tmp_path: Path) -> None:
         8: {"a": 8},
         10: {"a": 10},
     }
+
+
+def test_rows_leave_merged_files_from_the_newest_on(tmp_path: Path) -> None:
+    """A driver that starts between two of the commits finds all rows before the one that it starts from."""
+    driver = Driver.start(tmp_path)
+    with merging_few(4):
+        for _ in range(2):
+            for number in range(8 if driver.last is None else 5):
+                driver.checkpoint({"a": number})
+            truncate(driver.folder, KEEPS)
+    rows = Lineage(driver.folder.open_changelog()).checkpoints
+    stays = Needed(frozenset(), frozenset([2, 9, 13]), frozenset(), frozenset(), 0)
+    changes = list(merge_rows.row_changes(driver.folder.changelog, rows, stays))
+    gone = [path.rpartition("-")[0] for change in changes for path in change.removes]
+    assert gone == ["checkpoints-8-12", "checkpoints-1-7"]
+
+
+def test_what_a_restore_may_read_is_not_merged(tmp_path: Path) -> None:
+    """The newest snapshot may be damaged: then it begins with the one before it, or with the log."""
+    driver = Driver.start(tmp_path)
+    merged = []
+    with merging_few(2):
+        for number in range(9):
+            driver.checkpoint({"a": number})
+            if number % 3 == 2:
+                materialize(driver.folder)
+                truncate(driver.folder, KEEPS)
+                paths = driver.folder.open_changelog().files()["path"].to_pylist()
+                merged.append(sorted(p.rpartition("-")[0] for p in paths if p.startswith("merged-")))
+    assert merged == [[], ["merged-1-3"], ["merged-1-6"]]
+
+
+def test_merged_rows_are_those_that_stay_in_the_order_of_the_log(tmp_path: Path) -> None:
+    """Numbers of parts aren't in the order of their texts; rows are merged twice, and what is not needed goes with it."""
+    driver = Driver.start(tmp_path)
+    storage = driver.folder.changelog
+    merged: list[PartFile] = []
+
+    def merge_next(first: int) -> list[tuple[int, int, int]]:
+        parts = [driver.part({"a": number, "bb": number}) for number in range(12)]
+        driver.last = driver.row(parts)
+        driver.committer.commit(driver.last, parts)
+        fresh = [
+            PartFile(part.path, parse_part(part.path), part.size, 2, part.checkpoint_id) for part in parts
+        ]
+        runs = frozenset([Segment(1, first, 9)])
+        stays = Needed(runs, frozenset(), frozenset(), frozenset(), 9)
+        (change,) = merge_small(storage, fresh + merged, stays, 2)
+        assert sorted(change.removes) == sorted(file.path for file in fresh + merged)
+        (add,) = change.adds
+        table = pq.read_table(storage.join(add.path), columns=["key_group", "checkpoint_id", "sequence"])
+        merged[:] = [PartFile(add.path, None, add.size, table.num_rows, first, driver.last.id)]
+        return [tuple(row.values()) for row in table.to_pylist()]
+
+    once = merge_next(1)
+    assert once == [(group, 1, 2 * number + group - 1) for group in (1, 2) for number in range(12)]
+    driver.number[0] = 94  # so that there is one digit more here too
+    twice = merge_next(1)
+    assert twice == sorted(twice)
+    assert [place for place in twice if place[1] == 1] == once
+    thrice = merge_next(3)
+    assert thrice == sorted(thrice)
+    assert {place[1] for place in thrice} == {3}
+    assert len(thrice) == 24
+
+
+def test_a_pack_is_merged_at_once(tmp_path: Path) -> None:
+    """Or a truncation that dies between two commits would take a part away that is in no other file yet."""
+    packs = []
+    for checkpoint in range(1, 6):
+        for subtask in range(3):
+            name = PartName(checkpoint, 1, 1, subtask, 1, 0)
+            within = Within(subtask * 100, 300, 3)
+            packs.append(PartFile(f"pack-{checkpoint}", name, 100, 1, checkpoint, checkpoint, within=within))
+    stays = Needed(frozenset([Segment(1, 1, 9)]), frozenset(), frozenset(), frozenset(), 9)
+    for most in range(2, 8):
+        with (
+            mock.patch.object(merge, "_merge", lambda storage, parts, stays: parts),
+            mock.patch.object(merge, "_MOST_PARTS", most),
+        ):
+            groups: list[Any] = list(merge_small(open_storage(str(tmp_path)), packs, stays, 1))
+        assert [part for group in groups for part in group] == packs
+        assert sum(len({part.path for part in group}) for group in groups) == 5, most
 
 
 @pytest.mark.parametrize("offset", [0, 10, 200, -10])
