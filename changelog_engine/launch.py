@@ -368,7 +368,7 @@ class RunningJob:
     def _failed(self) -> BaseException:
         failure = self._failure
         if isinstance(failure, JobExecutionError):
-            return failure
+            return _as_shown(failure)
         return JobExecutionError(f"job {self.name!r} failed: {failure}")
 
     def printed(self, lines: list[str]) -> None:
@@ -395,6 +395,13 @@ def _tell_at_exit() -> None:
             "get_job_execution_result().result() of what execute_async() returned",
             job.name,
         )
+
+
+def _as_shown(failed: JobExecutionError) -> JobExecutionError:
+    """A failure, of which what the user's function raised hides how it came here: the driver's frames say nothing then."""
+    if isinstance(failed.__cause__, UserFunctionError) and failed.__cause__.traceback:
+        failed.__traceback__ = None
+    return failed
 
 
 def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan) -> WorkersAtStart | None:
@@ -443,9 +450,7 @@ def run_job(graph: JobGraph, settings: JobSettings) -> JobOutcome:
         with interruptible(job, stopping):
             outcome = job.run()
     except JobExecutionError as failed:
-        if isinstance(failed.__cause__, UserFunctionError) and failed.__cause__.traceback:
-            # What failed is the user's: how it came here through the driver says nothing.
-            failed.__traceback__ = None
+        _as_shown(failed)
         raise
     except KeyboardInterrupt:
         last = None if job is None else job.last_checkpoint

@@ -49,7 +49,9 @@ class LockTakenError(StorageError):
         except (ValueError, KeyError, TypeError):
             return "it has just started"
         words = f"host {host}, pid {pid}, since {since}"
-        if host == socket.gethostname() and is_stopped(pid):
+        if (host, pid) == (socket.gethostname(), os.getpid()):
+            words += "; that is this process: call cancel() of the job's client, or close() of its results"
+        elif host == socket.gethostname() and is_stopped(pid):
             words += f"; that process is stopped: {_go_on(pid)}"
         return words
 

@@ -166,15 +166,28 @@ def halves(value):
     return 10 // value
 
 env = StreamExecutionEnvironment.get_execution_environment()
-env.from_collection([1, 0]).map(halves).print()
+halved = env.from_collection([1, 0]).map(halves)
 with without_spark():
-    env.execute("job")
+    RUN
 """
 
 
-def test_a_mistake_of_the_program_is_shown_with_its_own_lines_and_none_of_the_drivers(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("run", "ours"),
+    [
+        ("halved.print(); env.execute('job')", ["execute"]),
+        ("list(halved.execute_and_collect('job'))", ["__next__", "results"]),
+        (
+            "halved.print(); env.execute_async('job').get_job_execution_result().result()",
+            ["result", "result", "__get_result", "run", "<lambda>", "wait"],
+        ),
+    ],
+)
+def test_a_mistake_of_the_program_is_shown_with_its_own_lines_and_none_of_the_drivers(
+    tmp_path: Path, run: str, ours: list[str]
+) -> None:
     """Under plain Python, and so in notebooks; `changelog-engine run` shows the message alone."""
-    (tmp_path / "job.py").write_text(FAILED)
+    (tmp_path / "job.py").write_text(FAILED.replace("RUN", run))
     done = subprocess.run(
         [sys.executable, "job.py"], capture_output=True, text=True, cwd=tmp_path, check=False
     )
@@ -182,7 +195,7 @@ def test_a_mistake_of_the_program_is_shown_with_its_own_lines_and_none_of_the_dr
     assert "JobExecutionError: job 'job' failed: map of operator 'Map', element 0 raised" in done.stderr
     frames = re.findall(r'File "(.*)", line \d+, in (\S+)', done.stderr)
     assert {name for path, name in frames if Path(path).name == "job.py"} == {"halves", "<module>"}
-    assert [name for path, name in frames if Path(path).name != "job.py"] == ["execute"]
+    assert [name for path, name in frames if Path(path).name != "job.py"] == ours
 
 
 FORKED = """

@@ -184,6 +184,8 @@ def test_a_holder_that_is_stopped_is_called_so_and_kill_9_frees_the_lock(tmp_pat
     process.stdout.close()
     lock = DriverLock(folder)
     lock.acquire()
+    with pytest.raises(FencedError, match=rf"pid {os.getpid()}, .*that is this process: call cancel\(\)"):
+        DriverLock(folder).acquire()
     lock.release()
 
 
