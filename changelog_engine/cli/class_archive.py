@@ -22,6 +22,7 @@ from changelog_engine.clock import wall_ms
 from changelog_engine.config.observing_options import PROGRESS
 from changelog_engine.config.options import BASE_PATH
 from changelog_engine.errors import EnvironmentNotReadyError
+from changelog_engine.launcher.standard_streams import tell
 from changelog_engine.spark.class_archive import (
     AFTER_STDIN,
     CACHE_VARIABLE,
@@ -89,7 +90,7 @@ def class_archive(waits: bool) -> None:
         if waits:
             return
         # An image must not be finished without the archive: the other process would end with its build.
-        click.echo("another process is making it: waiting for that one", err=True)
+        tell("another process is making it: waiting for that one")
         lock = lock_file(lock_path, mode=0o600, wait=True)
     try:
         click.echo(f"{find_archive(stem) or _make(stem)} is ready")

@@ -10,6 +10,7 @@ import click
 from changelog_engine.config import find, set_command_line, without_effect
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.launcher.standard_streams import tell
 
 _OPTIONS = {
     "--restore": "changelog.restore",
@@ -67,4 +68,4 @@ def use(entries: dict[str, str]) -> None:
     for key in entries:
         note = without_effect(key)
         if note is not None:
-            click.echo(f"note: -D {printable(note)}", err=True)
+            tell(f"note: -D {printable(note)}")

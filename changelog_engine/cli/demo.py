@@ -19,6 +19,7 @@ from changelog_engine.demo.steps import SMALL, WHOLE, Demo, shown_from_here
 from changelog_engine.display import printable
 from changelog_engine.errors import ConfigurationError, JobInterruptedError
 from changelog_engine.java import check_java
+from changelog_engine.launcher.standard_streams import tell
 
 
 @click.command()
@@ -58,7 +59,7 @@ def demo(small: bool, spark: bool, shows: bool, folder: Path) -> None:
                     threading.Event().wait()
             click.echo(f"\nIn the browser: {page}" + ("" if missing is None else f"\n({missing})"))
     except KeyboardInterrupt:
-        click.echo(f"stopped; what the job left is in {printable(str(folder))}", err=True)
+        tell(f"stopped; what the job left is in {printable(str(folder))}")
         sys.exit(JobInterruptedError.code)
     sys.exit(0 if verdict.exact else 1)
 

@@ -14,6 +14,7 @@ from changelog_engine.clock import LONGEST_WAIT_S, monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.launcher.standard_streams import tell
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
@@ -118,7 +119,7 @@ def materialize(
         except ChangelogEngineError as error:
             if every is None:
                 raise
-            click.echo(f"failed, and is tried again: {printable(str(error))}", err=True)
+            tell(f"failed, and is tried again: {printable(str(error))}")
         if every is None:
             return
         time.sleep(min(max(0.0, every / 1000 - (monotonic_s() - began)), LONGEST_WAIT_S))

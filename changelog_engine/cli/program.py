@@ -22,7 +22,7 @@ from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.config.file import CONF_VARIABLE
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
-from changelog_engine.launcher.standard_streams import open_closed_streams
+from changelog_engine.launcher.standard_streams import drop, open_closed_streams
 from changelog_engine.nearest import did_you_mean
 from changelog_engine.storage.retry import FULL
 
@@ -125,7 +125,7 @@ def _errors_told() -> Iterator[None]:
             if sys.stdout is not None and not sys.stdout.closed:
                 sys.stdout.flush()
     except BrokenPipeError:
-        _drop_output()
+        drop(1)
         raise click.exceptions.Exit(_NO_READER) from None
     except ChangelogEngineError as error:
         raise click.ClickException(printable(str(error))) from None
@@ -134,14 +134,8 @@ def _errors_told() -> Iterator[None]:
     except OSError as error:
         if error.errno not in FULL or error.filename is not None:
             raise
-        _drop_output()
+        drop(1)
         raise click.ClickException(f"could not write the output: {error.strerror}") from None
-
-
-def _drop_output() -> None:
-    """Let what is left of the output go nowhere when Python ends."""
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
 
 
 def _show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:

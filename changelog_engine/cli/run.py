@@ -36,6 +36,7 @@ from changelog_engine.in_process.capture import without_spark
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.program import no_script, script_frames
 from changelog_engine.launcher.project_root import import_at, project_root, without_dots
+from changelog_engine.launcher.standard_streams import tell
 from changelog_engine.ledger.points import FORMS
 
 
@@ -152,7 +153,7 @@ def _note_misplaced(script: str, arguments: tuple[str, ...]) -> None:
         for name in given:
             if name.encode() not in text:
                 told = f"note: {name} stands behind SCRIPT, so it is the script's own argument"
-                click.echo(f"{told}; as an option of `run` it stands before it", err=True)
+                tell(f"{told}; as an option of `run` it stands before it")
 
 
 # What a replay has no use for.
@@ -169,7 +170,7 @@ def _show_page(
         address = stack.enter_context(page_beside(base, script, arguments, entries))
     except ChangelogEngineError as error:
         raise RefusedError(printable(str(error))) from None
-    click.echo(f"{address} shows the jobs of {printable(base)}", err=True)
+    tell(f"{address} shows the jobs of {printable(base)}")
 
 
 def _run(script: str, arguments: tuple[str, ...]) -> None:
@@ -184,7 +185,7 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
     except JobInterruptedError as error:
         sys.exit(error.code)
     except JobCancelledError as error:
-        click.echo(f"{printable(str(error))}", err=True)
+        tell(f"{printable(str(error))}")
         sys.exit(JobInterruptedError.code)
     except Exception as error:
         _fail(error, script)
@@ -192,7 +193,7 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
 
 def _tell_unexecuted(names: list[str]) -> None:
     if names:
-        click.echo(note_of(names), err=True)
+        tell(note_of(names))
 
 
 def _tell_failed() -> None:
@@ -200,7 +201,7 @@ def _tell_failed() -> None:
     launch = sys.modules.get("changelog_engine.launch")
     failures = [] if launch is None else launch.untold_failures()
     for failure in failures:
-        click.echo(f"Error: {printable(failure)}", err=True)
+        tell(f"Error: {printable(failure)}")
     if failures:
         sys.exit(1)
 
@@ -211,18 +212,18 @@ def _stop_jobs() -> None:
     jobs = list(launch.RUNNING) if launch is not None else []
     if not jobs:
         return
-    click.echo("stopping after the next checkpoint; press Ctrl-C again to stop at once", err=True)
     with contextlib.suppress(KeyboardInterrupt):
         for job in jobs:
             job.stop()
+        tell("stopping after the next checkpoint; press Ctrl-C again to stop at once")
         for job in jobs:
             try:
                 last = job.wait().last_checkpoint
             except ChangelogEngineError as error:
-                click.echo(f"Error: {printable(str(error))}", err=True)
+                tell(f"Error: {printable(str(error))}")
             else:
                 after = "" if last is None else f" after checkpoint {last}"
-                click.echo(f"job {job.name!r} stopped{after}; run it again to go on from there", err=True)
+                tell(f"job {job.name!r} stopped{after}; run it again to go on from there")
 
 
 def _fail(error: Exception, script: str) -> NoReturn:
@@ -235,15 +236,15 @@ def _fail(error: Exception, script: str) -> NoReturn:
         if frames is not None and not isinstance(error, JobExecutionError):
             last = [frame for frame in traceback.extract_tb(frames) if frame.filename == script][-1]
             message += f"\n  in {script}, line {last.lineno}: {last.line}"
-        click.echo(message, err=True)
+        tell(message)
     else:
         sys.excepthook(type(error), error.with_traceback(frames), frames)
         if isinstance(error, ModuleNotFoundError) and error.name:
             root = project_root(script, error.name)
             if root is not None:
-                click.echo(f"{error.name} is in {root}: set PYTHONPATH={root}, and run it again", err=True)
+                tell(f"{error.name} is in {root}: set PYTHONPATH={root}, and run it again")
         elif isinstance(error, ImportError) and frames is not None and frames.tb_next is None:
             asked = import_at(script, frames.tb_lineno)
             if asked is not None and asked.level:
-                click.echo(f"{script}, line {asked.lineno}: {without_dots(script, asked)}", err=True)
+                tell(f"{script}, line {asked.lineno}: {without_dots(script, asked)}")
     sys.exit(1)

@@ -18,6 +18,7 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.launcher import run_program
 from changelog_engine.launcher.alias import process_as_before
 from changelog_engine.launcher.program import no_script, script_frames
+from changelog_engine.launcher.standard_streams import tell
 
 Answer = TypeVar("Answer")
 
@@ -71,5 +72,5 @@ def _fail(error: Exception, script: str, verb: str) -> NoReturn:
     """A script that failed by itself: its traceback, and what is not to be had for it."""
     frames: Any = script_frames(error, script)
     sys.excepthook(type(error), error.with_traceback(frames), frames)
-    click.echo(f"Error: cannot {verb}: {script} failed before it executed a job", err=True)
+    tell(f"Error: cannot {verb}: {script} failed before it executed a job")
     sys.exit(CannotAskError.exit_code)

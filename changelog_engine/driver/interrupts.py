@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from changelog_engine.errors import JobCancelledError, JobInterruptedError
 from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.launcher.standard_streams import tell
 
 
 class Stoppable(Protocol):
@@ -47,9 +48,9 @@ def interruptible(job: Stoppable, stopping: list[int]) -> Iterator[None]:
         as_before()
         after = "the next checkpoint" if job.makes_checkpoints else "what is being read"
         again = "press Ctrl-C again" if number == signal.SIGINT else "send SIGTERM again"
-        print(f"stopping after {after}; {again} to stop at once", file=sys.stderr)
         stopping.append(number)
         job.stop()
+        tell(f"stopping after {after}; {again} to stop at once")
 
     _handled.update((number, before[number]) for number in ours)
     for number in ours:
@@ -98,7 +99,7 @@ def interrupted(
         message = f"job {name!r} stopped after checkpoint {last}; run it again to go on from there"
     if in_ipython():
         return _InterruptedCellError(message)
-    print(message, file=sys.stderr)
+    tell(message)
     return JobInterruptedError(message, number)
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from changelog_engine.display import printable
+from changelog_engine.launcher.standard_streams import tell
 
 _Waiting = TypeVar("_Waiting", bound=Sequence[Any])
 _watched: list[list[Sequence[Any]]] = []  # by those who watch, the innermost last
@@ -62,8 +63,7 @@ def _tell() -> None:
         each()
     elsewhere = sys.modules.keys() & _TOLD_ELSEWHERE or vars(sys).keys() & _INTERACTIVE_OR_FAILED
     if _left and not elsewhere:
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody reads standard error
-            print(note_of(_left), file=sys.stderr)
+        tell(note_of(_left))
 
 
 atexit.register(_tell)

@@ -1,7 +1,8 @@
-"""Standard streams that were closed when the program began, as by ``>&-``."""
+"""Standard streams that were closed when the program began, as by ``>&-``, or that nobody reads any more."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -24,3 +25,19 @@ def open_closed_streams() -> None:
         os.set_inheritable(number, True)
         if stream is None:
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error. Its fate ends nothing: the stream may be closed, full, or without a reader."""
+    with contextlib.suppress(Exception):
+        try:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+        except BrokenPipeError:
+            drop(sys.stderr.fileno())
+
+
+def drop(number: int) -> None:
+    """Let the rest of a stream without a reader go nowhere: else Python ends with a status of its own."""
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), number)

@@ -19,6 +19,7 @@ from typing import Any
 
 from changelog_engine.clock import monotonic_ms, wall_ms
 from changelog_engine.driver.figures import JobFigures, JobMonitor
+from changelog_engine.launcher.standard_streams import tell
 from changelog_engine.observing.live_line import LINE, takes_text
 from changelog_engine.observing.words import (
     WorkersAtStart,
@@ -186,10 +187,7 @@ class Display:
         elif self._on_terminal:
             LINE.say(text)
         elif monotonic_ms() - latest.began_ms >= job.interval_ms and takes_text(sys.stderr):
-            # Nobody reads standard error, or it is closed, or there is none.
-            with contextlib.suppress(OSError, ValueError, AttributeError):
-                sys.stderr.write(f"{text}\n")
-                sys.stderr.flush()
+            tell(text)
 
 
 def _logged() -> bool:

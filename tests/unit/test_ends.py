@@ -158,6 +158,23 @@ def test_sigterm_stops_a_job_after_a_checkpoint_and_at_once_the_second_time(
     assert "THE JOB ENDED" not in done.stdout
 
 
+@pytest.mark.parametrize("begins", ["", "sys.stderr.close()\n", "sys.stderr = None\n"])
+def test_a_stop_is_one_whatever_becomes_of_what_is_said_of_it(tmp_path: Path, begins: str) -> None:
+    """Such as ``python job.py 2>&1 | head``, whose ``head`` has had enough."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import sys\n{begins}{STOPPED}", "checkpoints", "1", str(10**7), "SIGTERM"],
+        stdout=subprocess.PIPE,
+        stderr=writing,
+        cwd=tmp_path,
+        check=False,
+        timeout=60,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stdout) == (143, b"")
+
+
 FAILED = """
 from api.datastream import StreamExecutionEnvironment
 from changelog_engine.testing import without_spark

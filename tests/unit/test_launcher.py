@@ -402,6 +402,29 @@ def test_ctrl_c_stops_jobs_in_the_background(
     ]
 
 
+def test_jobs_in_the_background_are_stopped_whatever_becomes_of_what_is_said_of_it(
+    launched: Callable[..., Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = Background()
+    monkeypatch.setattr(launch, "RUNNING", {job})
+    program = """
+        import sys
+
+        class Unread:
+            def write(self, text):
+                raise BrokenPipeError
+
+            def flush(self):
+                pass
+
+        sys.stderr = Unread()
+        raise KeyboardInterrupt
+    """
+    result = launched(program)
+    assert result.exit_code == 130
+    assert job.asked == ["stop", "wait"]
+
+
 def test_ctrl_c_without_a_job_is_130(launched: Callable[..., Result]) -> None:
     result = launched("raise KeyboardInterrupt")
     assert (result.exit_code, result.output) == (130, "")
