@@ -15,6 +15,7 @@ from changelog_engine.graph.hooks import hook_of, refuse_async, refuse_deferred,
 from changelog_engine.types.typeinfo import a_class
 
 from .functions import (
+    AllWindowFunction,
     AsyncFunction,
     BroadcastProcessFunction,
     CoProcessFunction,
@@ -27,8 +28,11 @@ from .functions import (
     KeySelector,
     MapFunction,
     Partitioner,
+    ProcessAllWindowFunction,
     ProcessFunction,
+    ProcessWindowFunction,
     ReduceFunction,
+    WindowFunction,
 )
 
 _ALSO_CALLED = ("open", "close", "on_timer", "clear")
@@ -80,6 +84,14 @@ _ONE_METHOD: dict[ABCMeta, str] = {
 }
 
 
+_OF_WINDOWS: dict[ABCMeta, str] = {
+    WindowFunction: "window(...).apply()",
+    ProcessWindowFunction: "window(...).process()",
+    AllWindowFunction: "window_all(...).apply()",
+    ProcessAllWindowFunction: "window_all(...).process()",
+}
+
+
 def as_function(function: Any, wanted: ABCMeta, what: str) -> Any:
     """A function of the wanted class as it is; a callable as one of it, where the class has one method."""
     if isinstance(function, wanted):
@@ -108,6 +120,9 @@ def _instead(function: Function, wanted: ABCMeta) -> str:
     for each, method in {**_ONE_METHOD, **processes}.items():
         if isinstance(function, each) and not (each in processes and wanted in processes):
             return f"it is {a_class(each)}, which {method}() takes"
+    for each, method in _OF_WINDOWS.items():
+        if isinstance(function, each):
+            return f"it is {a_class(each)}, which {method} takes"
     if isinstance(function, (BroadcastProcessFunction, KeyedBroadcastProcessFunction)):
         return "it goes with connect(stream.broadcast(descriptor)), where descriptor is a MapStateDescriptor"
     return f"let it inherit {wanted.__name__}"

@@ -950,10 +950,9 @@ class _Windows(NotACollection, NamesOfPyFlink, Generic[A, P]):
         contents = contents_spec(StateKind.AGGREGATING, declared or Types.PICKLED_BYTE_ARRAY(), wrapped)
         return self._result(what, contents, window_function, output_type, aggregate_function)
 
-    def _listed(self, name: str, wanted: type, function: Any, output_type: Any) -> DataStream:
+    def _listed(self, name: str, wanted: ABCMeta, function: Any, output_type: Any) -> DataStream:
         what = f"{type(self).__name__}.{name}"
-        if not isinstance(function, wanted):
-            raise ArgumentTypeError(f"{what} needs {a_class(wanted)}, got {function!r}")
+        function = _wrappers.as_function(function, wanted, what)
         return self._result(what, contents_spec(StateKind.LIST, self.get_input_type()), function, output_type)
 
     def _result(

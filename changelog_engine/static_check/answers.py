@@ -17,7 +17,7 @@ import importlib
 import inspect
 from dataclasses import dataclass
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, get_overloads
 
 from changelog_engine.api_names import API, PYFLINK, SHORT
 from changelog_engine.errors import ChangelogEngineError, NotSupportedError
@@ -232,6 +232,30 @@ def returned(function: Any, owner: type | None, exact: bool = True) -> Value:
     function = getattr(function, "__func__", function)
     annotation = getattr(function, "__annotations__", {}).get("return")
     return annotated(annotation, globals_of(function), owner, exact)
+
+
+def given_back(method: Bound, given: list[Value], named: dict[str, Value]) -> Value:
+    """What a call of a method gives: where its annotations depend on the arguments, by those that these fit."""
+    for each in get_overloads(method.function):
+        try:
+            bound = inspect.signature(each).bind(None, *given, **named)
+        except TypeError:
+            continue
+        wanted = {
+            name: annotated(bound.signature.parameters[name].annotation, globals_of(each), None)
+            for name in bound.arguments
+        }
+        if all(
+            _is_a(bound.arguments[name], promised)
+            for name, promised in wanted.items()
+            if isinstance(promised, Instance)
+        ):
+            return returned(each, method.owner, method.exact)
+    return returned(method.function, method.owner, method.exact)
+
+
+def _is_a(value: Any, wanted: Instance) -> bool:
+    return isinstance(value, Instance) and issubclass(value.cls, wanted.cls)
 
 
 def globals_of(function: Any) -> dict[str, Any]:

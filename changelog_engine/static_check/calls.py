@@ -115,7 +115,9 @@ class Calls:
                 inspect.getattr_static(method.owner, method.name, None), staticmethod | classmethod
             ):
                 self._needs(method.owner, said, node)
-        return answers.returned(method.function, method.owner, method.exact)
+        if arguments.more or arguments.more_named:
+            return answers.returned(method.function, method.owner, method.exact)
+        return answers.given_back(method, arguments.given, arguments.named)
 
     def _function(self, function: Any, arguments: Arguments, node: ast.Call) -> Value:
         what = name_of(function)

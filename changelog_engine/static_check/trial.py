@@ -38,6 +38,7 @@ _OF_STREAMS = tuple(
     )
 )
 _OF_WINDOWS = names_of("trigger allowed_lateness side_output_late_data reduce aggregate apply process")
+_OF_TWO = names_of("map flat_map process")
 _LOG = "changelog_engine"
 
 
@@ -142,6 +143,11 @@ def _blank(method: Bound) -> Any:
         return stream if name == "DataStream" else stream.key_by(str)
     if name == "WindowedStream" and method.name in _OF_WINDOWS:
         return _environment().from_collection([None]).map(str).key_by(str).count_window(1)
+    if name == "AllWindowedStream" and method.name in _OF_WINDOWS:
+        return _environment().from_collection([None]).count_window_all(1)
+    if name == "ConnectedStreams" and method.name in _OF_TWO:
+        stream = _environment().from_collection([None])
+        return stream.connect(stream)
     if not method.name.startswith(_SETTINGS) or method.name == _OF_THE_PROCESS:
         return None
     if name == "Configuration":

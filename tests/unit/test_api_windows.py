@@ -148,7 +148,10 @@ def test_count_windows(keyed: Any) -> None:
         (lambda k, w: k.window(w).allowed_lateness(-1), "the time in ms must be at least 0"),
         (lambda k, w: k.window(w).side_output_late_data("late"), "output_tag must be an OutputTag"),
         (lambda k, w: k.window(w).apply(Process()), "WindowedStream.apply needs a WindowFunction"),
-        (lambda k, w: k.window(w).process(Pass()), "WindowedStream.process needs a ProcessWindowFunction"),
+        (
+            lambda k, w: k.window(w).process(Pass()),
+            "WindowedStream.process needs a ProcessWindowFunction, got Pass: it is a WindowFunction, which window",
+        ),
         (
             lambda k, w: k.window(w).reduce(max, PassAll()),
             "must be a WindowFunction or a ProcessWindowFunction",
