@@ -58,6 +58,9 @@ class Cluster(Protocol):
     def stage(self, given: JobFiles) -> Any:
         """Make a job's files ready, before anything of the job is touched; gives what ``runner`` takes."""
 
+    def starting(self, settings: JobSettings) -> str:
+        """What a job waits for until there is what runs its epochs, in words for people."""
+
     def runner(self, job: ShippedJob, staged: Any) -> ClosingRunner:
         """What runs the epochs of a job."""
 
@@ -156,6 +159,7 @@ class RunningJob:
             None if self._journal is None else self._journal.folder.storage.root,
             None if self._start is None else self._start.id,
             "" if self._journal is None else self._journal.empty_because,
+            cluster.starting(settings),
         )
         runner = cluster.runner(shipped, staged)
         opened.callback(runner.close)

@@ -73,6 +73,20 @@ class _Question:
             )
 
 
+class _AfterScript(click.Command):
+    """A command of SCRIPT and PATH that says which of the two is missing."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.MissingParameter:
+            script = str(ctx.params.get("script") or "")
+            if os.path.isfile(script) or not script:
+                raise
+            message = f"{printable(script)} is not a script: the job's program stands before the job's folder"
+            raise click.UsageError(f"Missing argument 'SCRIPT'. {message}", ctx) from None
+
+
 def _shared(asked: Callable[..., None]) -> Callable[..., None]:
     """Give a command the options and arguments that both have, as a question."""
 
@@ -101,7 +115,7 @@ def _shared(asked: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command(cls=_AfterScript, options_metavar="[OPTIONS]")
 @click.option("--key", metavar="K", help="The key, as it is shown or as plain text.")
 @operator_option
 @state_option()
@@ -170,7 +184,7 @@ def explain(
     _show(found, question)
 
 
-@click.command(options_metavar="[OPTIONS]")
+@click.command(cls=_AfterScript, options_metavar="[OPTIONS]")
 @click.option("--source", metavar="S", required=True, help="The source, by uid or name.")
 @click.option("--position", metavar="P", required=True, help="Position of the record in its split.")
 @click.option("--split", metavar="ID", help="The split; may be left out when the source has one.")

@@ -135,6 +135,9 @@ def run(
         configuration[PROGRESS.key] = "never"
     use(configuration)
     if checks:
+        for other in arguments:
+            if other.endswith(".py") and Path(other).is_file():
+                tell(f"note: {other} is taken for an argument of {script}: check one script at a time")
         sys.exit(check(script, as_json))
     with contextlib.ExitStack() as stack:
         if shows:

@@ -215,9 +215,9 @@ def perhaps_renamed(checkpoint: Checkpoint, declared: Mapping[str, Collection[st
         if new and left:
             yield (
                 f"operator {operator.name!r} (uid {operator.uid!r}) has states that checkpoint {checkpoint.id} does "
-                f"not have, so they begin empty: {', '.join(new)}. It no longer asks for others that are there: "
+                f"not have, so they begin empty: {', '.join(new)}. It no longer declares others that are there: "
                 f"{', '.join(left)}. If one was renamed, stop the job, give it its earlier name and begin at that "
-                f"checkpoint, with changelog.restore={checkpoint.id}. Else all is well: what nobody asks for is kept"
+                f"checkpoint, with changelog.restore={checkpoint.id}. Else all is well: what nobody declares is kept"
             )
 
 

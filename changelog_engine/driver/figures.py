@@ -182,6 +182,7 @@ class JobMonitor:
     Attributes:
         restoring: how much the restore reads that goes on; None when not known.
         empty_because: of a job that ran before and begins empty: why; else "".
+        starting: what a job waits for that is STARTING, in words.
         watched: somebody shows people what a start and a restore do.
         upkeep: the snapshots beside the job; the next snapshot of figures has it.
         splits: how many each source read in the last epoch, by uid.
@@ -195,6 +196,7 @@ class JobMonitor:
         )
         self.restoring: RestoreSize | None = None
         self.empty_because = ""
+        self.starting = "starting"
         self.watched = False
         self.upkeep = NO_UPKEEP
         self.splits: Mapping[str, int] = {}

@@ -86,6 +86,9 @@ class _InProcess:
                 "call add_python_file(), set_python_requirements() and add_python_archive() only for Spark"
             )
 
+    def starting(self, settings: JobSettings) -> str:
+        return "starting"
+
     def runner(self, job: ShippedJob, staged: None) -> InProcessRunner:
         from changelog_engine.in_process.runner import InProcessRunner
 

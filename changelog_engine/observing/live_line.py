@@ -68,8 +68,7 @@ class LiveLine:
 
             with self._lenient():
                 console = Console(file=stream, highlight=False)
-                line = Text(text, no_wrap=True, overflow="ellipsis", end="")
-                line.truncate(max(1, console.width - 1), overflow="ellipsis")
+                line = Text(_fitting(text, max(1, console.width - 1)), no_wrap=True, end="")
                 stream.write(_ERASE)
                 console.print(line, end="", style="dim")
                 stream.write("\r")
@@ -144,6 +143,16 @@ class _Beside:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.stream, name)
+
+
+def _fitting(text: str, width: int) -> str:
+    """As many whole words as fit: half of a number would be another one."""
+    from rich.cells import cell_len, set_cell_size
+
+    if cell_len(text) <= width:
+        return text
+    part = set_cell_size(text, width)
+    return (part.rpartition(" ")[0].rstrip(", ") or part[:-1]) + "…"
 
 
 def _standard_streams() -> dict[str, Any]:

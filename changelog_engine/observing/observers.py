@@ -47,14 +47,16 @@ class Observers:
                 DISPLAY.add(self._shown)
                 self.monitor.watched = True
 
-    def begin(self, folder: str | None, restored_from: int | None, empty_because: str = "") -> None:
-        """It is decided where the run begins; Spark comes next.
+    def begin(self, folder: str | None, restored_from: int | None, empty_because: str, starting: str) -> None:
+        """It is decided where the run begins; what runs its epochs comes next.
 
         Args:
             folder: of the job; None for one without checkpoints.
             restored_from: the checkpoint; None for an empty start.
             empty_because: of a job that ran before and begins empty: why.
+            starting: what is waited for now, in words.
         """
+        self.monitor.starting = starting
         self.monitor.empty_because = empty_because
         self.monitor.status("STARTING", folder=folder, restored_from=restored_from)
         if self._shown is not None:

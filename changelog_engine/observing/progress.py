@@ -60,7 +60,8 @@ class ShownJob:
         """What the job does now."""
         now_ms = monotonic_ms()
         if now.status != "RUNNING" or not now.epoch:
-            return starting_words(now, now_ms, self._workers(), self.monitor.restoring)
+            monitor = self.monitor
+            return starting_words(now, now_ms, self._workers(), monitor.restoring, monitor.starting)
         return running_words(now, before, wall_ms(), now_ms - now.at_ms)
 
     def live(self) -> str:

@@ -44,12 +44,20 @@ def first_words(
 
 
 def starting_words(
-    now: JobFigures, now_ms: float, workers: WorkersAtStart | None, size: RestoreSize | None
+    now: JobFigures,
+    now_ms: float,
+    workers: WorkersAtStart | None,
+    size: RestoreSize | None,
+    starting: str = "starting",
 ) -> str:
-    """What a job does that processes nothing yet."""
+    """What a job does that processes nothing yet.
+
+    Args:
+        starting: what it waits for before its first attempt.
+    """
     seconds = (now_ms - now.status_ms) / 1000
     if now.status == "STARTING":
-        return f"starting Spark ({seconds:.0f} s)"
+        return f"{starting} ({seconds:.0f} s)"
     if now.status == "RESCALING":
         return f"rescaling ({seconds:.0f} s)"
     if now.status == "RESTARTING":

@@ -126,8 +126,16 @@ def task_cpus(setting: Callable[[str], str | None]) -> int:
 
     Args:
         setting: gives the value of a ``spark.*`` key; None for one that is not set.
+
+    Raises:
+        ConfigurationError: they are not a number.
     """
-    return int(setting("spark.task.cpus") or 1)
+    given = (setting("spark.task.cpus") or "1").strip()
+    if not given.isdecimal() or int(given) == 0:
+        raise errors.ConfigurationError(
+            f"option 'spark.task.cpus': expected a whole number from 1 on, got {given!r}"
+        )
+    return int(given)
 
 
 def local_slots(context: SparkContext) -> int | None:

@@ -150,6 +150,9 @@ class NoCluster:
     def stage(self, given: Any) -> None:
         """It has no files."""
 
+    def starting(self, settings: JobSettings) -> str:
+        return "starting"
+
     def runner(self, job: Any, staged: None) -> Any:
         raise OSError("no cluster answers")
 

@@ -193,6 +193,17 @@ def test_an_option_behind_the_script_that_the_script_does_not_know_is_named(
     assert launched("options = ['--check', '--restore']", arguments=arguments).stderr == ""
 
 
+def test_check_says_that_a_second_script_is_not_looked_at(
+    launched: Callable[..., Result], tmp_path: Path
+) -> None:
+    other = tmp_path / "other.py"
+    other.write_text("")
+    result = launched("", "--check", arguments=("--input", str(other), str(tmp_path / "none.py")))
+    assert result.exit_code == 0
+    assert f"{other} is taken for an argument of" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
 def test_what_no_execution_took_is_named(launched: Callable[..., Result]) -> None:
     program = """
         from api.datastream import StreamExecutionEnvironment

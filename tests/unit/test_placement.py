@@ -38,6 +38,7 @@ from changelog_engine.spark.session import (
     _add_slot,
     local_cores,
     spark_context,
+    task_cpus,
 )
 from changelog_engine.spark.session_options import session_options
 from changelog_engine.spark.spare_room import side_by_side, spare_location
@@ -660,6 +661,12 @@ def test_the_slot_more_is_one_of_a_task(
     assert conf.get("spark.master") == master
     assert conf.get("spark.default.parallelism") == "2"
     assert conf.contains(BACKGROUND_SLOTS)
+
+
+@pytest.mark.parametrize("cpus", ["x", "0", "-1", "1.5"])
+def test_the_cores_of_a_task_are_a_number(cpus: str) -> None:
+    with pytest.raises(ConfigurationError, match=f"'spark.task.cpus': expected a whole number .*{cpus}"):
+        task_cpus({"spark.task.cpus": cpus}.get)
 
 
 def test_a_background_task_runs_where_files_cannot_be_locked(

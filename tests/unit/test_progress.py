@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -133,7 +134,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("status", "expected"),
         [
-            ("STARTING", "starting Spark (2 s)"),
+            ("STARTING", "starting Spark on yarn (2 s)"),
             ("RESTARTING", "waiting to restart, restart 2 (2 s)"),
             ("RUNNING", "workers 3 of 8 (2 s)"),
             ("RESTORING", "restoring checkpoint 7: 1,000 rows (3.0 MB), 25 % read, 500.0 kB/s, workers 3 of 8 (2 s)"),
@@ -142,7 +143,8 @@ class TestWords:
     def test_a_start(self, status: str, expected: str) -> None:
         now = replace(NOTHING, status=status, status_ms=1_000, restored_from=7, restarts=2)
         size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
-        assert starting_words(now, 3_000, WorkersAtStart(3, 8, 250, 1_000_000, 2_000), size) == expected
+        workers = WorkersAtStart(3, 8, 250, 1_000_000, 2_000)
+        assert starting_words(now, 3_000, workers, size, "starting Spark on yarn") == expected
 
     def test_a_restore_that_has_read_nothing_yet(self) -> None:
         now = replace(NOTHING, status="RESTORING", status_ms=1_000, restored_from=7)
@@ -203,6 +205,26 @@ class TestLiveLine:
         assert err.getvalue().endswith("\r\x1b[2K")
         assert "three" in err.getvalue()
         assert (sys.stdout, sys.stderr) == (out, err)
+
+    @pytest.mark.parametrize(
+        ("columns", "fits"),
+        [
+            (40, "words 01:02  51,234 records/s in, 7 out"),
+            (39, "words 01:02  51,234 records/s in, 7…"),
+            (24, "words 01:02  51,234…"),
+            (5, "wor…"),
+        ],
+    )
+    def test_a_narrow_terminal_has_whole_words(
+        self, monkeypatch: pytest.MonkeyPatch, columns: int, fits: str
+    ) -> None:
+        _, err = self.streams(monkeypatch)
+        monkeypatch.setenv("COLUMNS", str(columns))
+        line = LiveLine()
+        assert line.begin()
+        line.show("words 01:02  51,234 records/s in, 7 out")
+        assert re.sub(r"\x1b\[\d+[mK]", "", err.getvalue()).strip("\r") == fits
+        line.end()
 
     def test_no_terminal_no_line(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.streams(monkeypatch)
@@ -282,7 +304,7 @@ class TestDisplay:
         display = progress.Display()
         display.add(job)
         monitor.status("STARTING", folder="/x")
-        while "starting Spark" not in errors.getvalue():
+        while "starting (" not in errors.getvalue():
             threading.Event().wait(0.005)
         monitor.status("FINISHED")
         display.remove(job)

@@ -212,6 +212,13 @@ def test_explain_as_json_and_at_a_point(recorded: Path, monkeypatch: pytest.Monk
     assert [each["number"] for each in found["mutations"]] == [1, 2, 3, 4]
 
 
+def test_explain_without_a_script_says_so(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(recorded)
+    result = CliRunner().invoke(main, ["explain", "log/visits", "--key", "ann"])
+    assert result.exit_code == 2
+    assert "Missing argument 'SCRIPT'. log/visits is not a script: the job's program" in result.output
+
+
 def test_explain_changed_code_gives_no_answer(recorded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = ask(recorded, monkeypatch, "explain", *VISITS, "--key", "ann", "--", "7")
     assert result.exit_code == 1
