@@ -12,9 +12,11 @@ def same(left: Any, right: Any) -> bool:
 
 def exact(value: Any) -> Any:
     """A hashable picture of a value that tells 1 from 1.0 and True, and (1,) from [1]."""
-    kind = type(value).__name__
+    kind = type(value)
+    if kind is str or kind is int:  # most are, and are pictures of themselves
+        return kind.__name__, value
     if isinstance(value, dict):
-        return kind, tuple((exact(key), exact(item)) for key, item in value.items())
+        return kind.__name__, tuple([(exact(key), exact(item)) for key, item in value.items()])
     if isinstance(value, (list, tuple)):
-        return kind, tuple(exact(item) for item in value)
-    return kind, repr(value)
+        return kind.__name__, tuple([exact(item) for item in value])
+    return kind.__name__, repr(value)
