@@ -314,9 +314,9 @@ def test_several_epochs_in_one_checkpoint_with_several_sources(tmp_path: Path, r
 def test_epochs_as_the_engine_cuts_them(tmp_path: Path) -> None:
     """Many epochs to a checkpoint, at sizes and times of the engine's own choice."""
     job = TestJob(tmp_path, None, checkpoint_interval_ms=40, epoch_target_ms=5, epoch_max_records=150)
-    job.run(graph(records=6_000, keys=50))
+    job.run(graph(records=3_000, keys=50))
     for start in (None, *(row.id for row in job.commits[:-1][-2:])):
-        report = replay(job, graph(records=6_000, keys=50), start)
+        report = replay(job, graph(records=3_000, keys=50), start)
         assert report.equal, report.text()
 
 
