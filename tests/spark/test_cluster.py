@@ -213,7 +213,8 @@ def test_executors_come_with_subtasks_and_snapshots_and_go_without_a_restart(
     output, job = tmp_path / "out", tmp_path / "log" / "cluster"
     options = {
         "state.changelog.dstl.dfs.base-path": tmp_path / "log",
-        "state.changelog.periodic-materialize.interval": "20s",  # an executor each time
+        # Late, so that there is one, or few: each has an executor or two of its own, of five CPU seconds.
+        "state.changelog.periodic-materialize.interval": "45s",
         "changelog.materialization.executor.memory": "600m",
         "execution.checkpointing.interval": "1s",
         "parallelism.default": 1,
