@@ -18,6 +18,8 @@ from changelog_engine.spark import class_archive
 
 _WORK = Path(__file__).with_name("spark_work.py")
 _TIMEOUT_S = 600
+# Without C2 Java has 48 MB for compiled code: a session of many queries fills them, and throws away what it compiles again.
+_ROOM_FOR_CODE = "-XX:ReservedCodeCacheSize=160m"
 
 
 def for_sessions() -> dict[str, str]:
@@ -42,7 +44,7 @@ def session_is_made() -> Iterator[None]:
 
 def java_options() -> str:
     """The options of Java for sessions of Spark, masters, workers and executors."""
-    return " ".join((JVM_OPTIONS.default, *_archive_options()))
+    return " ".join((JVM_OPTIONS.default, _ROOM_FOR_CODE, *_archive_options()))
 
 
 def _archive_options() -> tuple[str, ...]:
