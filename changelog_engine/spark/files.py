@@ -148,30 +148,38 @@ def working_directory(context: SparkContext) -> str | None:
     return None
 
 
-def enter(works_in: str | None) -> None:
-    """In a worker, before its job's functions are unpickled: use the files of the job, or go where the program works.
-
-    A worker serves one job after the other, and programs may change their folder between them.
-
-    Args:
-        works_in: where a job without files works; None leaves the worker where it is.
+def enter() -> None:
+    """In a worker, before its job's functions are unpickled: use the files of the job, if it has any.
 
     Raises:
-        EnvironmentNotReadyError: somebody removed the job's files.
-        StorageError: the folder cannot be entered.
+        EnvironmentNotReadyError: somebody removed them.
     """
     name = os.environ.get(FILES_VARIABLE)
     if name:
         _enter(name)
-    elif works_in is not None:
-        try:
-            os.chdir(works_in)
-        except OSError as error:
-            raise StorageError(
-                f"the folder {works_in}, in which the program started the job, cannot be entered ({error.strerror}): "
-                "relative paths of its functions begin there. Put it back",
-                works_in,
-            ) from error
+
+
+def work_in(folder: str | None) -> None:
+    """In a worker: go where the program works, unless the job's files lie in a folder of their own.
+
+    A worker serves one job after the other, and programs may change their folder between them.
+
+    Args:
+        folder: None leaves the worker where it is.
+
+    Raises:
+        StorageError: it cannot be entered.
+    """
+    if folder is None or os.environ.get(FILES_VARIABLE):
+        return
+    try:
+        os.chdir(folder)
+    except OSError as error:
+        raise StorageError(
+            f"the folder {folder}, in which the program started the job, cannot be entered ({error.strerror}): "
+            "relative paths of its functions begin there. Put it back",
+            folder,
+        ) from error
 
 
 @functools.cache  # "." stands for another folder after the first time

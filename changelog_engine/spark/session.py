@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import resource
 import signal
 import threading
 from collections.abc import Callable
@@ -27,6 +28,7 @@ _AS_JAVA_IS = JvmSettings()
 BACKGROUND_SLOTS = "spark.changelog.background.slots"
 """Of a session with a local master: so many slots are more than was asked for, for tasks beside the epochs."""
 
+_FILES = 1024  # most machines give that or more; 300 are too few, and 400 do for two cores
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 
 # What py4j logs it raises too, and then it is told once, by this engine.
@@ -86,7 +88,7 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
 
 def _not_started(conf: SparkConf, said: str) -> errors.EnvironmentNotReadyError:
     return errors.EnvironmentNotReadyError(
-        f"Spark did not start with master {conf.get('spark.master')!r}. {said}",
+        f"Spark did not start with master {conf.get('spark.master')!r}. {said}{_with_few_files()}",
         "Mend the spark.* option that this is about, in the program, on the command line or in the file of options. A "
         "master is written as local[4], spark://host:7077, yarn or k8s://https://host:6443",
     )
@@ -98,6 +100,14 @@ def _without_hadoop(conf: SparkConf) -> str:
     if not yarn or os.environ.get("HADOOP_CONF_DIR") or os.environ.get("YARN_CONF_DIR"):
         return ""
     return ". HADOOP_CONF_DIR is not set: it names the folder of yarn-site.xml and core-site.xml, which say where YARN is"
+
+
+def _with_few_files() -> str:
+    """What a JVM may end of that cannot open its jars and sockets: Java raises its limit to the hard one, and no further."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most == resource.RLIM_INFINITY or most >= _FILES:
+        return ""
+    return f". It may open {most} files at once, and needs some hundreds: raise the limit (ulimit -Hn) to {_FILES}"
 
 
 def _add_slot(conf: SparkConf) -> None:

@@ -17,7 +17,7 @@ from changelog_engine.driver.plan_traits import stages_ahead
 from changelog_engine.errors import HOW_TO_SHIP, NotLoadableError, NotSerializableError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
-from changelog_engine.spark.files import enter
+from changelog_engine.spark.files import enter, work_in
 from changelog_engine.spark.logs import LoggingSetup, logging_here
 from changelog_engine.spark.same_code import ImportPath, forget_changed, path_here
 
@@ -34,7 +34,7 @@ class ShippedJob:
         ahead: the stages that may run ahead, which only functions tell; see ``stages_ahead``.
         names: what ``api`` and ``pyflink`` mean in the driver, and so in the workers.
         logs: what ``logging`` is set to in the driver, and so in the workers.
-        works_in: see ``enter``.
+        works_in: see ``work_in``.
     """
 
     run: str
@@ -60,8 +60,9 @@ class ShippedJob:
         """
         self.names.use()
         self.logs.use()
-        enter(self.works_in)
+        enter()
         self.search_path.use()
+        work_in(self.works_in)
         forget_changed(self.run)
         return {node: self._load(node, data) for node, data in self.functions.items() if node in nodes}
 

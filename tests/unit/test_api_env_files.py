@@ -321,7 +321,7 @@ def test_a_worker_enters_its_files(tmp_path, gone):
         "SparkFiles._is_running_on_worker = True\n"
         "from changelog_engine.spark import files\n"
         f"sys.path.append('relative'); {'os.rmdir(os.getcwd())' if gone else 'pass'}\n"
-        "files.enter('/'); files.enter('/'); import m; print(m.A, open('data').read())\n"
+        "files.enter(); files.enter(); files.work_in('/'); import m; print(m.A, open('data').read())\n"
     )
     repository = str(Path(__file__).resolve().parents[2])
     done = subprocess.run(
@@ -350,19 +350,19 @@ def test_case_12_files_that_a_cleaner_removed_are_told_as_such(tmp_path, monkeyp
     with pytest.raises(
         EnvironmentNotReadyError, match=f"the files that the job ships are gone from .*{root}"
     ):
-        files.enter(None)
+        files.enter()
 
 
 def test_a_worker_of_a_job_without_files_goes_where_the_program_works(tmp_path, monkeypatch):
     for name in ("began", "one"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "began")
-    files.enter(None)
+    files.work_in(None)
     assert Path.cwd() == tmp_path / "began"
-    files.enter(str(tmp_path / "one"))
+    files.work_in(str(tmp_path / "one"))
     assert Path.cwd() == tmp_path / "one"
     with pytest.raises(StorageError, match="two, in which the program started the job, cannot be entered"):
-        files.enter(str(tmp_path / "two"))
+        files.work_in(str(tmp_path / "two"))
 
 
 def test_without_spark_a_jar_is_in_nobodys_way_and_a_module_is_refused(env, tmp_path):

@@ -8,6 +8,7 @@ import logging
 import os
 import pickle
 import re
+import resource
 import signal
 import subprocess
 import threading
@@ -36,6 +37,7 @@ from changelog_engine.spark.placement import Executor, Placement, Wanted, wanted
 from changelog_engine.spark.session import (
     BACKGROUND_SLOTS,
     _add_slot,
+    _not_started,
     local_cores,
     spark_context,
     task_cpus,
@@ -661,6 +663,15 @@ def test_the_slot_more_is_one_of_a_task(
     assert conf.get("spark.master") == master
     assert conf.get("spark.default.parallelism") == "2"
     assert conf.contains(BACKGROUND_SLOTS)
+
+
+@pytest.mark.parametrize(("most", "told"), [(256, True), (1024, False), (resource.RLIM_INFINITY, False)])
+def test_a_spark_that_did_not_start_with_few_files_says_so(
+    monkeypatch: pytest.MonkeyPatch, most: int, told: bool
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (most, most))
+    failure = _not_started(SparkConf(loadDefaults=False), "Spark says: failed to create a child event loop")
+    assert ("may open 256 files at once" in str(failure)) == told
 
 
 @pytest.mark.parametrize("cpus", ["x", "0", "-1", "1.5"])
