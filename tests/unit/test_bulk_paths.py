@@ -346,6 +346,23 @@ def test_timers_fire_as_the_contract_says(most_gone: int) -> None:
             assert _fired(HeapTimers(), seed) == _fired(PlainTimers(), seed), f"seed {seed}"
 
 
+def test_lists_are_not_made_anew_while_timers_fire() -> None:
+    """Those that fire are on no list; on a new one they would stay when they are gone."""
+    cursor, table = Cursor(), HeapTimers()
+    queue = TimerQueue(table, cursor)
+    cursor.key = "a"
+    for timestamp in range(12):
+        queue.register(timestamp)
+    fired = []
+    with mock.patch.object(timer_table, "_MOST_GONE", 0):
+        for timestamp, _ in queue.firing(3):
+            fired.append(timestamp)
+            for later in range(4, 12):
+                queue.delete(later)
+    assert fired == [0, 1, 2, 3]
+    assert (queue.next_timestamp(), queue.take_due(20)) == (None, [])
+
+
 def _logged(at_once: bool) -> list[Any]:
     cursor = Cursor()
     buffer = ChangelogBuffer(Types.LONG(), True, 128)

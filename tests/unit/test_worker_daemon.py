@@ -26,6 +26,7 @@ from servers.process import wait_for
 
 from changelog_engine.operators.messages import Durable
 from changelog_engine.spark import daemon_messages, fork_server, forked_worker, garbage, pinned, task
+from changelog_engine.spark.daemon import Daemon
 from changelog_engine.spark.files import FILES_VARIABLE, WorkerFiles
 
 INT = struct.Struct("!i")
@@ -322,6 +323,17 @@ def test_case_60_a_worker_that_was_killed_leaves_the_next_ones_end_to_be_seen(sp
     two.close()
     wait_gone(second)
     third.close()
+
+
+def test_what_spark_gave_up_is_known_before_the_end_that_a_look_saw_alone() -> None:
+    """A look passes standard input before Spark writes there, and sees the end of a connection that came after it."""
+    looks, done = iter([[(7, 1)], [(0, 1), (5, 1), (7, 1)]]), list[str]()
+    served = Daemon.__new__(Daemon)
+    served._poll = SimpleNamespace(poll=lambda *_: next(looks))  # type: ignore[assignment]
+    orders = {7: (4, "an end"), 5: (1, "a worker"), 0: (0, "what is given up")}
+    served._on = {at: (order, lambda name=name: done.append(name)) for at, (order, name) in orders.items()}  # type: ignore[misc]
+    served._serve_once()
+    assert done == ["what is given up", "a worker", "an end"]
 
 
 def test_case_60_workers_end_with_spark(spark: Spark) -> None:
