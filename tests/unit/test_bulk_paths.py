@@ -30,7 +30,7 @@ from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.timer_table import HeapTimers, Timer, TimerTable
-from changelog_engine.state.timers import TimerQueue
+from changelog_engine.state.timers import NetTimerQueue, TimerQueue
 from changelog_engine.state.ttl import TtlStates
 from changelog_engine.types import Row, RowKind, Types
 from changelog_engine.types.row import make_row
@@ -407,6 +407,24 @@ def test_timers_that_cannot_be_logged_stay(until: int) -> None:
 def test_timers_taken_at_once_are_logged_as_those_taken_one_by_one() -> None:
     assert _logged(at_once=True) == _logged(at_once=False)
     assert _logged(at_once=True)[2] == ["register_timer"] * 4 + ["delete_timer"] * 3
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_timer_that_was_logged_leaves_the_log_of_net_changes_and_a_fresh_one_was_never_there(
+    at_once: bool,
+) -> None:
+    cursor, buffer = Cursor(), ChangelogBuffer(Types.LONG(), True, 128)
+    log = buffer.timer_log("op", EVENT_TIMERS, net=True)
+    queue = NetTimerQueue(HeapTimers(), cursor, log)
+    for cursor.key, timestamp in [(1, 5), (2, 3)]:
+        queue.register(timestamp)
+    assert [each.rows for each in buffer.drain()] == [2]
+    cursor.key = 3
+    queue.register(4)
+    fired = queue.take_due(9) if at_once else [*queue.firing(9)]
+    assert fired == [(3, 2), (4, 3), (5, 1)]
+    assert (log.operations, log.values, log.keys) == (["delete_timer"] * 2, [3, 5], [2, 1])
+    assert not log.fresh
 
 
 @given(st.lists(st.tuples(st.integers(-(2**64), 2**64), st.integers(0, 9)), max_size=8))
