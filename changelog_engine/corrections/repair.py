@@ -34,12 +34,13 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At, checkpoint_at
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.savepoints.forks import Amendment, Fork, fork_job
 from changelog_engine.savepoints.writer import SnapshotWriter
 from changelog_engine.state import mutation_log
 from changelog_engine.types import type_from_spec
 from changelog_engine.types.typeinfo import shown
-from materializer.fold import fold_at
+from materializer.fold import FoldedState, fold_at
 
 _MOST_CHARACTERS = 10_000  # of who and why: they are in the checkpoint's row
 
@@ -124,13 +125,18 @@ def repair(
     if target is None and not dry_run:
         raise ConfigurationError("target is missing: name the folder of the new job, or ask for a dry_run")
     job = open_job(path)
-    ledger = Ledger(job.open_changelog())
-    checkpoint = checkpoint_at(ledger.lineage, at)
-    check_names(checkpoint, operator, state)
     uids = None if operator is None else frozenset([operator])
     if not callable(fix):
         uids = frozenset(fix)
-    folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle, operators=uids, state=state)
+
+    def fold(_: str) -> FoldedState:
+        ledger = Ledger(job.open_changelog())
+        checkpoint = checkpoint_at(ledger.lineage, at)
+        check_names(checkpoint, operator, state)
+        return fold_at(ledger, checkpoint, allow_pickle=allow_pickle, operators=uids, state=state)
+
+    folded = read_again(fold)(job.changelog.root)
+    checkpoint = folded.checkpoint
     changes = changes_of(folded, fix, operator, state)
     corrections = tuple(correction for some in changes for correction in some.corrections)
     if dry_run or target is None:
@@ -148,7 +154,7 @@ def repair(
         return amendment
 
     fork = fork_job(job, checkpoint, target, name, clock, amend)
-    return Repaired(checkpoint, corrections, fork, made[0])
+    return Repaired(checkpoint, corrections, fork, made[-1])
 
 
 def _check(fix: Fix, who: str, why: str, operator: str | None, state: str | None) -> None:

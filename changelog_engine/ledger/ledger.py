@@ -19,6 +19,7 @@ from changelog_engine.ledger.bounds import Bounds, needed
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_changelog
 from changelog_engine.ledger.lineage import Lineage
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.snapshots import Snapshot, Snapshots, beside, warn_unusable
 from changelog_engine.ledger.suffix import Suffix, follow
 from changelog_engine.storage.delta_log import DeltaLog
@@ -274,7 +275,11 @@ class Ledger:
 
 def plan_restore(folder: JobFolder, checkpoint: Checkpoint | None) -> RestorePoint:
     """``Ledger.restore_point`` of a job's log as it is now."""
-    return Ledger(folder.open_changelog()).restore_point(checkpoint)
+
+    def plan(_: str) -> RestorePoint:
+        return Ledger(folder.open_changelog()).restore_point(checkpoint)
+
+    return read_again(plan)(folder.changelog.root)
 
 
 def _warn_of(passed_over: list[tuple[int, CorruptChangelogError]]) -> None:

@@ -33,10 +33,11 @@ class KeepsFaults(Protocol):
 
 
 def read_again(read: Callable[Given, Read]) -> Callable[Given, Read]:
-    """A function that only reads a job's tables, and does so again when they moved on under it.
+    """A function that reads a job's tables, and does so again when they moved on under it.
 
     Args:
-        read: its first argument is the path of the job or its changelog. What it gives may be a ``KeepsFaults``.
+        read: its first argument is the path of the job or its changelog. What it gives may be a ``KeepsFaults``. Where it
+            fails, it leaves nothing behind.
     """
     (name, *_) = inspect.signature(read).parameters
 

@@ -41,6 +41,7 @@ from changelog_engine.errors import RestoreError
 from changelog_engine.graph.descriptions import DescribedOperator, states_of
 from changelog_engine.graph.key_groups import KeyGroups, key_groups
 from changelog_engine.graph.nodes import StateId, StateSpec
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.reading import Tell, read_parts
 from changelog_engine.operators.failures import errors_within
 from changelog_engine.operators.messages import EpochOrder
@@ -296,9 +297,12 @@ class KeptState:
         if not wanted:
             return {}
         operators = frozenset(operator for operator, _ in wanted)
-        return group_by_state(
-            read_parts(point, self.key_groups, operators, tell=tell, wanted=OfEntries(wanted, self._groups()))
-        )
+        entries = OfEntries(wanted, self._groups())
+
+        def read(_: str) -> RowsByState:
+            return group_by_state(read_parts(point, self.key_groups, operators, tell=tell, wanted=entries))
+
+        return read_again(read)(point.table)
 
     def _groups(self) -> KeyGroups | None:
         """The key groups of what changed; None where timers may be of any, or there are too many keys to tell them apart."""

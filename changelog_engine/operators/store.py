@@ -24,6 +24,7 @@ from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.codec.namespaces import NamespaceCodec
 from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.graph.nodes import StateId, StateSpec
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.reading import Tell, give_parts, read_parts
 from changelog_engine.operators.failures import backend_failure, table_failure, unfinished_change
 from changelog_engine.operators.kept_state import KeptState, KeptTable, RecentChanges
@@ -151,12 +152,21 @@ class KeyedStore:
     ) -> RowsByState:
         """The subtask's rows of a restore point, where the backend wants them to wait."""
         root, groups = self._call_backend(self.backend.rows_folder), self.config.key_groups
-        if root is None:
-            return group_by_state(read_parts(point, groups, operators, tell=tell, wanted=wanted))
         folder = f"rows-stage-{self.config.stage}-subtask-{self.config.subtask}"
-        return give_parts(
-            lambda tables: spilled(tables, LocalFolder(root, folder)), point, groups, operators, tell, wanted
-        )
+
+        def read(_: str) -> RowsByState:
+            if root is None:
+                return group_by_state(read_parts(point, groups, operators, tell=tell, wanted=wanted))
+            return give_parts(
+                lambda tables: spilled(tables, LocalFolder(root, folder)),
+                point,
+                groups,
+                operators,
+                tell,
+                wanted,
+            )
+
+        return read_again(read)(point.table)
 
     def timers(
         self, operator: str, domain: str, scope: NamespaceScope | None = None, net: bool = False

@@ -37,6 +37,7 @@ from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage, write_merged_rows
 from changelog_engine.ledger.ownership import attempt_of_this_process, attempt_row, checkpoint_row
 from changelog_engine.ledger.protection import protecting
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.snapshots import Snapshots
 from changelog_engine.savepoints.folder import free_place
 from changelog_engine.savepoints.unfinished_forks import (
@@ -85,7 +86,7 @@ def fork_job(
         name: the fork's job name; by default the last part of the path.
         clock: seconds since 1970.
         amend: makes the checkpoint with which the fork's attempt begins; None: it has none yet. What it raises leaves
-            no fork.
+            no fork. It is called anew where the fork is made anew, as truncation took files from under it.
 
     Raises:
         ConfigurationError: a job of that name would not look for its tables in that folder, or it would lie in the folder
@@ -102,20 +103,24 @@ def fork_job(
             f"a job named {name!r} has its tables in a folder named {job_slug(name)!r}, not {slug!r}: choose another path "
             "or name"
         )
-    point = plan_restore(parent, checkpoint)
-    base.make_dirs()
-    target = JobFolder(name, slug, begin_fork(base, slug, clock))
-    try:
-        with protecting(parent, checkpoint.id, point.snapshot, "fork"):
-            made = _Forking(parent, checkpoint, target).run(clock, amend)
-        finish_fork(base, target.storage, slug)
-    except CommitConflictError:  # a job has begun there: what is there is its own
-        leave_fork(base, target.storage)
-        raise
-    except BaseException:
-        give_up_fork(base, target.storage)
-        raise
-    return made._replace(folder=JobFolder(name, slug, base.child(slug)))
+
+    def fork(_: str) -> Fork:
+        point = plan_restore(parent, checkpoint)
+        base.make_dirs()
+        target = JobFolder(name, slug, begin_fork(base, slug, clock))
+        try:
+            with protecting(parent, checkpoint.id, point.snapshot, "fork"):
+                made = _Forking(parent, checkpoint, target).run(clock, amend)
+            finish_fork(base, target.storage, slug)
+        except CommitConflictError:  # a job has begun there: what is there is its own
+            leave_fork(base, target.storage)
+            raise
+        except BaseException:
+            give_up_fork(base, target.storage)
+            raise
+        return made._replace(folder=JobFolder(name, slug, base.child(slug)))
+
+    return read_again(fork)(parent.changelog.root)
 
 
 class _Forking:

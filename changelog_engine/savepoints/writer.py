@@ -19,12 +19,14 @@ from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.arrow_columns import as_array
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.ledger.ledger import plan_restore
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import attempt_row, checkpoint_row
 from changelog_engine.ledger.protection import protecting
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.reading import read_parts, shares
 from changelog_engine.ledger.snapshot_store import SnapshotStore
 from changelog_engine.savepoints.folder import Savepoint, give_up_savepoint, new_savepoint, open_savepoint
@@ -102,9 +104,16 @@ def _state(point: RestorePoint, checkpoint: Checkpoint, target: JobFolder) -> It
     """The folded state as parts: a stage for all operators of one parallelism, a subtask for each range of key groups."""
     for stage, subtask, groups, uids in shares(checkpoint):
         writer = SnapshotWriter(target.snapshots, checkpoint.id, checkpoint.attempt, stage, subtask, groups)
-        for (uid, state), table in live_rows(list(read_parts(point, groups, uids))).items():
+        for (uid, state), table in _live(point, groups, uids).items():
             writer.write(table, uid, state)
         yield from writer.finish()
+
+
+def _live(point: RestorePoint, groups: range, uids: frozenset[str]) -> dict[StateId, pa.Table]:
+    def read(_: str) -> list[pa.Table]:
+        return list(read_parts(point, groups, uids))
+
+    return live_rows(read_again(read)(point.table))
 
 
 class SnapshotWriter:
