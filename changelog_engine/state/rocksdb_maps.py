@@ -184,10 +184,6 @@ class RocksMapTable(RocksTable):
         self._forget_found()
         super()._write_all()
 
-    def clear(self) -> None:
-        self._replaced.clear()
-        super().clear()
-
     def spill(self) -> None:
         self._forget_found()
         super().spill()

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -343,6 +344,36 @@ def test_a_write_that_failed_is_not_forgotten(tmp_path: Path) -> None:
             deep.add(len(failure.traceback))
         assert len(deep) == 1, "a function that catches it would make its traceback longer each time"
         assert not backend.is_whole()
+    backend.close()
+
+
+@pytest.mark.parametrize("read", ["get", "contains", "set", "delete", "of the table"])
+def test_a_read_that_failed_is_not_forgotten(tmp_path: Path, read: str) -> None:
+    """A user's function may catch it: the log has the mutation then that the map does not have."""
+    backend = rocks_backend(tmp_path)
+    table: Any = backend.table("operator", "state", StateKind.MAP)
+    with small_maps():
+        table["key"] = dict.fromkeys(range(100), "old")
+        backend.begin_epoch()
+        entry = table.get("key")
+        assert type(entry) is SpreadMap
+        backend.end_epoch()
+        calls: dict[str, Callable[[], Any]] = {
+            "get": lambda: entry.get(7),
+            "contains": lambda: 7 in entry,
+            "set": lambda: entry.__setitem__(7, "new"),
+            "delete": lambda: entry.pop(7, None),
+            "of the table": lambda: table.get("another"),
+        }
+        with (
+            mock.patch.object(RocksStore, "get", side_effect=StorageError("cannot read")),
+            pytest.raises(StorageError, match="cannot read"),
+        ):
+            calls[read]()
+        assert not backend.is_whole()
+        for ends in (backend.end_epoch, backend.begin_epoch, table.spill):
+            with pytest.raises(StorageError, match="cannot read"):
+                ends()
     backend.close()
 
 
