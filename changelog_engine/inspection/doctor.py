@@ -31,6 +31,7 @@ _PACKAGE = "changelog-engine"
 _PYTHONS = SpecifierSet(">=3.11,<3.15")  # for want of the package's own word
 _LITTLE_DISK = 1_000_000_000
 _NO_DISK = 50_000_000  # less than a checkpoint with its parts and Spark's files may take
+_ONLY_READ = "; whether the store lets a job write is not tried"  # a probe would be a change
 _FOLDER = Path(__file__).parents[1]
 _DEVELOPMENT = {"test", "lint", "demo", "bench", "soak", "docs"}  # extras of those who work on the engine
 
@@ -239,7 +240,11 @@ def _base(base: str) -> list[Check]:
             folder = os.path.dirname(folder)
         found.append(_disk(f"disk of the {what}", folder))
     if not there:
-        return [Check(what, OK, f"{storage.root} is not there yet: the first job makes it"), *found]
+        only_read = "" if storage.local is not None else _ONLY_READ
+        return [
+            Check(what, OK, f"{storage.root} is not there yet: the first job makes it{only_read}"),
+            *found,
+        ]
     return [*_listed(base), *found]
 
 
@@ -249,11 +254,10 @@ def _listed(base: str) -> list[Check]:
     except ChangelogEngineError as error:
         return [Check("base path", WRONG, str(error), _reach(base))]
     damaged = [job for job in found if job.fault]
-    checks = [
-        Check(
-            "base path", OK, f"{base} can be listed, {counted(len(found), 'folder')} of jobs and savepoints"
-        )
-    ]
+    said = f"{base} can be listed, {counted(len(found), 'folder')} of jobs and savepoints"
+    if local_path(base) is None:
+        said += _ONLY_READ
+    checks = [Check("base path", OK, said)]
     return checks + [
         Check(
             f"job {job.name}",
@@ -269,5 +273,8 @@ def _listed(base: str) -> list[Check]:
 
 def _reach(base: str) -> str:
     if local_path(base) is None:
-        return "Look at the bucket's name, the endpoint, the region and the credentials in the environment (AWS_...)"
+        return (
+            "Look at the name, and at the store's endpoint and keys, from the file that CHANGELOG_ENGINE_CONF names or the "
+            "environment: docs/connectors/files.md, Keys and endpoints"
+        )
     return "Name the folder above the jobs, and look at its permissions"

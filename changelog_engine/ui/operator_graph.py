@@ -113,10 +113,12 @@ def _edge(begin: tuple[int, int], end: tuple[int, int], exchange: str) -> DrawnE
     x1, y1 = begin[0] + _BOX_WIDTH, begin[1] + _BOX_HEIGHT // 2
     x2, y2 = end[0], end[1] + _BOX_HEIGHT // 2
     middle = _GAP_X / 2
+    # A way over other columns ends beside the one from the column before: their words stand on two lines.
+    apart = 0 if y1 == y2 else 30 if y1 > y2 else -12
     return DrawnEdge(
         f"M{x1} {y1}C{x1 + middle:.0f} {y1} {x2 - middle:.0f} {y2} {x2 - 2} {y2}",
         f"M{x2 - 8} {y2 - 4}l7 4l-7 4z",
         "" if exchange == _CHAIN else exchange,
         x2 - middle,
-        (y1 + y2) / 2 - 6 if x2 - x1 <= _GAP_X else y2 - 6,
+        (y1 + y2) / 2 - 6 if x2 - x1 <= _GAP_X else y2 - 6 + apart,
     )

@@ -112,6 +112,7 @@ def test_case_63_on_object_stores_signs_tell_who_runs_a_job(far: JobFolder) -> N
     first.release()
     assert driver_of(far).identity == second.identity, "it took the job over"
     assert "state running:" in asked("status", far.storage.root)[1]
+    assert "is not tried" in " ".join(asked("doctor", far.storage.root.rpartition("/")[0])[1].split())
     second.release()
     assert driver_of(far).identity == DriverIdentity()
     second.sign()

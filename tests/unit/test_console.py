@@ -841,6 +841,11 @@ def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     (tmp_path / "api").mkdir()
     (tmp_path / "file").touch()
     assert [c.level for c in doctor.examine(str(tmp_path / "file")) if c.what == "base path"] == ["wrong"]
+    assert all("tried" not in check.found for check in found.values()), "of a local disk it is known"
+    with monkeypatch.context() as patched:
+        patched.setattr(doctor, "open_storage", lambda base: 1 / 0)
+        (wrong,) = (c for c in doctor.examine("abfs://c@a.dfs.core.windows.net/x") if c.what == "base path")
+    assert "Keys and endpoints" in (wrong.remedy or ""), "whichever store it is"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = cli("doctor", job.parent)
     assert result.exit_code == 1

@@ -294,6 +294,9 @@ def test_zoom_dark_and_a_phone(page: Any):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
     page.set_viewport_size({"width": 390, "height": 800})
     page.wait_for_selector("#timeline[data-width^='3']")
+    page.locator("#key").fill("k" * 3000)
+    page.locator("#key").press("Enter")
+    page.wait_for_selector("text=Nothing has this key")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

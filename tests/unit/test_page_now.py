@@ -12,8 +12,11 @@ from support.jobs import TestJob
 
 from api.common.typeinfo import Types
 from changelog_engine.inspection.jobs import job_status
+from changelog_engine.ledger.attempt_notes import OperatorEdge
 from changelog_engine.ui.now import now_of
 from changelog_engine.ui.opened_job import OpenedJob
+from changelog_engine.ui.operator_graph import draw_graph
+from changelog_engine.ui.operator_now import OperatorNow
 
 
 @pytest.mark.parametrize(
@@ -35,3 +38,23 @@ def test_slow_storage_is_no_operators_fault(
     figures = {**status.newest.figures, "times_ms": times_ms, "elapsed_ms": 1000, "stages": stages}
     found = now_of(OpenedJob(path), replace(status, newest=replace(status.newest, figures=figures)))
     assert (found.slowest, found.storage) == (slowest, storage)
+
+
+def test_words_at_ways_to_one_operator_do_not_lie_on_each_other() -> None:
+    """As of a broadcast function, whose rules come over other columns than its events."""
+    operators = [
+        OperatorNow(uid, uid, "map", 1, None, False, None, None, None, None, False, None, None)
+        for uid in ("events", "parse", "rules", "fraud")
+    ]
+    ways = [
+        ("events", "parse", "chain"),
+        ("parse", "fraud", "hash"),
+        ("rules", "fraud", "broadcast"),
+    ]
+    picture = draw_graph(
+        operators, [OperatorEdge(target, source, target, how) for source, target, how in ways]
+    )
+    assert picture is not None
+    words = {edge.exchange: edge for edge in picture.edges}
+    assert words["hash"].x == words["broadcast"].x
+    assert abs(words["hash"].y - words["broadcast"].y) >= 12
