@@ -218,6 +218,7 @@ _BY_TYPE: dict[Any, _Check] = {str: text, bool: flag, TypeInformation: type_info
 
 
 _BY_THEMSELVES: set[Callable[..., Any]] = set()
+_CHECKING: dict[Callable[..., Any], Callable[[], dict[str, _Check]]] = {}
 
 
 def checks_itself(method: Method) -> Method:
@@ -240,6 +241,12 @@ def checked(cls: type[T]) -> type[T]:
             checking = _checking(function, static)
             setattr(cls, name, staticmethod(checking) if static else checking)
     return cls
+
+
+def checks_before(method: Callable[..., Any]) -> dict[str, _Check]:
+    """What `checked` has a method check before it runs, by parameter; nothing of other methods."""
+    checks = _CHECKING.get(method)
+    return {} if checks is None else checks()
 
 
 def checks_of(function: Callable[..., Any]) -> dict[str, _Check]:
@@ -308,6 +315,7 @@ def _checking(function: Callable[..., Any], static: bool) -> Callable[..., Any]:
                 check(value, f"{_called(function, () if static else arguments)}: {name}")
         return function(*arguments, **named)
 
+    _CHECKING[call] = checks
     return call
 
 

@@ -148,18 +148,21 @@ class Calls:
         return problem is None
 
     def _types(self, what: str, method: Bound, arguments: Arguments, node: ast.Call) -> None:
-        """A type without its parentheses, or something else where a type is due."""
+        """Something else than the API says it takes, such as None or a type without its parentheses."""
         signature = answers.signature_of(method.function)
         if signature is None or arguments.more or arguments.more_named:
             return
         checks = importlib.import_module(f"{API}._arguments")
         bound = signature.bind(*[None] * method.takes_self, *arguments.given, **arguments.named)
+        before = checks.checks_before(method.function)
         for name, value in bound.arguments.items():
-            check = _CHECKS.get(str(signature.parameters[name].annotation))
-            if check is None or not isinstance(value, (Known, Bound)):
+            asked = _CHECKS.get(str(signature.parameters[name].annotation))
+            check = before.get(name) if asked is None else getattr(checks, asked)
+            default = signature.parameters[name].default
+            if check is None or not isinstance(value, (Known, Bound)) or _object(value) is default:
                 continue
             try:
-                getattr(checks, check)(_object(value), f"{what}: {name}")
+                check(_object(value), f"{what}: {name}")
             except ChangelogEngineError as error:
                 self._say(Level.ERROR, node, str(error))
 

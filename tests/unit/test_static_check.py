@@ -351,7 +351,11 @@ class TestCalls:
             builder = KafkaSource.builder().set_topics("t").set_value_only_deserializer(SimpleStringSchema())
             ds = env.from_source(builder, WatermarkStrategy.no_watermarks(), "k")  # error: ; build() it
             ds.sink_to(KafkaSink.builder().set_bootstrap_servers("x"))  # error: needs a Sink or a CommittingSink, got
-            env.from_source(builder.build(), WatermarkStrategy.no_watermarks(), "k")
+            source = builder.build()
+            env.from_source(source, WatermarkStrategy.no_watermarks(), "k")
+            env.from_source(source, watermark_strategy=None, source_name="k")  # error: must be a WatermarkStrategy such as
+            env.from_source(source, WatermarkStrategy, "k")  # error: got the class WatermarkStrategy
+            env.from_source(source, WatermarkStrategy.no_watermarks(), 5, None)  # error: source_name must be a non-empty str
             """))  # fmt: skip
 
     def test_functions_that_the_stream_does_not_take(self, check: Check) -> None:
