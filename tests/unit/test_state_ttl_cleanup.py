@@ -85,6 +85,24 @@ def test_a_clock_that_is_set_back_does_not_end_the_cleanup(bench, on_disk):
     assert len(list(b.table.items())) == 1  # that of the wrong time
 
 
+@pytest.mark.parametrize("table", [dict, DiskTable])
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_handle_that_outlives_its_store_cleans_nothing(bench, table, rounds):
+    """The table may be the next attempt's by then, whose log would not have it."""
+    b = bench(table=table(), incremental_size=3, filter_entries=3)
+    fill(b, 10)
+    for _ in range(rounds * 10):
+        b.state.value()
+    kept = b.table
+    held = dict(kept.items())
+    b.store.close()
+    b.now += TTL
+    for _ in range(10):
+        b.key("other").state.value()
+        b.store.expiring.end_epoch(False)
+    assert dict(kept.items()) == held
+
+
 def test_incremental_cleanup_of_elements_and_map_entries(bench):
     b = bench(StateKind.LIST, incremental_size=5)
     b.state.add(1)
