@@ -298,7 +298,9 @@ class BackgroundTasks:
         failure = failure_of_spark("it gave no answer" if error is None else str(error))
         if not isinstance(failure, EpochFailedError):
             return failure
-        return StorageError(f"a task beside the job was lost; the next one does its work: {failure}")
+        return StorageError(
+            f"a task of the materialization was lost; its next run does the work, by the schedule or the command: {failure}"
+        )
 
 
 class _Failed:
