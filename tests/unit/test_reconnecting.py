@@ -32,7 +32,7 @@ from changelog_engine.connectors.kinesis.clients import RequestError
 from changelog_engine.connectors.kinesis.reader import OLDEST, TIME, Polling, ShardReader
 from changelog_engine.connectors.kinesis.sink import KinesisWriter
 from changelog_engine.connectors.reconnecting import Trouble, UnreachableError, connected
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import ConnectorError, RefusedForGoodError
 
 DAY_MS = 24 * 3_600_000
 
@@ -190,6 +190,9 @@ class Cluster:
     def failure(self, what: str) -> ConnectorError:
         return ConnectorError(f"Elasticsearch (h:1): {what}")
 
+    def refused(self, what: str, reason: str) -> RefusedForGoodError:
+        return RefusedForGoodError(str(self.failure(what)), reason)
+
 
 def bulk_writer(monkeypatch: pytest.MonkeyPatch, time: Time, cluster: Cluster, retries: int) -> BulkWriter:
     monkeypatch.setattr(BulkWriter, "_retried", lambda self, ask: None)
@@ -241,6 +244,9 @@ class Kinesis:
 
     def failure(self, what: str) -> ConnectorError:
         return ConnectorError(f"Kinesis (eu): {what}")
+
+    def refused(self, what: str) -> RefusedForGoodError:
+        return RefusedForGoodError(str(self.failure(what)))
 
 
 class Schema:
