@@ -32,7 +32,7 @@ Converter = Callable[[Any], Any]
 Check = Callable[[Any], str]
 _SQLITE_PASSING = frozenset({5, 6, 7, 10, 13})  # busy, locked, no memory, of the disk
 _SQLITE_WAIT_S = 10
-# A server that became a standby, a transaction that was idle or lasted too long
+# A server that became a standby, a transaction that was idle or lasted too long.
 _POSTGRESQL_PASSING = frozenset({"25006", "25P03", "25P04"})
 # What libpq tells of a refused connection is text alone, in the server's language.
 _POSTGRESQL_NO_LOGIN = re.compile(
@@ -41,17 +41,8 @@ _POSTGRESQL_NO_LOGIN = re.compile(
 _MYSQL_PASSING = frozenset(
     {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927, 4031}
     | {1021, 1037, 1038, 1041, 1114, 1135, 1203, 1206, 1226, 1637}  # no room, or too many connections
-    | {
-        1047,
-        1180,
-        1317,
-        1792,
-        1836,
-        1969,
-        3024,
-        3100,
-        3101,
-    }  # of a cluster's member, read-only, took too long
+    | {1047, 1180, 1836, 3100, 3101}  # of a cluster's member, or read-only
+    | {1317, 1792, 1969, 3024}  # interrupted, in a read-only transaction, took too long
     | set(range(2000, 2100))  # of the client: no connection, or lost
 )
 # As Java's drivers have it: in another mode a server cuts long texts in silence, and stores 0 for a text without a number.
@@ -358,9 +349,8 @@ class PostgresDialect(Dialect):
         if isinstance(error, (driver.OperationalError, driver.InterfaceError)):
             return error.sqlstate is not None or not _POSTGRESQL_NO_LOGIN.search(str(error))
         state = error.sqlstate if isinstance(error, driver.Error) else None
-        return state is not None and (
-            state in _POSTGRESQL_PASSING or state.startswith("XX")
-        )  # internal to the server
+        internal = state is not None and state.startswith("XX")  # to the server
+        return internal or state in _POSTGRESQL_PASSING
 
 
 class MySqlDialect(Dialect):

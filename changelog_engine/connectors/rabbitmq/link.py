@@ -250,16 +250,9 @@ def declare(options: ConnectionOptions, queue: str) -> bool:
 
 _NOT_FOUND = 404
 _REFUSED = 403
-_LASTING = (
-    311,
-    _REFUSED,
-    _NOT_FOUND,
-    406,
-    530,
-)  # too large, no right, no such queue, a queue of another kind, not allowed
-_PASSING = re.compile(
-    "delivery acknowledgement on channel|is down or inaccessible"
-)  # though its code is one of them
+# Too large, no right, no such queue, a queue of another kind, not allowed; and what has such a code, and may pass.
+_LASTING = (311, _REFUSED, _NOT_FOUND, 406, 530)
+_PASSING = re.compile("delivery acknowledgement on channel|is down or inaccessible")
 
 
 def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorError:
