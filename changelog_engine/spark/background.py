@@ -50,6 +50,7 @@ NICENESS = 10
 _LOCK = "background-task"
 _ENDING_S = 10.0
 _PAUSE_S = 0.02
+_TRIES = 4  # Spark's own number
 _TOLD_S = 2.0  # within which the tracker knows of a job that was begun
 
 T = TypeVar("T")
@@ -378,8 +379,13 @@ def _pickled(error: Exception) -> bytes:
 def tasks_on(master: str, name: str) -> BackgroundTasks:
     """Background tasks of a session of their own, where nothing runs beside them: as many at once as there are slots.
 
+    Spark runs one again whose worker or executor is lost: it gives the same.
+
     Args:
         master: where, such as ``local[2]``.
     """
-    context = spark_context({"spark.master": master})
+    cores = local_cores(master)
+    if cores is not None and "," not in master:  # a local master has the number of tries in its name
+        master = f"local[{cores or '*'},{_TRIES}]"
+    context = spark_context({"spark.master": master, "spark.task.maxFailures": str(_TRIES)})
     return BackgroundTasks(context, name, max(1, context.defaultParallelism), niceness=0)

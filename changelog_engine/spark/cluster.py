@@ -9,6 +9,7 @@ from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.spark import files
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.files import StagedFiles
+from changelog_engine.spark.jvm import said_when_ended
 from changelog_engine.spark.jvm_options import JvmSettings
 from changelog_engine.spark.masters import is_local
 from changelog_engine.spark.session import active_context, spark_context
@@ -32,5 +33,6 @@ class SparkCluster:
         settings = job.settings
         jvm = JvmSettings(settings.jvm_options, settings.class_archive)
         context = spark_context(files.session_options(settings), jvm, settings.folds_on_spark)
-        job = replace(job, works_in=files.working_directory(context))
-        return SparkEpochRunner(context, job, files.ship(context, staged))
+        with said_when_ended(context):
+            job = replace(job, works_in=files.working_directory(context))
+            return SparkEpochRunner(context, job, files.ship(context, staged))

@@ -26,7 +26,7 @@ from changelog_engine.spark.errands import Errands
 from changelog_engine.spark.exit_names import forget_gone_sockets
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.job_group import JobGroups
-from changelog_engine.spark.jvm import LOST, spark_ended
+from changelog_engine.spark.jvm import LOST, said_when_ended, spark_ended
 from changelog_engine.spark.masters import is_local
 from changelog_engine.spark.notes import WorkerNotes
 from changelog_engine.spark.own_executors import ExecutorsWanted
@@ -220,9 +220,8 @@ class SparkEpochRunner:
         self._watch.cancel(reason)
 
     def slots(self) -> int | None:
-        if self._placement is not None:
-            return self._placement.slots()
-        return epoch_slots(self.context)
+        with said_when_ended(self.context):
+            return epoch_slots(self.context) if self._placement is None else self._placement.slots()
 
     def noted(self, attempt: int) -> tuple[int, int, int] | None:
         """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""

@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import Popen
 from typing import Any
 
 import pyspark.java_gateway
@@ -19,8 +20,8 @@ _HOME = Path(__file__).with_name("jvm")
 
 
 @contextlib.contextmanager
-def own_gateway(master: str, options: str) -> Iterator[None]:
-    """Within it, PySpark takes the JVM that was started early, or starts one.
+def own_gateway(master: str, options: str) -> Iterator[list[Popen[bytes]]]:
+    """Within it, PySpark takes the JVM that was started early, or starts one; gives those that it came to.
 
     That of a local master it starts without those of Spark's own options of which Java warns. No option of Java takes
     another one back, so Spark's scripts find a Java that leaves these out.
@@ -30,6 +31,7 @@ def own_gateway(master: str, options: str) -> Iterator[None]:
     """
     popen, java = java_gateway.Popen, _HOME / "bin" / "java"
     unwanted = left_out(options) if ONE_PROCESS.fullmatch(master) and os.access(java, os.X_OK) else ()
+    jvms: list[Popen[bytes]] = []
     with contextlib.ExitStack() as opened:
 
         def start(command: list[str], *, env: dict[str, str], **rest: Any) -> Any:
@@ -37,6 +39,7 @@ def own_gateway(master: str, options: str) -> Iterator[None]:
             begun = early_jvm.take(command, env)
             if begun is not None:
                 opened.callback(begun.forget)
+                jvms.append(begun.process)
                 return begun.process
             if unwanted:
                 env |= {
@@ -45,8 +48,9 @@ def own_gateway(master: str, options: str) -> Iterator[None]:
                     "CHANGELOG_ENGINE_JAVA_HOME": env.get("JAVA_HOME", ""),
                     "CHANGELOG_ENGINE_LEFT_OUT": " ".join(unwanted),
                 }
-            return popen(command, env=env, **rest)
+            jvms.append(popen(command, env=env, **rest))
+            return jvms[-1]
 
         java_gateway.Popen = start
         opened.callback(setattr, java_gateway, "Popen", popen)
-        yield
+        yield jvms

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JNetworkError
@@ -35,7 +37,23 @@ def spark_ended(context: SparkContext, error: BaseException | None) -> SparkEnde
     Args:
         error: what a call to it raised; None when none did.
     """
-    process: subprocess.Popen[bytes] | None = getattr(context._gateway, "proc", None)
+    return jvm_ended(getattr(context._gateway, "proc", None), error)
+
+
+@contextlib.contextmanager
+def said_when_ended(context: SparkContext) -> Iterator[None]:
+    """Within it, a call that fails since the JVM has ended raises a SparkEndedError."""
+    try:
+        yield
+    except LOST as error:
+        ended = spark_ended(context, error)
+        if ended is None:
+            raise
+        raise ended from None
+
+
+def jvm_ended(process: subprocess.Popen[bytes] | None, error: BaseException | None) -> SparkEndedError | None:
+    """The same for the process of a JVM; None for one that somebody else started."""
     unreachable = isinstance(error, Py4JNetworkError | ConnectionError | EOFError)
     if process is None:  # spark-submit, or somebody's own gateway
         return _ended(None, None) if unreachable else None

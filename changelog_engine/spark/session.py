@@ -18,7 +18,7 @@ from pyspark.errors import PySparkRuntimeError
 from changelog_engine import errors
 from changelog_engine.java import check_java
 from changelog_engine.spark.gateway import own_gateway
-from changelog_engine.spark.jvm import answers, without_frames
+from changelog_engine.spark.jvm import LOST, answers, jvm_ended, spark_ended, without_frames
 from changelog_engine.spark.jvm_options import EXTRA, JvmSettings
 from changelog_engine.spark.numpy_values import tell_numpy_values_without_pandas
 from changelog_engine.spark.session_options import session_environment, session_options
@@ -71,16 +71,21 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
     """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
     tell_numpy_values_without_pandas()
-    try:
-        with own_gateway(conf.get("spark.master") or "", conf.get(EXTRA) or ""):
+    with own_gateway(conf.get("spark.master") or "", conf.get(EXTRA) or "") as jvms:
+        try:
             SparkContext._ensure_initialized(conf=conf)
             if background:
                 _add_slot(conf)
             context = SparkContext.getOrCreate(conf)
-    except Py4JJavaError as error:
-        raise _not_started(conf, f"Spark says: {without_frames(str(error))}") from error
-    except PySparkRuntimeError as error:  # the JVM has ended
-        raise _not_started(conf, f"What its JVM said stands above{_without_hadoop(conf)}") from error
+        except Py4JJavaError as error:
+            raise _not_started(conf, f"Spark says: {without_frames(str(error))}") from error
+        except (PySparkRuntimeError, *LOST) as error:  # the JVM has ended
+            ended = jvm_ended(jvms[-1], error) if jvms else spark_ended(SparkContext, error)
+            if ended is None:
+                raise
+            if ended.status is None or ended.status < 0:  # nothing that it was given did that
+                raise ended from None
+            raise _not_started(conf, f"What its JVM said stands above{_without_hadoop(conf)}") from error
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
     return context

@@ -14,8 +14,12 @@ from unittest import mock
 
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark.errors import PySparkRuntimeError
 
-from changelog_engine.spark.jvm import spark_ended
+from changelog_engine.errors import EnvironmentNotReadyError, SparkEndedError
+from changelog_engine.spark.jvm import said_when_ended, spark_ended
+from changelog_engine.spark.session import _started
 from changelog_engine.testing import without_spark
 
 SCRIPT = """
@@ -314,3 +318,45 @@ def test_case_57_a_function_that_ends_the_process_is_told(
         r"os\._exit\(3\) ends this process, and the jobs that it runs without Spark: .*test_ends\.py, line \d+\n",
         told,
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "kind", "words"),
+    [
+        (
+            "kill -9 $$",
+            PySparkRuntimeError("[JAVA_GATEWAY_EXITED]"),
+            SparkEndedError,
+            "was killed by SIGKILL;",
+        ),
+        ("kill -9 $$", ConnectionRefusedError(), SparkEndedError, "was killed by SIGKILL;"),
+        (
+            "exit 1",
+            PySparkRuntimeError("[JAVA_GATEWAY_EXITED]"),
+            EnvironmentNotReadyError,
+            "the spark.* option",
+        ),
+    ],
+)
+def test_case_57_a_jvm_that_is_killed_while_spark_starts_is_no_mistake_in_its_options(
+    monkeypatch: pytest.MonkeyPatch, command: str, error: Exception, kind: type[Exception], words: str
+) -> None:
+    def end(**_: Any) -> None:
+        with java_gateway.Popen(["sh", "-c", command], env=dict(os.environ)) as jvm:  # type: ignore[attr-defined]
+            jvm.wait()
+        raise error
+
+    monkeypatch.setattr(SparkContext, "_ensure_initialized", end)
+    with pytest.raises(kind, match=re.escape(words)):
+        _started(SparkConf(loadDefaults=False).set("spark.master", "local[2]"), background=False)
+
+
+def test_case_57_calls_between_the_start_and_the_first_epoch_say_that_the_jvm_ended() -> None:
+    with subprocess.Popen(["sh", "-c", "kill -9 $$"]) as process:
+        killed = context(process)
+    with pytest.raises(SparkEndedError, match="was killed by SIGKILL"), said_when_ended(killed):
+        raise Py4JNetworkError("Answer from Java side is empty")
+    with subprocess.Popen(["sleep", "60"]) as process:
+        with pytest.raises(Py4JError, match="no such method"), said_when_ended(context(process)):
+            raise Py4JError("no such method")
+        process.kill()

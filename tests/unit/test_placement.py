@@ -28,7 +28,7 @@ from changelog_engine.errors import ConfigurationError, EpochFailedError, StateL
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.operators.blocks import encode_report
 from changelog_engine.operators.messages import EpochReport
-from changelog_engine.spark import early_workers, epoch_job, epoch_watch, own_executors
+from changelog_engine.spark import background, early_workers, epoch_job, epoch_watch, own_executors
 from changelog_engine.spark.background import BackgroundTasks, _locked
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.epoch_watch import EpochWatch
@@ -565,6 +565,25 @@ def test_a_snapshot_whose_executor_goes_for_good_is_given_up(monkeypatch: pytest
     assert tasks.map(str, [60]) == [True]
     context.cancelJobGroup.assert_called_once_with(tasks._group)
     assert not tasks.ready(), "another runner makes the next one"
+
+
+@pytest.mark.parametrize(
+    ("given", "master"),
+    [
+        ("local", "local[1,4]"),
+        ("local[2]", "local[2,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2, 1]", "local[2, 1]"),
+        ("spark://host:7077", "spark://host:7077"),
+    ],
+)
+def test_spark_runs_a_task_of_the_command_again_whose_worker_is_lost(
+    monkeypatch: pytest.MonkeyPatch, given: str, master: str
+) -> None:
+    opened = mock.Mock(return_value=mock.MagicMock(defaultParallelism=2))
+    monkeypatch.setattr(background, "spark_context", opened)
+    background.tasks_on(given, "upkeep")
+    opened.assert_called_once_with({"spark.master": master, "spark.task.maxFailures": "4"})
 
 
 @pytest.mark.parametrize(
