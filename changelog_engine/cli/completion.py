@@ -1,4 +1,4 @@
-"""What the shell completes besides commands and options: paths, and names of the job that the command line names.
+"""What the shell completes besides commands, options and paths: names of the job that the command line names.
 
 Invariants:
     * A completion is never an error and never waits long: what can't be read in time completes to nothing.
@@ -25,11 +25,6 @@ from changelog_engine.graph.descriptions import DescribedOperator, keyed_operato
 _LONGEST_S = 2.0
 _MOST_POINTS = 20
 _INSTRUCTION = "_CHANGELOG_ENGINE_COMPLETE"  # the variable by which the shell's function asks
-
-
-def complete_path(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """A file or folder: the shell knows them."""
-    return [CompletionItem(incomplete, type="file")]
 
 
 def complete_operator(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

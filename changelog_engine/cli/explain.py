@@ -20,8 +20,8 @@ from typing import Any, TextIO
 
 import click
 
-from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.options import (
+    PATH,
     arguments_argument,
     entries_option,
     most_option,
@@ -107,7 +107,7 @@ def _shared(asked: Callable[..., None]) -> Callable[..., None]:
             name_option,
             entries_option(),
             script_argument,
-            click.argument("path", metavar="PATH", shell_complete=complete_path),
+            click.argument("path", metavar="PATH", type=PATH),
             arguments_argument,
         )
     ):

@@ -6,8 +6,7 @@ import shlex
 
 import click
 
-from changelog_engine.cli.completion import complete_path
-from changelog_engine.cli.options import at_option
+from changelog_engine.cli.options import PATH, at_option
 from changelog_engine.config.layers import JOB_VARIABLE
 from changelog_engine.config.options import BASE_PATH
 from changelog_engine.display import printable
@@ -18,8 +17,8 @@ from changelog_engine.savepoints.forks import fork_job
 
 
 @click.command()
-@click.argument("path", shell_complete=complete_path)
-@click.argument("new_path", shell_complete=complete_path)
+@click.argument("path", type=PATH)
+@click.argument("new_path", type=PATH)
 @at_option
 @click.option("--name", help="Name of the new job; the last part of NEW_PATH when left out.")
 def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:

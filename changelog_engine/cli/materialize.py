@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from changelog_engine.cli.completion import complete_path
-from changelog_engine.cli.options import at_option
+from changelog_engine.cli.options import PATH, at_option
 from changelog_engine.clock import LONGEST_WAIT_S, monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable
@@ -47,7 +46,7 @@ class _Duration(click.ParamType[int]):
 
 
 @click.command()
-@click.argument("path", shell_complete=complete_path)
+@click.argument("path", type=PATH)
 @at_option
 @click.option(
     "--every",

@@ -9,10 +9,10 @@ from typing import Any
 
 import click
 
-from changelog_engine.cli.completion import complete_operator, complete_path, complete_point, complete_state
+from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
 from changelog_engine.ledger.points import FORMS
 
-PATH = click.Path(path_type=str)
+PATH = click.Path(path_type=str, readable=False)  # what cannot be read the engine names
 
 
 def point_option(*names: str, what: str, left_out: str = "", required: bool = False) -> Callable[[Any], Any]:
@@ -53,7 +53,7 @@ def most_option(
 
 
 name_option = click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none.")
-script_argument = click.argument("script", metavar="SCRIPT", shell_complete=complete_path)
+script_argument = click.argument("script", metavar="SCRIPT", type=PATH)
 arguments_argument = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")
 
 

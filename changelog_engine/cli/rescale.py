@@ -7,7 +7,7 @@ import time
 
 import click
 
-from changelog_engine.cli.completion import complete_path
+from changelog_engine.cli.options import PATH
 from changelog_engine.clock import Deadline
 from changelog_engine.display import printable
 from changelog_engine.errors import JobExecutionError
@@ -36,7 +36,7 @@ def _a_time(context: click.Context, parameter: click.Parameter, given: float) ->
 
 
 @click.command()
-@click.argument("path", shell_complete=complete_path)
+@click.argument("path", type=PATH)
 @click.argument("parallelism", type=click.IntRange(min=1), required=False)
 @click.option(
     "--operator",

@@ -6,7 +6,6 @@ import sys
 
 import click
 
-from changelog_engine.cli.completion import complete_path
 from changelog_engine.cli.options import PATH, at_option
 from changelog_engine.cli.shown import Answer, identified, shows
 from changelog_engine.display import Grid, Size, When, printable
@@ -33,8 +32,8 @@ def savepoint() -> None:
 
 
 @savepoint.command()
-@click.argument("path", shell_complete=complete_path)
-@click.argument("directory", shell_complete=complete_path)
+@click.argument("path", type=PATH)
+@click.argument("directory", type=PATH)
 @at_option
 def create(path: str, directory: str, at: str | None) -> None:
     """Make a savepoint of a checkpoint.
@@ -92,7 +91,7 @@ def list_(directory: str) -> Answer:
 
 
 @savepoint.command()
-@click.argument("paths", nargs=-1, required=True, shell_complete=complete_path)
+@click.argument("paths", nargs=-1, required=True, type=PATH)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def dispose(paths: tuple[str, ...], yes: bool) -> None:
     """Delete savepoints. PATHS are their folders; other folders are refused."""

@@ -11,8 +11,7 @@ from typing import Any
 
 import click
 
-from changelog_engine.cli.completion import complete_path
-from changelog_engine.cli.options import entries_option
+from changelog_engine.cli.options import PATH, entries_option
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.ledger.job_path import beside, refuse_file
@@ -24,7 +23,7 @@ _END_S = 3.0
 
 
 @click.command()
-@click.argument("path", metavar="BASE_OR_PATH", shell_complete=complete_path)
+@click.argument("path", metavar="BASE_OR_PATH", type=PATH)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from changelog_engine.cli.completion import complete_path
+from changelog_engine.cli.options import PATH
 from changelog_engine.display import printable
 from changelog_engine.errors import (
     ChangelogEngineError,
@@ -27,7 +27,7 @@ from changelog_engine.verification.verify import verify as verify_folder
 
 
 @click.command()
-@click.argument("path", shell_complete=complete_path)
+@click.argument("path", type=PATH)
 @click.option(
     "--repair",
     "repairs",
