@@ -111,8 +111,7 @@ def changes_of(folded: FoldedState, fix: Fix, operator: str | None, state: str |
     for named in sorted(tables or ()):
         check_names(folded.checkpoint, *named)
     found = []
-    for described_operator, described in states_of(folded.checkpoint.operators):
-        uid, name = described_operator.uid, described.name
+    for (uid, name), (described_operator, described) in states_of(folded.checkpoint.operators).items():
         if tables is not None:
             if (uid, name) not in tables:
                 continue

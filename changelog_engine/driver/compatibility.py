@@ -121,9 +121,7 @@ def _renamed(plan: JobPlan, checkpoint: Checkpoint, operator: DescribedOperator)
 
 
 def _check_states(plan: JobPlan, checkpoint: Checkpoint) -> None:
-    described = {
-        (operator.uid, state.name): (operator, state) for operator, state in states_of(checkpoint.operators)
-    }
+    described = states_of(checkpoint.operators)
     for stage, uid, spec in _known_states(plan):
         if (uid, spec.name) in described:
             operator, state = described[uid, spec.name]

@@ -6,10 +6,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.graph.nodes import StateId
 from changelog_engine.types import TypeInformation, type_of
 
 TypeSpec = dict[str, Any]  # a type as JSON; type_of() makes the type of it
@@ -118,11 +119,13 @@ def keyed_operators(operators: Iterable[DescribedOperator]) -> list[DescribedOpe
     return [operator for operator in operators if operator.keyed]
 
 
-def states_of(operators: Iterable[DescribedOperator]) -> Iterator[tuple[DescribedOperator, DescribedState]]:
+def states_of(
+    operators: Iterable[DescribedOperator],
+) -> dict[StateId, tuple[DescribedOperator, DescribedState]]:
     """Each keyed state, with its operator."""
-    for operator in keyed_operators(operators):
-        for state in operator.states:
-            yield operator, state
+    return {
+        (each.uid, state.name): (each, state) for each in keyed_operators(operators) for state in each.states
+    }
 
 
 def key_type_of(operator: DescribedOperator) -> TypeInformation | None:

@@ -64,9 +64,7 @@ def is_many(selection: Selection, checkpoint: Checkpoint) -> bool:
 
 def views_of(checkpoint: Checkpoint) -> Iterator[tuple[StateColumns, StateViews | TimerViews]]:
     """The states of a checkpoint and the timers of its operators, and the names of the views of each."""
-    described = {
-        (operator.uid, state.name): (operator, state) for operator, state in states_of(checkpoint.operators)
-    }
+    described = states_of(checkpoint.operators)
     keyed = {operator.uid: operator for operator in keyed_operators(checkpoint.operators)}
     for (uid, name), view in view_names(described, keyed).items():
         if name is None:

@@ -232,10 +232,7 @@ _Shape = dict[StateId, _Described]
 
 
 def _described(checkpoint: Checkpoint) -> dict[StateId, _Described]:
-    found = {
-        (operator.uid, described.name): _Described(operator, described)
-        for operator, described in states_of(checkpoint.operators)
-    }
+    found = {name: _Described(*described) for name, described in states_of(checkpoint.operators).items()}
     for operator in keyed_operators(checkpoint.operators):
         found |= {(operator.uid, name): _Described(operator, None) for name in TIMER_STATES.values()}
     return found

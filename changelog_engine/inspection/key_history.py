@@ -521,14 +521,8 @@ class _Reader:
             return described
         if (described.name, end) not in self._specs:
             row = self._ledger.lineage.checkpoint(end)
-            self._specs[described.name, end] = next(
-                (
-                    state
-                    for operator, state in states_of(row.operators)
-                    if (operator.uid, state.name) == (self._described.uid, described.name)
-                ),
-                described,
-            )
+            there = states_of(row.operators).get((self._described.uid, described.name))
+            self._specs[described.name, end] = described if there is None else there[1]
         return self._specs[described.name, end]
 
 

@@ -32,8 +32,7 @@ def described_state(
         RestoreError: the checkpoint has no such state; lists those it has, and the nearest.
     """
     check_names(checkpoint, operator, state)
-    states = states_of(checkpoint.operators)
-    return next(found for found in states if (found[0].uid, found[1].name) == (operator, state))
+    return states_of(checkpoint.operators)[operator, state]
 
 
 def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None) -> None:
@@ -48,7 +47,7 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
         raise RestoreError(
             f"checkpoint {checkpoint.id}: {named('operator with state', operator, uids)}{did_you_mean(operator, uids)}"
         )
-    names = [described.name for found, described in states_of(keyed) if operator in (None, found.uid)]
+    names = [name for uid, name in states_of(keyed) if operator in (None, uid)]
     if state is not None and state not in names:
         of = "" if operator is None else f", operator {operator!r}"
         raise RestoreError(

@@ -227,8 +227,7 @@ class KeptState:
 
     def _as_described(self, described: list[DescribedOperator]) -> bool:
         """Whether the checkpoint has every state in the type in which it is kept."""
-        for operator, state in states_of(described):
-            name = operator.uid, state.name
+        for name, (operator, state) in states_of(described).items():
             kept = self.tables.get(name)
             if state.removed:
                 return False

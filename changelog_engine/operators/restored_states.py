@@ -45,9 +45,7 @@ class RestoredStates:
 
     def describe(self, operators: list[DescribedOperator]) -> None:
         """Take what the checkpoint says of its states: ``Checkpoint.operators``."""
-        self._described = {
-            (operator.uid, state.name): (operator, state) for operator, state in states_of(operators)
-        }
+        self._described = states_of(operators)
 
     def take(self, kept: KeptState) -> None:
         """Take what the attempt before left."""

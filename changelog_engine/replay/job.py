@@ -272,7 +272,7 @@ def _count_keys(tables: list[pa.Table]) -> int:
 def notes_of(graph: JobGraph, checkpoints: list[Checkpoint]) -> list[str]:
     """Why a replay may differ though the code did not change."""
     notes, end = [], checkpoints[-1]
-    if any(state.ttl_ms is not None for _, state in states_of(end.operators)):
+    if any(state.ttl_ms is not None for _, state in states_of(end.operators).values()):
         notes.append(
             "state with a time to live: the clock of a replay stands at the time of each checkpoint, so entries may expire "
             "earlier or later than recorded"

@@ -105,7 +105,7 @@ def pickled_states(checkpoint: Checkpoint) -> list[str]:
     """States whose declared types allow any object, as ``operator.state``: a restore of them runs what is in them."""
     return [
         f"{operator.uid}.{state.name}"
-        for operator, state in states_of(checkpoint.operators)
+        for operator, state in states_of(checkpoint.operators).values()
         if _is_any(operator.key_type, state.value_type, state.map_key_type or "none")
     ]
 

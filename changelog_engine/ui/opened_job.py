@@ -88,11 +88,7 @@ class OpenedJob:
         """Operators and states of a checkpoint; none where its row can't be read."""
         with self.lock:
             found = self.ledger.lineage.readable([self.rows[place].id], self.timeline.faults)
-        return [
-            (operator.uid, state.name)
-            for checkpoint in found.values()
-            for operator, state in states_of(checkpoint.operators)
-        ]
+        return [name for checkpoint in found.values() for name in states_of(checkpoint.operators)]
 
     def checkpoint(self, at: str | int | None) -> Checkpoint:
         """A moment."""
