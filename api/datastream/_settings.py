@@ -54,7 +54,6 @@ from .state_backend import (
 )
 
 _LOG = logging.getLogger("changelog_engine")
-DEFAULT_BASE_PATH = "./changelog-data"
 CHANGELOG_CHECKPOINT_INTERVAL_MS = 1000
 _default_local_parallelism: list[int | None] = [None]  # of environments made from now on
 _LOCAL_MASTER = re.compile(r"local\[(\d+)(?:,\d+)?\]")
@@ -281,13 +280,8 @@ class EnvironmentSettings:
 
     def _base_path(self) -> str:
         brought = self._backend()._checkpoints
-        path = (
-            self.get(options.BASE_PATH)
-            or (None if brought is None else brought._path)
-            or self.get(options.CHECKPOINT_DIR)
-            or DEFAULT_BASE_PATH
-        )
-        return absolute_path(path)
+        path = self.get(options.BASE_PATH) or (None if brought is None else brought._path)
+        return absolute_path(path or self.layers().base_path())
 
     def _state_settings(self) -> dict[str, Any]:
         """The fields of JobSettings that tell where state is kept.

@@ -23,7 +23,6 @@ from changelog_engine.cli.options import arguments_argument, entries_option, nam
 from changelog_engine.cli.ui import page_beside
 from changelog_engine.config import outer_layers
 from changelog_engine.config.observing_options import PROGRESS
-from changelog_engine.config.options import BASE_PATH, CHECKPOINT_DIR, DEFAULT_BASE_PATH
 from changelog_engine.display import printable
 from changelog_engine.errors import (
     ChangelogEngineError,
@@ -166,8 +165,7 @@ _RUNS_ONLY = ("changelog.restore", "spark.master", PROGRESS.key)
 def _show_page(
     stack: contextlib.ExitStack, script: str, arguments: tuple[str, ...], configuration: dict[str, str]
 ) -> None:
-    layers = outer_layers()
-    base = layers.get(BASE_PATH) or layers.get(CHECKPOINT_DIR) or DEFAULT_BASE_PATH
+    base = outer_layers().base_path()
     try:
         entries = [f"{key}={text}" for key, text in configuration.items() if key not in _RUNS_ONLY]
         address = stack.enter_context(page_beside(base, script, arguments, entries))

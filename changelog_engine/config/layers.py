@@ -12,7 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from changelog_engine.config.file import CONF_VARIABLE, read_file
-from changelog_engine.config.options import JOB_OVERRIDE, OPTIONS, Option, canonical, find
+from changelog_engine.config.options import (
+    BASE_PATH,
+    CHECKPOINT_DIR,
+    DEFAULT_BASE_PATH,
+    JOB_OVERRIDE,
+    OPTIONS,
+    Option,
+    canonical,
+    find,
+)
 from changelog_engine.nearest import did_you_mean
 
 JOB_VARIABLE = "CHANGELOG_ENGINE_JOB"  # for programs without a command line of the engine's
@@ -60,6 +69,10 @@ class ConfigLayers:
     def merged(self) -> dict[str, str]:
         """All entries of all levels in one mapping."""
         return {**self.file, **self.command_line, **self.code}
+
+    def base_path(self) -> str:
+        """The folder or URI under which the tables of jobs lie."""
+        return str(self.get(BASE_PATH) or self.get(CHECKPOINT_DIR) or DEFAULT_BASE_PATH)
 
     def file_systems(self) -> dict[str, str]:
         """The entries for file systems: ``s3.endpoint``, ``fs.azure.account.key`` and so on."""

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from changelog_engine.clock import monotonic_s
-from changelog_engine.config import absolute_path, options
+from changelog_engine.config import ConfigLayers, absolute_path
 from changelog_engine.connectors.delta.reader import Columns, File, VersionsReader, splits_of
 from changelog_engine.connectors.delta.tables import schema_of_json
 from changelog_engine.connectors.delta.types import row_type_of
@@ -41,7 +41,6 @@ from changelog_engine.storage.protocol import Storage
 
 _ENDED = "_ended"
 _FOLDER = "spark-staging"  # in the base path, for DataFrames without a folder of their own
-_DEFAULT_BASE = "./changelog-data"
 _DISCOVERY_MS = 1_000
 _LEASE_S = 300.0
 # In the plan of a DataFrame that loses what it gave.
@@ -123,7 +122,8 @@ class DataFrameSource(Source):
         """A source like this one whose folder lies in the configuration's base path, unless it was given."""
         if self.staging is not None:
             return self
-        return type(self)(self.dataframe, f"{_base_path(options)}/{_FOLDER}")
+        base = absolute_path(ConfigLayers(code=options).base_path())
+        return type(self)(self.dataframe, f"{base}/{_FOLDER}")
 
     def splits(self, parallelism: int) -> list[Split]:
         """Compute the rows, once, and share out the files. Split ids name the folder: a restore finds it again."""
@@ -299,11 +299,3 @@ def _columns_of(dataframe: Any) -> Columns:
         )
     schema = schema_of_json(dataframe.schema.json())
     return Columns(row_type_of(schema), schema, ())
-
-
-def _base_path(entries: Mapping[str, str]) -> str:
-    for option in (options.BASE_PATH, options.CHECKPOINT_DIR):
-        for key in (option.key, *option.older):
-            if entries.get(key):
-                return absolute_path(entries[key])
-    return absolute_path(_DEFAULT_BASE)

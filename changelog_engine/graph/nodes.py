@@ -254,7 +254,7 @@ class JobSettings:
 
     checkpoint_interval_ms: int | None = None
     changelog: bool = False
-    base_path: str = "./changelog-data"
+    base_path: str = options.DEFAULT_BASE_PATH
     state_backend: str = "hashmap"
     state_options: dict[str, str] = field(default_factory=dict)
     state_class: bytes | None = None
