@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +16,7 @@ from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.timeline import ENDED, NOT_RUN, end_of, is_unused
 from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, OperatorEdge, read_notes
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
-from changelog_engine.ledger.job_path import beside, open_job, refuse_file
+from changelog_engine.ledger.job_path import beside, folders_in, open_job, refuse_file
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import Driver, driver_of
@@ -188,18 +187,14 @@ def list_jobs(base: str) -> list[JobSummary]:
         above = own.rpartition("/")[0]
         raise StorageError(f"{storage.root} is a job's own folder: name the base path, {above}")
     found = []
-    for entry in storage.list():
-        path = storage.join(entry.name)
-        # A job's folder may be a link to another disk.
-        is_folder = entry.is_folder or (entry.is_other and os.path.isdir(path))
-        if is_folder and not entry.name.startswith((".", "_")):
-            folder = open_storage(path)
-            try:
-                there = DeltaLog.exists(folder.child(CHANGELOG))
-            except ChangelogEngineError as error:
-                found.append(_not_read(folder, error))
-            else:
-                found += [_listed(folder)] if there else []
+    for name in folders_in(storage):
+        folder = open_storage(storage.join(name))
+        try:
+            there = DeltaLog.exists(folder.child(CHANGELOG))
+        except ChangelogEngineError as error:
+            found.append(_not_read(folder, error))
+        else:
+            found += [_listed(folder)] if there else []
     return found
 
 

@@ -5,6 +5,8 @@ Invariant: it only reads; no folder, lock or table is made or changed.
 
 from __future__ import annotations
 
+import os
+
 from changelog_engine.config.options import DEFAULT_BASE_PATH
 from changelog_engine.errors import ChangelogEngineError, ForeignPathError, StorageError
 from changelog_engine.ledger.job_folder import CHANGELOG, JOB_PROPERTY, JobFolder, our_properties
@@ -85,13 +87,22 @@ def _job_above(given: Storage) -> str:
 
 def _jobs_in(base: Storage) -> str:
     """A hint when the path is a base path: which jobs lie in it."""
-    folders = [
-        entry.name for entry in base.list() if entry.is_folder and not entry.name.startswith((".", "_"))
+    jobs = [
+        name for name in folders_in(base) if DeltaLog.exists(open_storage(base.join(name)).child(CHANGELOG))
     ]
-    jobs = [name for name in folders if DeltaLog.exists(base.child(f"{name}/{CHANGELOG}"))]
     if len(jobs) == 1:
         return f"; it holds the job {jobs[0]}: name its folder, {base.join(jobs[0])}"
     return f"; it holds the jobs {', '.join(jobs)}: name one of their folders" if jobs else ""
+
+
+def folders_in(base: Storage) -> list[str]:
+    """The folders right below a base path that may be jobs'. A job's folder may be a link to another disk."""
+    return [
+        entry.name
+        for entry in base.list()
+        if (entry.is_folder or (entry.is_other and os.path.isdir(base.join(entry.name))))
+        and not entry.name.startswith((".", "_"))
+    ]
 
 
 def base_path_in(given: Storage) -> str:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.ledger.job_folder import UNFINISHED_FORK, is_unfinished_fork
+from changelog_engine.ledger.job_path import folders_in
 from changelog_engine.ledger.process_notes import has_ended, process_note, who_noted
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
@@ -190,8 +191,7 @@ def unfinished_forks(base: Storage, clock: Callable[[], float] = wall_s) -> list
         return [
             found for found in _hidden(base, clock) if found.folder.exists()
         ]  # else its note only is left
-    names = [entry.name for entry in base.list() if entry.is_folder and not entry.name.startswith((".", "_"))]
-    return list(_at(base, names, clock))
+    return list(_at(base, folders_in(base), clock))
 
 
 def _hidden(base: Storage, clock: Callable[[], float]) -> Iterator[UnfinishedFork]:
