@@ -6,8 +6,6 @@ to sinks that write at least once, over what its successor has written since; or
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.still_ours import ask_by
 from changelog_engine.ledger.job_folder import CHANGELOG
@@ -26,10 +24,9 @@ class StandingStill:
             Nor a replay, whose folder is its own: there is no changelog.
     """
 
-    def __init__(self, folder: str | None, clock: Callable[[], float] = monotonic_s) -> None:
+    def __init__(self, folder: str | None) -> None:
         self._job = None if folder is None else folder.rpartition("/")[0]
-        self._clock = clock
-        self._seen_s = clock()
+        self._seen_s = monotonic_s()
         self.attempt = 0
 
     def check(self) -> None:
@@ -38,7 +35,7 @@ class StandingStill:
         Raises:
             FencedError: there is a newer attempt.
         """
-        now_s = self._clock()
+        now_s = monotonic_s()
         still_s, self._seen_s = now_s - self._seen_s, now_s
         if still_s > _LONG_S and self._job is not None:
             changelog = open_storage(self._job).child(CHANGELOG)

@@ -89,13 +89,9 @@ class Lock:
             except OSError as error:
                 raise explain(error, "write who holds the lock file", self._path, 1) from error
 
-    def note_process(self, clock: Callable[[], float] = wall_s) -> None:
-        """Write down that this process holds the lock, and since when.
-
-        Args:
-            clock: seconds since 1970.
-        """
-        since = datetime.fromtimestamp(clock(), UTC).isoformat(timespec="seconds")
+    def note_process(self) -> None:
+        """Write down that this process holds the lock, and since when."""
+        since = datetime.fromtimestamp(wall_s(), UTC).isoformat(timespec="seconds")
         document = {"host": socket.gethostname(), "pid": os.getpid(), "since": since}
         self.note(json.dumps(document).encode())
 

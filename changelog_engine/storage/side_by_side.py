@@ -12,21 +12,17 @@ What = TypeVar("What")
 Found = TypeVar("Found")
 
 
-def side_by_side(
-    storage: Storage, read: Callable[[What], Found], files: Collection[What], least: int = 1
-) -> list[Found]:
+def side_by_side(storage: Storage, read: Callable[[What], Found], files: Collection[What]) -> list[Found]:
     """What a function reads of each of some files, in their order.
 
     Args:
         storage: where they are; it says how many reads at once pay.
         read: called in several threads where more than one pays.
-        least: so many at once also where the storage gains nothing by it, for reads that compute.
 
     Raises:
         Exception: what ``read`` raised of the first file of which it did.
     """
-    threads = max(least, storage.reads_at_once)
-    if threads == 1 or len(files) < 2:
+    if storage.reads_at_once == 1 or len(files) < 2:
         return [read(file) for file in files]
-    with ThreadPoolExecutor(threads) as pool:
+    with ThreadPoolExecutor(storage.reads_at_once) as pool:
         return list(pool.map(read, files))

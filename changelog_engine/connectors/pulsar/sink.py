@@ -96,9 +96,8 @@ class PulsarSink(Sink):
 class PulsarWriter(SinkWriter):
     """Writes one subtask's elements."""
 
-    def __init__(self, sink: PulsarSink, clock: Callable[[], float] = monotonic_s) -> None:
+    def __init__(self, sink: PulsarSink) -> None:
         self._sink = sink
-        self._clock = clock
         whole = hook_of(sink.schema, "serialize_message")
         self._whole = whole is not None
         self._encode: Callable[[Any], Any] = sink.schema.serialize if whole is None else whole
@@ -113,7 +112,7 @@ class PulsarWriter(SinkWriter):
         self._partitions = connected(self._look, self._client.named, _PAUSE_S)
 
     def _look(self) -> list[str]:
-        self._looked_s = self._clock()
+        self._looked_s = monotonic_s()
         found = (each for topic in self._sink.topics for each in self._client.partitions(topic))
         return list(dict.fromkeys(found))
 
@@ -179,7 +178,7 @@ class PulsarWriter(SinkWriter):
         if self._sink.waits:
             self._wait()
         self._check()
-        if self._sink.topics and self._clock() - self._looked_s >= self._sink.refresh_s:
+        if self._sink.topics and monotonic_s() - self._looked_s >= self._sink.refresh_s:
             self._partitions = connected(self._look, self._client.named, _PAUSE_S)
 
     def _wait(self) -> None:
