@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 from deltalake import DeltaTable
+from support.chance import chosen_seed
 from support.graphs import GraphBuilder
 from support.jobs import NO_RESTART, TestJob
 from support.part_files import lines, sink_to
@@ -33,10 +34,12 @@ from changelog_engine.connectors import (
 )
 from changelog_engine.connectors.delta.sink import DeltaSink
 from changelog_engine.driver.sinks import prepared_sinks
-from changelog_engine.errors import JobExecutionError, RestoreError
+from changelog_engine.errors import JobExecutionError, RestoreError, UserFunctionError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.inspection.jobs import job_status
 from changelog_engine.ledger.attempt_notes import note_file
+from changelog_engine.operators.sink import CommittingSinkOperator
+from changelog_engine.operators.standing_still import StandingStill
 from changelog_engine.replay.job import replay_graph
 from changelog_engine.testing.conformance import check_committing_sink
 
@@ -411,6 +414,69 @@ class FailsBetween(FolderSink):
 
         writer.commit = counted  # type: ignore[method-assign]
         return writer
+
+
+def test_what_was_prepared_for_a_checkpoint_that_failed_is_kept_by_the_next(tmp_path: Path) -> None:
+    """The driver dies behind that one: what the first one would have kept is nowhere else."""
+    out = tmp_path / "out"
+    faults = (Failure(1, Fault.COMMIT_FAILS), Failure(2, Fault.COMMITTED))
+    job = TestJob(tmp_path / "log", Script((50,), (True,), faults), tolerable_failures=1)
+    with pytest.raises(DriverKilled):
+        job.run_driver(job_into(FolderSink(str(out)), 1, False))
+    assert len(job.commits) == 1
+    job.run(job_into(FolderSink(str(out)), 1, False))
+    assert visible(out) == exactly_once()
+
+
+class Notes(CommittingWriter):
+    """Prepares what it is told, and notes what it commits; fails when it is told."""
+
+    def __init__(self) -> None:
+        self.prepares = Prepared([])
+        self.committed: list[list[Any]] = []
+        self.fails = False
+
+    def write(self, values: Sequence[Any]) -> None:
+        pass
+
+    def prepare(self, final: bool) -> Prepared:
+        return self.prepares
+
+    def commit(self, committables: Sequence[Any]) -> None:
+        if self.fails:
+            raise OSError("the folder is away")
+        self.committed.append(list(committables))
+
+
+def test_checkpoints_keep_what_is_prepared_until_it_is_committed() -> None:
+    """Against a model: any order of barriers, durable checkpoints and commits that fail."""
+    context = SinkContext("job", "sink", 0, 1, "", 0, True, ())
+    draw = random.Random(chosen_seed())
+    for _ in range(200):
+        operator = CommittingSinkOperator("sink", FolderSink("nowhere"), context, StandingStill(None))
+        writer = operator._writer = Notes()
+        waiting: list[tuple[int, str]] = []
+        before = None
+        for epoch in range(1, 7):
+            names = [f"{epoch}-{number}" for number in range(draw.randrange(3))]
+            state = draw.choice([None, None, "a", "b"])
+            writer.prepares = Prepared(names, state)
+            waiting += [(epoch, name) for name in names]
+            kept = {"committables": [name for _, name in waiting], "state": state}
+            expected = kept if waiting or state is not None else None
+            assert operator.prepare(epoch, False) == expected
+            assert operator.moved == (expected != before)
+            before = expected
+            for durable in [draw.randint(0, epoch) for _ in range(draw.randrange(3))]:
+                due = [name for prepared, name in waiting if prepared <= durable]
+                writer.committed, writer.fails = [], draw.random() < 0.3
+                if due and writer.fails:
+                    with pytest.raises(UserFunctionError, match="the folder is away"):
+                        operator.commit(durable)
+                    continue
+                operator.commit(durable)
+                assert writer.committed == ([due] if due else [])
+                waiting = [each for each in waiting if each[0] > durable]
 
 
 @pytest.mark.parametrize("tells", [True, False])

@@ -36,6 +36,7 @@ from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.ledger import committer
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ownership import DriverLock
+from changelog_engine.operators.stage import StageRuntime
 from changelog_engine.operators.standing_still import StandingStill
 from changelog_engine.spark.runtimes import Runtimes
 from changelog_engine.storage.delta_actions import AddFile
@@ -337,6 +338,38 @@ def test_a_subtask_that_spark_runs_again_in_its_own_process_is_noticed(tmp_path:
     with mock.patch.object(Runtimes, "run", run_twice):
         job.run(graph())
     assert runs == [4]
+    assert job.coordinator.restarts.count == 1
+    assert by_key(job.output) == EXPECTED
+    assert final_counts(job) == COUNTS
+
+
+@pytest.mark.parametrize("stage", [0, 1])
+def test_a_subtask_whose_epoch_failed_at_its_end_does_not_go_on_when_spark_runs_it_again(
+    tmp_path: Path, stage: int
+) -> None:
+    """Its failure may be what Spark could not fetch: the second run would do the epoch's work on what the first one left."""
+    inner, collect, runs = Runtimes.run, StageRuntime._collect_blocks, []
+
+    def fail_once(runtime: StageRuntime) -> Any:
+        if runs == [4] and runtime.stage == stage:
+            runs.append(0)
+            raise OSError("no room for what is sent")
+        return collect(runtime)
+
+    def run_again(runtimes: Runtimes, load: Any, order: Any, at: int, subtask: int, *more: Any) -> Any:
+        if (order.epoch, at, runs) == (4, stage, []):
+            runs.append(order.epoch)
+            with pytest.raises(OSError, match="no room"):
+                inner(runtimes, load, order, at, subtask, *more)
+        return inner(runtimes, load, order, at, subtask, *more)
+
+    job = TestJob(tmp_path, Script(sizes=(4,)))
+    with (
+        mock.patch.object(Runtimes, "run", run_again),
+        mock.patch.object(StageRuntime, "_collect_blocks", fail_once),
+    ):
+        job.run(graph())
+    assert runs == [4, 0]
     assert job.coordinator.restarts.count == 1
     assert by_key(job.output) == EXPECTED
     assert final_counts(job) == COUNTS

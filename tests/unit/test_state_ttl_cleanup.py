@@ -200,6 +200,29 @@ def test_a_table_on_disk_is_checked_at_the_end_of_epochs(bench):
     assert len(b.logged()) == EPOCH_ENTRIES + 10
 
 
+@pytest.mark.parametrize("kind", [StateKind.VALUE, StateKind.LIST, StateKind.MAP])
+def test_what_is_set_anew_while_a_round_goes_through_a_table_on_disk_stays(bench, kind):
+    """The round has the entries as they were when it began."""
+    disk = DiskTable()
+    b = bench(kind, table=disk, filter_entries=1)
+    put = {StateKind.VALUE: "update", StateKind.LIST: "add", StateKind.MAP: "put"}[kind]
+    name = ("x",) if kind is StateKind.MAP else ()
+    keys = [f"k{number}" for number in range(EPOCH_ENTRIES + 2)]
+    for key in keys:
+        getattr(b.key(key).state, put)(*name, 1)
+    b.now += TTL
+    b.store.expiring.end_epoch(False)
+    renewed, old = keys[-2:]
+    assert set(disk.entries) == {renewed, old}
+    if kind is StateKind.LIST:
+        b.key(renewed).state.clear()
+    getattr(b.key(renewed).state, put)(*name, 2)
+    b.logged()
+    b.store.expiring.end_epoch(False)
+    assert set(disk.entries) == {renewed}
+    assert b.logged() == [("clear", old)]
+
+
 def test_the_check_of_a_table_on_disk_reads_the_clock_after_so_many_entries(bench):
     b = bench(table=DiskTable(), filter_entries=4)
     fill(b, 10)
