@@ -20,6 +20,7 @@ from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import below_keys
 from changelog_engine.ledger.described import described_state
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import counted
 from changelog_engine.state.ttl import user_type
 
@@ -87,24 +88,30 @@ def correct(
         raise click.UsageError("give corrections: --set KEY VALUE and --delete KEY, or --from-file FILE")
     if new_path is None and not dry_run:
         raise click.UsageError("NEW_PATH is missing: name the folder of the new job, or say --dry-run")
-    _, checkpoint = open_point(path, at)
     said = {"operator": operator, "state": name, "who": who, "why": why}
-    given = (
-        _given_by_options(checkpoint, said, settings, deletions, map_key)
-        if file is None
-        else _given_by_file(checkpoint, said, file, map_key)
-    )
-    done = repair(
-        path,
-        checkpoint.id,
-        given.tables,
-        who=given.who,
-        why=given.why,
-        target=new_path,
-        name=job_name,
-        dry_run=dry_run,
-        allow_pickle=allow_pickle,
-    )
+
+    @read_again
+    def corrected(path: str) -> tuple[Checkpoint, GivenCorrections, Repaired]:
+        _, checkpoint = open_point(path, at)
+        given = (
+            _given_by_options(checkpoint, said, settings, deletions, map_key)
+            if file is None
+            else _given_by_file(checkpoint, said, file, map_key)
+        )
+        done = repair(
+            path,
+            checkpoint.id,
+            given.tables,
+            who=given.who,
+            why=given.why,
+            target=new_path,
+            name=job_name,
+            dry_run=dry_run,
+            allow_pickle=allow_pickle,
+        )
+        return checkpoint, given, done
+
+    checkpoint, given, done = corrected(path)
     of = ", ".join(f"{state} of {uid}" for uid, states in given.tables.items() for state in states)
     head = [f"corrections of {of} at checkpoint {checkpoint.id}"]
     document = {

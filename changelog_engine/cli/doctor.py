@@ -6,8 +6,10 @@ import click
 
 from changelog_engine.cli.options import PATH
 from changelog_engine.cli.shown import Answer, shows
-from changelog_engine.display import Grid
+from changelog_engine.config.paths import local_path
+from changelog_engine.display import Grid, printable
 from changelog_engine.inspection.doctor import WRONG, examine
+from changelog_engine.launcher.standard_streams import tell
 
 
 @click.command()
@@ -18,6 +20,8 @@ def doctor(base: str | None) -> Answer:
 
     The exit status is 1 when something is wrong.
     """
+    if base is not None and local_path(base) is None:
+        tell(f"asking {printable(base)}: where there is no login, or no network, an answer takes minutes")
     found = examine(base)
     rows = [(check.level, check.what, check.found) for check in found]
     notes = [f"{check.what}: {check.remedy}" for check in found if check.remedy]

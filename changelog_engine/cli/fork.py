@@ -13,7 +13,8 @@ from changelog_engine.display import printable
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
-from changelog_engine.savepoints.forks import fork_job
+from changelog_engine.ledger.read_again import read_again
+from changelog_engine.savepoints.forks import Fork, fork_job
 
 
 @click.command()
@@ -28,10 +29,13 @@ def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:
     that of the new one: run the program by one of the commands that are printed, and it goes on from the checkpoint. On one
     disk the two share their files until one of them deletes them; elsewhere they are copied.
     """
-    job = open_job(path)
-    lineage = Lineage(job.open_changelog())
-    checkpoint = checkpoint_at(lineage, at)
-    made = fork_job(job, checkpoint, new_path, name)
+
+    @read_again
+    def forked(path: str) -> Fork:
+        job = open_job(path)
+        return fork_job(job, checkpoint_at(Lineage(job.open_changelog()), at), new_path, name)
+
+    made = forked(path)
     click.echo(
         printable(
             f"{made.folder.storage.root} starts from checkpoint {made.checkpoint.id}; {made.shared:,} files shared "

@@ -13,6 +13,7 @@ from changelog_engine.errors import ForeignPathError, FormatVersionError, Restor
 from changelog_engine.ledger.job_path import open_job
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.ledger.read_again import read_again
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, list_savepoints
 from changelog_engine.savepoints.writer import create_savepoint
 
@@ -41,17 +42,21 @@ def create(path: str, directory: str, at: str | None) -> None:
     PATH is the job's folder, <base>/<job>; the job may be running. The savepoint is made below DIRECTORY; its path is
     printed.
     """
-    try:
-        job = open_job(path)
-    except (ForeignPathError, FormatVersionError):
-        raise
-    except StorageError as error:
-        raise StorageError(f"{error}. {_NONE}") from error
-    lineage = Lineage(job.open_changelog())
-    if not lineage.newest_checkpoint_id:
-        raise RestoreError(f"there is no checkpoint in {job.storage.root} yet. {_NONE}")
-    checkpoint = checkpoint_at(lineage, at)
-    click.echo(printable(create_savepoint(job, checkpoint, directory).path))
+
+    @read_again
+    def created(path: str) -> Savepoint:
+        try:
+            job = open_job(path)
+        except (ForeignPathError, FormatVersionError):
+            raise
+        except StorageError as error:
+            raise StorageError(f"{error}. {_NONE}") from error
+        lineage = Lineage(job.open_changelog())
+        if not lineage.newest_checkpoint_id:
+            raise RestoreError(f"there is no checkpoint in {job.storage.root} yet. {_NONE}")
+        return create_savepoint(job, checkpoint_at(lineage, at), directory)
+
+    click.echo(printable(created(path).path))
 
 
 @savepoint.command(name="list", short_help="List savepoints, damaged ones too.")

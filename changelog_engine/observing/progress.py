@@ -4,8 +4,8 @@ It looks at jobs' figures from a thread of its own, one for all jobs of the proc
 
 Invariants:
     * Nothing here is called by a job while it runs, nothing can fail it, and nothing goes to standard output.
-    * Elsewhere than on a terminal, a run that is shorter than the interval says nothing on a plain standard error. Where the
-      program has configured logging, all lines go through the logger ``changelog_engine``, and nowhere else.
+    * Elsewhere than on a terminal, a run that is shorter than a second, or the interval, says nothing on a plain standard
+      error. Where the program has configured logging, all lines go through the logger ``changelog_engine``, nowhere else.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ log = logging.getLogger("changelog_engine")
 
 _TICK_S = 0.25
 _PATIENCE_S = 5.0  # with whoever holds the lines: the job goes on without them
+_SHORT_MS = 1_000
 _RATE_MS = 2_000  # the least time that the live line's rates are over
 _ENDED = ("FINISHED", "FAILED", "CANCELED")
 
@@ -55,6 +56,11 @@ class ShownJob:
         self._told_ms = monotonic_ms()  # when the last line was written
         self._begun: JobFigures | None = None  # what the first line said
         self._reading_ms: float | None = None  # since when restored rows are read
+
+    @property
+    def short(self) -> bool:
+        """Whether the run is so short yet that nothing is said of it on a plain standard error."""
+        return monotonic_ms() - self.monitor.latest.began_ms < min(self.interval_ms, _SHORT_MS)
 
     def words(self, now: JobFigures, before: JobFigures) -> str:
         """What the job does now."""
@@ -176,18 +182,16 @@ class Display:
             self._tell(job, words)
 
     def _tell_first(self, job: ShownJob) -> None:
-        long = monotonic_ms() - job.monitor.latest.began_ms >= job.interval_ms
-        if (self._on_terminal or long or _logged()) and (words := job.first()) is not None:
+        if (self._on_terminal or _logged() or not job.short) and (words := job.first()) is not None:
             self._tell(job, words)
 
     def _tell(self, job: ShownJob, text: str) -> None:
         """Say something where it will be seen once."""
-        latest = job.monitor.latest
         if _logged():
-            log.info("%s", text, extra={"figures": latest})
+            log.info("%s", text, extra={"figures": job.monitor.latest})
         elif self._on_terminal:
             LINE.say(text)
-        elif monotonic_ms() - latest.began_ms >= job.interval_ms and takes_text(sys.stderr):
+        elif not job.short and takes_text(sys.stderr):
             tell(text)
 
 

@@ -19,6 +19,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -200,9 +201,9 @@ class _Forking:
         """The lineage's snapshots."""
         snapshots = Snapshots(self.parent.snapshots)
         wanted: dict[str, None] = {}
-        for snapshot in snapshots.usable():
-            if on_lineage(self.checkpoint.lineage, snapshot.attempt, snapshot.checkpoint):
-                wanted.update(dict.fromkeys(sorted(snapshot.paths)))
+        for mark in snapshots.on(self.checkpoint.lineage, self.checkpoint.id):
+            with suppress(CorruptChangelogError):  # of what the state needs the plans tell
+                wanted.update(dict.fromkeys(sorted(snapshots.get(mark).paths)))
         if not wanted or snapshots.listing is None:
             return
         storage = self.target.snapshots

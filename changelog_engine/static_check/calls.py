@@ -30,7 +30,7 @@ from changelog_engine.static_check.values import (
     ProgramObject,
     Value,
 )
-from changelog_engine.types import Row, TypeInformation
+from changelog_engine.types import Row, TypeInformation, Types
 from changelog_engine.types.foreign import name_of
 
 _CONNECTOR = re.compile(r"'connector'\s*=\s*'([\w.-]+)'", re.IGNORECASE)
@@ -130,7 +130,7 @@ class Calls:
             except Exception as error:  # such as Python's of an abstract class
                 self._say(Level.ERROR, node, str(error) or type(error).__name__)
             else:
-                is_value = isinstance(made, (TypeInformation, Row))
+                is_value = isinstance(made, (TypeInformation, Types, Row))
                 return Known(made) if is_value else Instance(type(made))
         self._needs(function, said, node)
         if isinstance(function, type):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -293,7 +293,7 @@ class RowTypeInfo(_FieldsTypeInfo):
             return make_row(self._names, fitted, value._row_kind)
         if isinstance(value, dict):
             if value.keys() != set(self._names):
-                raise Misfit(self, value, f"its fields are {', '.join(self._names)}")
+                raise Misfit(self, value, self._other_fields(value))
             value = tuple(value[name] for name in self._names)
         elif not isinstance(value, (tuple, list)):
             value = self._attributes_of(value)
@@ -312,9 +312,16 @@ class RowTypeInfo(_FieldsTypeInfo):
         if names is None or names == self._names or self._unnamed:
             return values_of(row)
         if sorted(names) != sorted(self._names):
-            raise Misfit(self, row, f"its fields are {', '.join(self._names)}")
+            raise Misfit(self, row, self._other_fields(names))
         values = values_of(row)
         return [values[names.index(name)] for name in self._names]
+
+    def _other_fields(self, names: Collection[Any]) -> str:
+        """How names of fields differ from the declared ones."""
+        missing = [name for name in self._names if name not in names]
+        more = [str(name) for name in names if name not in self._names]
+        parts = (("without", missing), ("with undeclared", more))
+        return ", ".join([f"{how} {', '.join(some)}" for how, some in parts if some])
 
     def copy(self, value: Any) -> Any:
         if value is None:

@@ -153,10 +153,12 @@ class TestStart:
         assert [split.id for split in source.splits(1)] == [f"{name}-b-1"]
 
     def test_what_is_missing_is_named(self, kafka: KafkaServer, numbers: str) -> None:
-        with pytest.raises(ConnectorError, match="topic 'nowhere' does not exist"):
+        with pytest.raises(ConnectorError, match=r"topic 'nowhere' does not exist\. Create it, or correct"):
             builder(kafka, numbers, "nowhere").build()._source.splits(1)
         absent = {KafkaTopicPartition(numbers, 3)}
-        with pytest.raises(ConnectorError, match=f"topic '{numbers}' has no partition 3"):
+        with pytest.raises(
+            ConnectorError, match=f"topic '{numbers}' has no partition 3: it has 1 partition, "
+        ):
             builder(kafka).set_partitions(absent).build()._source.splits(1)
 
 

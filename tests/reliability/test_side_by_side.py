@@ -6,6 +6,7 @@ What they give is exact, or a clear error; the job itself goes on from its newes
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -308,6 +309,30 @@ def _in_the_report(base: str) -> Any:
     return found.checkpoint, found.checkpoint if not found.faults else found.faults
 
 
+def _by_command(*arguments: str) -> str:
+    answer = CliRunner().invoke(main, arguments)
+    assert answer.exit_code == 0, answer.output
+    return answer.stdout
+
+
+def _forked_newest(base: str) -> Any:
+    said = _by_command("fork", f"{base}/job", f"{base}/fork")
+    (number,) = re.findall(r"starts from checkpoint (\d+)", said)
+    return int(number), *[entry.value for entry in entries_at(f"{base}/fork", number).entries]
+
+
+def _saved_newest(base: str) -> Any:
+    found = entries_at(_by_command("savepoint", "create", f"{base}/job", f"{base}/savepoints").strip())
+    return found.checkpoint.id, *[entry.value for entry in found.entries]
+
+
+def _corrected_newest(base: str) -> Any:
+    why = ("--who", "ann", "--why", "a test", "--dry-run", "--json")
+    of = ("--operator", "count", "--state", "n", "--set", str(KEY), "-1")
+    found = json.loads(_by_command("correct", f"{base}/job", *of, *why))
+    return found["checkpoint"], *[each["before"] for each in found["corrections"]]
+
+
 NEWEST: dict[Callable[[str], Any], int] = {  # of how many calls to the disk one is tried
     _folded_newest: 8,
     _listed_newest: 9,
@@ -316,6 +341,9 @@ NEWEST: dict[Callable[[str], Any], int] = {  # of how many calls to the disk one
     _asked_for_the_newest: 11,
     _shown_on_the_page: 40,
     _in_the_report: 28,
+    _forked_newest: 12,
+    _saved_newest: 12,
+    _corrected_newest: 9,
 }
 
 

@@ -845,10 +845,12 @@ def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with monkeypatch.context() as patched:
         patched.setattr(doctor, "open_storage", lambda base: 1 / 0)
         (wrong,) = (c for c in doctor.examine("abfs://c@a.dfs.core.windows.net/x") if c.what == "base path")
+        assert cli("doctor", "gs://bucket/jobs").stderr.startswith("asking gs://bucket/jobs: ")
     assert "Keys and endpoints" in (wrong.remedy or ""), "whichever store it is"
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = cli("doctor", job.parent)
     assert result.exit_code == 1
+    assert result.stderr == ""
     assert "JAVA_HOME is" in result.output
     assert "openjdk-17" in result.output
 

@@ -264,8 +264,12 @@ class TestSink:
 
     def test_tables_that_do_not_fit(self, tmp_path):
         write_version(tmp_path / "t", [{"k": 1, "c": "text"}])
-        with pytest.raises(ConfigurationError, match=r"other columns .* c string.*c int64"):
+        told = r"other columns than the stream: it has c string, where the stream has c int64\. Give the rows"
+        with pytest.raises(ConfigurationError, match=told):
             engine.DeltaSink(str(tmp_path / "t"), ROW).committing_writer(CONTEXT)
+        (tmp_path / "file").touch()
+        with pytest.raises(ConfigurationError, match="/file is a file: name a folder"):
+            engine.DeltaSink(str(tmp_path / "file"), ROW).check_before_start()
         env = StreamExecutionEnvironment.get_execution_environment()
         env.from_collection([Row(1, 2)], ROW).to_spark(str(tmp_path / "t"))
         with pytest.raises(ConfigurationError, match="other columns"):

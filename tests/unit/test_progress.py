@@ -264,6 +264,24 @@ class TestDisplay:
         display.remove(job)
         assert errors.getvalue() == ""
 
+    def test_a_run_is_told_of_after_a_second_however_far_apart_its_lines_are(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        errors = self.unlogged(monkeypatch)
+        times = iter([999.0, 1_000.0, 1_000.0, 1_500.0, 1_500.0])
+        monitor = JobMonitor("told")
+        job = progress.ShownJob(monitor, 3_600_000)
+        monkeypatch.setattr(progress, "monotonic_ms", lambda: monitor.latest.began_ms + next(times))
+        display = progress.Display()
+        monitor.status("STARTING", folder="/x")
+        for said in ("", "job 'told': folder /x, begins empty\n"):
+            display.begun(job)
+            assert errors.getvalue() == said
+        monitor.status("FINISHED")
+        display._jobs.append(job)
+        display.remove(job)
+        assert errors.getvalue().splitlines()[1].startswith("job 'told' finished after ")
+
     def test_a_standard_error_that_nobody_reads_holds_no_job_up(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

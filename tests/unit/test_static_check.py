@@ -335,6 +335,7 @@ class TestCalls:
                 pass
             env.from_collection([1, 1.5], Types.LONG())  # error: element 1 of from_collection is declared LONG but got 1.5
             env.from_collection([1, 2.0, True], Types.DOUBLE()).map(Mine)  # error: write Mine()
+            env.from_collection([1], Types.LIST(Types()))  # error: Types.LIST needs types such as Types.STRING()
             env.set_parallelism(0)  # error: between 1 and 32768
             env.add_jars(3)  # error: must be a non-empty str, got 3
             env.add_source(SourceFunction("org.example.Source"))  # error: Java classes cannot be used

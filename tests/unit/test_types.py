@@ -171,6 +171,11 @@ def test_message_names_type_value_and_path():
         NAMED.check(Row(k="x", v=Row(n="a", l=[])), "element")
     with pytest.raises(TypeMismatchError, match=r"field 'v\.l\[1\]' .*outside -2147483648 to 2147483647"):
         NAMED.check(Row(k="x", v=Row(n=1, l=[1, 2**40])))
+    for other in (Row(k="x", w=1), {"k": "x", "w": 1}):
+        with pytest.raises(TypeMismatchError, match=r"of type \w+ \(without v, with undeclared w\)"):
+            NAMED.check(other)
+    with pytest.raises(TypeMismatchError, match=r"of type dict \(without v\)"):
+        NAMED.check({"k": "x"})
     with pytest.raises(TypeMismatchError, match=r"field 'f1\.f0' "):
         Types.TUPLE([Types.INT(), Types.TUPLE([Types.INT()])]).check((1, ("a",)))
     with pytest.raises(TypeMismatchError, match=r"field \"\['k'\]\" "):

@@ -120,7 +120,12 @@ class DeltaSink(CommittingSink):
         Raises:
             ConfigurationError: the table does not fit.
         """
-        if open_storage(self.path).local is not None and user_tables().exists(self.path):
+        storage = open_storage(self.path)
+        if storage.local is None:
+            return
+        if storage.exists() and storage.is_file():
+            raise ConfigurationError(f"the Delta table {self.path} is a file: name a folder")
+        if user_tables().exists(self.path):
             self.table()
 
     def table(self) -> UserTable:
@@ -137,8 +142,8 @@ class DeltaSink(CommittingSink):
         theirs = {field.name: plain_type(field.type) for field in table.schema()}
         if ours != theirs:
             raise ConfigurationError(
-                f"the Delta table {self.path} has other columns than the stream: it has {_shown(theirs)}, "
-                f"the stream has {_shown(ours)}"
+                f"the Delta table {self.path} has other columns than the stream: it has {_shown(theirs, ours)}, "
+                f"where the stream has {_shown(ours, theirs)}. Give the rows the table's columns, or name another table"
             )
         if self.partition_by and table.partition_columns() != self.partition_by:
             raise ConfigurationError(
@@ -310,5 +315,7 @@ def _committed_to(root: str, restored: Iterable[RestoredSink]) -> list[tuple[str
     ]
 
 
-def _shown(columns: Mapping[str, pa.DataType]) -> str:
-    return ", ".join(f"{name} {kind}" for name, kind in columns.items())
+def _shown(columns: Mapping[str, pa.DataType], others: Mapping[str, pa.DataType]) -> str:
+    """Those that others do not have, or have otherwise."""
+    alone = [f"{name} {kind}" for name, kind in columns.items() if others.get(name) != kind]
+    return ", ".join(alone) or "none of these"

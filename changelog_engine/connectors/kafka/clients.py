@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("changelog_engine")
 
+ADVICE = "Create it, or correct the name"
 REQUEST_TIMEOUT_S = 30.0
 CONTACT_TIMEOUT_S = 10.0  # within which a broker must have been reached
 # Of what brokers and librdkafka answer: the same request would be answered so again.
@@ -176,6 +177,11 @@ def failure(
 def named(properties: ClientProperties) -> str:
     """Kafka and where it is."""
     return f"Kafka ({properties.bootstrap_servers})"
+
+
+def no_topic(properties: ClientProperties, topic: str) -> str:
+    """That a topic is missing, and what to do."""
+    return f"{named(properties)}: topic {topic!r} does not exist. {ADVICE}"
 
 
 def _text_of(error: Any) -> str:

@@ -9,7 +9,16 @@ from itertools import islice
 from typing import Any
 
 from changelog_engine.clock import Deadline
-from changelog_engine.connectors.kafka.clients import Troubles, failure, make, named, serve, topics_of
+from changelog_engine.connectors.kafka.clients import (
+    ADVICE,
+    Troubles,
+    failure,
+    make,
+    named,
+    no_topic,
+    serve,
+    topics_of,
+)
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import INPUT_END_MS
@@ -27,7 +36,6 @@ _FLUSH_STEP_S = 1.0
 _SILENT_S = 10.0  # after which the log says that nothing is delivered
 _LOOK_S = 2.0  # for a look whether a topic is there
 _NAMED = 3  # topics, in a message
-_ADVICE = "Create it, or correct the name"
 
 
 @dataclass(eq=False)
@@ -250,7 +258,7 @@ class RecordProducer:
                 self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART,
             ):
                 why = RefusedForGoodError(
-                    f"{why}: it does not exist, and librdkafka has waited for it. {_ADVICE}"
+                    f"{why}: it does not exist, and librdkafka has waited for it. {ADVICE}"
                 )
             raise why
         if self._troubles.final is not None and not self._only_log:
@@ -268,7 +276,7 @@ class RecordProducer:
             self.poll()
             raise self.failure(f"looking for topic {topic!r}", error) from None
         if found.error is not None or not found.partitions:
-            raise RefusedForGoodError(f"{named(self._properties)}: topic {topic!r} does not exist. {_ADVICE}")
+            raise RefusedForGoodError(no_topic(self._properties, topic))
         partitions = sorted(found.partitions)
         return int(partitions[subtask % len(partitions)])
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from changelog_engine.connectors.kafka.clients import check_known_to_consumer, named
+from changelog_engine.connectors.kafka.clients import check_known_to_consumer, named, no_topic
 from changelog_engine.connectors.kafka.offsets import Cluster, Kind, Offsets, TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, PartitionReader
@@ -17,6 +17,7 @@ from changelog_engine.connectors.protocols import DiscoveringSource, Position, S
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.shared_client import SharedClient
 from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.readable import counted
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _DISCOVERY_TIMEOUT_S = 5.0
@@ -43,10 +44,13 @@ class Topics:
         wanted = self.names or [topic for topic, _ in self.partitions]
         missing = sorted(name for name in set(wanted) if name not in there)
         if missing:
-            raise ConnectorError(f"{named(properties)}: topic {missing[0]!r} does not exist")
+            raise ConnectorError(no_topic(properties, missing[0]))
         for topic, partition in self.partitions:
             if partition not in there[topic]:
-                raise ConnectorError(f"{named(properties)}: topic {topic!r} has no partition {partition}")
+                raise ConnectorError(
+                    f"{named(properties)}: topic {topic!r} has no partition {partition}: it has "
+                    f"{counted(len(there[topic]), 'partition')}, numbered from 0. Add it, or correct the number"
+                )
         if self.partitions:
             return sorted(self.partitions)
         return [(name, partition) for name in self.names for partition in there[name]]
