@@ -236,6 +236,8 @@ class SparkEpochRunner:
         self._ahead.close()
         self._errands.run(partial(self._forget, self._ended))
         self._errands.close()
+        if self._placement is not None:
+            self._placement.let_go()
         self._functions.close()
         if self._notes is not None:
             self._notes.clear()

@@ -5,15 +5,18 @@ application asked for: one that came after the first epoch would get none of its
 
 Invariants:
     * Within an attempt a subtask prefers one executor, unless that one is gone.
-    * Executors get subtasks by the tasks that they run at a time. One that has none may go, as dynamic allocation has it.
+    * Executors get subtasks by the tasks that they run at a time. One that has none may go, as dynamic allocation has it;
+      one that has some stays, however long they wait for those of others.
     * Who waits says for what, and until when.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import re
+import threading
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -24,6 +27,7 @@ from pyspark import SparkContext
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import EpochFailedError
+from changelog_engine.spark.jvm import LOST, byte_array_tag
 from changelog_engine.spark.session import task_cpus
 
 log = logging.getLogger("changelog_engine")
@@ -60,6 +64,25 @@ class Executor(NamedTuple):
     def location(self) -> str:
         """What a task that prefers it has among its locations."""
         return f"executor_{self.host}_{self.id}"
+
+
+class _Stored(NamedTuple):
+    """What executors store, so that they stay."""
+
+    by: frozenset[str]  # their ids
+    rdd: Any  # Scala's
+    job: Any  # that has them store it: Java's future
+
+    def replace(self, before: _Stored) -> None:
+        """Let go of what was stored before, when this is."""
+        with contextlib.suppress(*LOST):  # an executor is gone, and so the next attempt stores something else
+            self.job.get()
+        before.let_go()
+
+    def let_go(self) -> None:
+        with contextlib.suppress(*LOST):
+            self.job.cancel(True)  # what has not run would be stored after all
+            self.rdd.unpersist(False)
 
 
 @dataclass(frozen=True)
@@ -142,10 +165,14 @@ class Placement:
         conf = context.getConf()
         jvm: Any = context._jvm
         self._nowhere: Any = jvm.PythonUtils.toScalaMap({})  # in particular
+        self._tuple: Any = jvm.scala.Tuple2
+        self._sequence: Any = jvm.PythonUtils.toSeq
         self._setting: Setting = conf.get
         self._master = context.master
         self.resize(parallelisms)
         self._used: frozenset[str] = frozenset()  # ids of those that have subtasks
+        self._byte_array: Any = byte_array_tag(context)
+        self._stored: _Stored | None = None  # by those with subtasks
         self._cancelled = cancelled
         self._clock = clock
         self._pause = pause
@@ -167,7 +194,31 @@ class Placement:
         before, self.executors = self.executors, self._awaited()
         self._attempt = attempt
         self._used = self._with_subtasks()
+        self._hold()
         return self.executors != before
+
+    def _hold(self) -> None:
+        """Have those with subtasks store a few bytes each: Spark takes none that stores something for idle.
+
+        A subtask that waits for others is no task of Spark's, and its executor would be taken away with its state. What they
+        store is let go when others store theirs, so that nobody stores nothing for a moment.
+        """
+        before = self._stored
+        if not dynamic_allocation(self._setting) or (before is not None and before.by == self._used):
+            return
+        held = [executor.location for executor in self.executors if executor.id in self._used]
+        elements = [self._tuple(bytearray(), self._sequence([location])) for location in held]
+        rdd = self._scala_context.makeRDD(self._sequence(elements), self._byte_array).cache()
+        self._stored = _Stored(self._used, rdd, rdd.toJavaRDD().countAsync())
+        if before is not None:
+            threading.Thread(
+                target=self._stored.replace, args=(before,), name="executors", daemon=True
+            ).start()
+
+    def let_go(self) -> None:
+        """From now on Spark may take any executor away."""
+        if self._stored is not None:
+            self._stored.let_go()
 
     def resize(self, parallelisms: Collection[int]) -> None:
         """The job's stages have other numbers of subtasks; executors that are there are not waited for again."""
@@ -182,7 +233,7 @@ class Placement:
         Args:
             over: says whether they are not needed any more.
         """
-        found, needed = self._staying(), self._needed_executors(subtasks)
+        found, needed = self._staying(self._used), self._needed_executors(subtasks)
         until = self._clock() + self._registration_s()
         ask_at = self._clock()
         while len(found) < needed and self._clock() < until and not over():
@@ -191,17 +242,20 @@ class Placement:
                 if not self._ask_for(needed):
                     break
             self._pause(_LOOK_S)
-            found = self._staying()
+            found = self._staying(self._used)
         return found
 
-    def _staying(self) -> list[Executor]:
-        """Executors but for those that Spark is about to take away, since they idled."""
+    def _staying(self, busy: Collection[str] = ()) -> list[Executor]:
+        """Executors but for those that Spark is about to take away, since they idled.
+
+        Args:
+            busy: ids of those that run subtasks, and do not go.
+        """
+        found = self._find()
+        if not dynamic_allocation(self._setting):
+            return found
         backend = self._scala_context.schedulerBackend()
-        return [
-            executor
-            for executor in self._find()
-            if executor.id in self._used or backend.isExecutorActive(executor.id)
-        ]
+        return [each for each in found if each.id in busy or backend.isExecutorActive(each.id)]
 
     def slots(self) -> int | None:
         """How many tasks executors run at a time, with those that dynamic allocation may bring; None: no bound is known."""
@@ -234,7 +288,7 @@ class Placement:
     def _awaited(self) -> list[Executor]:
         began = last = self._clock()
         target, patience_s = self._target()
-        tell_s, found = _TOLD_AFTER_S, self._find()
+        tell_s, found = _TOLD_AFTER_S, self._staying()
         needed = max(self._needed_executors(max(self._parallelisms)), target.executors or 0)
         ask_at = began
         if needed > len(found):
@@ -267,7 +321,7 @@ class Placement:
                     left_s,
                 )
             self._pause(_LOOK_S)
-            if len(now := self._find()) > len(found):
+            if len(now := self._staying()) > len(found):
                 last = self._clock()
             found = now
         return found

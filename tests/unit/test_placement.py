@@ -101,6 +101,8 @@ class Scheduler:
         self.gone: list[tuple[str, int, int]] = []  # that the status still lists
         self.requests, self.deaf_until = 0, 0.0
         self.master, self._jsc, self._jvm, self.requested = "spark://host:7077", self, mock.Mock(), 0
+        self._jvm.PythonUtils.toSeq, self._jvm.scala.Tuple2 = list, lambda data, where: where
+        self.stored: list[Stored] = []
 
     def getConf(self) -> dict[str, str]:
         return self.conf
@@ -146,6 +148,37 @@ class Scheduler:
 
     def pause(self, seconds: float) -> None:
         self.now += seconds
+
+    def makeRDD(self, elements: list[list[str]], tag: Any) -> Stored:
+        self.stored.append(Stored([where for (where,) in elements]))
+        return self.stored[-1]
+
+
+class Stored:
+    """What executors store, once a job has counted it."""
+
+    def __init__(self, where: list[str]) -> None:
+        self.where, self.counted, self.cancelled, self.gone = (
+            where,
+            threading.Event(),
+            False,
+            threading.Event(),
+        )
+
+    def cache(self) -> Stored:
+        return self
+
+    toJavaRDD = countAsync = cache
+
+    def get(self) -> None:
+        self.counted.wait(60)
+
+    def cancel(self, interrupt: bool) -> None:
+        self.cancelled = True
+
+    def unpersist(self, blocking: bool) -> None:
+        assert self.cancelled, "what has not run would be stored after all"
+        self.gone.set()
 
 
 class Unanswered(Py4JJavaError):
@@ -284,6 +317,40 @@ def test_an_executor_without_subtasks_may_go() -> None:
     assert scheduler.now < 91
 
 
+def test_an_executor_whose_subtasks_wait_for_others_stays() -> None:
+    """Spark takes none for idle that stores something: else an epoch that one subtask is long at would never end."""
+    names = [f"executor_10.0.0.{number}_{number}" for number in range(3)]
+    scheduler = Scheduler({0: [("0", 1, 0), ("1", 1, 0), ("2", 1, 0)]}, DYNAMIC)
+    placement = Placement(scheduler, [1, 2], lambda: None, lambda: scheduler.now, scheduler.pause)  # type: ignore[arg-type]
+    assert placement.place(1)
+    placement.place(2)
+    assert [stored.where for stored in scheduler.stored] == [names[:2]], "what they store they have already"
+    placement.resize([1])
+    placement.place(3)
+    first, second = scheduler.stored
+    assert second.where == names[:1]
+    assert not first.gone.is_set(), "an executor would store nothing for a moment"
+    second.counted.set()
+    assert first.gone.wait(60)
+    assert not second.gone.is_set()
+    placement.let_go()
+    assert second.gone.is_set()
+
+
+def test_an_attempt_does_not_begin_on_executors_that_are_about_to_go() -> None:
+    scheduler = Scheduler({0: [("0", 1, 0), ("1", 1, 0)], 3: [("1", 1, 0), ("2", 1, 0)]}, DYNAMIC)
+    scheduler.about_to_go = {"0"}
+    placement = placed(scheduler, subtasks=2)
+    assert placement.place(1)
+    assert [executor.id for executor in placement.executors] == ["1", "2"]
+
+
+def test_executors_that_do_not_go_by_themselves_store_nothing() -> None:
+    scheduler = Scheduler({0: [("0", 4, 0)]}, {})
+    assert placed(scheduler).place(1)
+    assert not scheduler.stored
+
+
 def test_more_executors_than_were_asked_for_are_not_waited_for_when_one_is_lost() -> None:
     steps = {0: [(id_, 2, 0) for id_ in "012"], 10: [("1", 2, 0), ("2", 2, 0)]}
     scheduler = Scheduler(steps, {"spark.cores.max": "4", "spark.executor.cores": "2"})
@@ -368,6 +435,7 @@ def test_executors_for_more_subtasks_come_while_epochs_run() -> None:
     assert 10 <= scheduler.now < 11
     assert [placement.location(n, 4, came)[-1] for n in range(4)] == list("0011")
     assert placement.location(1, 2)[-1] == "0", "the epochs go on where they are"
+    scheduler.about_to_go = {"9"}
     placement.resize([4])
     assert placement.place(2)
     assert placement.executors == came
