@@ -12,9 +12,13 @@ from support.metamorphic import Model, failure_of_run, random_way
 from support.random_jobs import random_program
 
 # Seeds of programs and ways: process functions with timers, sessions, sliding and count windows, connected and broadcast
-# streams; failures, forks, savepoints, other parallelisms, upkeep, other backends, a drain. The last two: commits that seem
-# to fail, a parallelism that changes while the job runs.
-CHOSEN = [(388, 38801), (178, 17802), (126, 12603), (308, 30801), (186, 18601), (5, 30), (6, 36)]
+# streams; failures, forks, savepoints, other parallelisms, upkeep, other backends, a drain. Behind them: commits that seem
+# to fail, a parallelism that changes while the job runs; drivers with C and without in turns, two streams with keyed state
+# that become one, rows with kinds and nested types in keys and state, two sources, two tags, continuous triggers.
+CHOSEN = [
+    (388, 38801), (178, 17802), (126, 12603), (308, 30801), (186, 18601), (5, 30), (6, 36),
+    (1000182, 10001825), (1000726, 10007265), (1000223, 10002231), (1000393, 10003936),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("program", "way"), CHOSEN)

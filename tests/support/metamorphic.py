@@ -32,12 +32,13 @@ from api.datastream.state import (
     MapStateDescriptor,
     ReducingStateDescriptor,
 )
-from changelog_engine.changelog import part_writer, spilled_rows
+from changelog_engine.changelog import logged_keys, part_writer, spilled_rows
 from changelog_engine.changelog import snapshot as snapshot_module
 from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.codec import columns as columns_module
 from changelog_engine.codec import values as values_module
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError, RestoreError
+from changelog_engine.graph import key_groups
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import JobGraph, StateKind, StateSpec
 from changelog_engine.graph.plan import plan_job
@@ -58,7 +59,10 @@ from changelog_engine.savepoints import writer as writer_module
 from changelog_engine.savepoints.bootstrap import bootstrap
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.savepoints.writer import create_savepoint
-from changelog_engine.types import type_from_spec
+from changelog_engine.state import compiled_handles
+from changelog_engine.state import timers as timers_module
+from changelog_engine.types import composite, copies, type_from_spec
+from changelog_engine.types import row as row_module
 from changelog_engine.verification.verify import verify
 from changelog_engine.windowing import namespaces
 from materializer.fold import state_at
@@ -78,7 +82,7 @@ from support.same import exact
 from support.script import DriverKilled, Failure, Fault, Script
 
 Place = tuple[int, bool]
-"""How many items of the script were read, and whether the source has ended."""
+"""How many items of the scripts were read, and whether all sources have ended."""
 
 FAULTS = (
     Fault.WORKER, Fault.SUBTASK, Fault.GONE, Fault.DRIVER, Fault.PARTS, Fault.COMMIT_FAILS, Fault.COMMIT_LIES,
@@ -118,6 +122,7 @@ class Way:
         views: what the product's readers make of a checkpoint is compared: "folded", "sql", "keys", "entries", "replay",
             "explained", "bootstrapped".
         drained: another run is stopped with a drain.
+        compiled: whether a driver, and what it runs, uses the extensions in C.
     """
 
     sizes: tuple[int, ...] = (1,)
@@ -143,6 +148,7 @@ class Way:
     rewinds: tuple[tuple[int, str], ...] = ()
     views: tuple[str, ...] = ()
     drained: bool = False
+    compiled: tuple[bool, ...] = (True,)
 
     @property
     def ordered(self) -> bool:
@@ -228,6 +234,7 @@ def random_way(seed: int, of: Traits, items: int) -> Way:
             )
         ),
         drained=chance.random() < 0.15,
+        compiled=maybe(0.4, lambda: chance.choice([(False,), (True, False), (False, True)]), (True,)),
     )
 
 
@@ -266,10 +273,9 @@ def rows_of(tables: list[pa.Table]) -> Held:
 
 
 def place_of(checkpoint: Any) -> Place:
-    """Where the source of a checkpoint stands."""
-    (splits,) = checkpoint.sources.values()
-    position, finished = splits["script"]
-    return position, finished
+    """Where the sources of a checkpoint stand: where there are two, each epoch reads an item of both."""
+    ends = [splits["script"] for splits in checkpoint.sources.values()]
+    return sum(position for position, _ in ends), all(finished for _, finished in ends)
 
 
 class Model:
@@ -288,6 +294,8 @@ class Model:
         self.traits = traits(described)
         self.base = base
         self.items = len(random_jobs.script(described))
+        if "second" in described:
+            self.items += len(random_jobs.script(described, second=True))
         barriers = _Barriers()
         job = _Job(f"{base}/log", Way(), self.traits)
         self.given: dict[Place, int] = {(0, False): 0}  # a job that is stopped at once has a checkpoint there
@@ -424,6 +432,22 @@ def _budgets(way: Way) -> Iterator[None]:
         yield
 
 
+# Modules that know the extensions, by the name that they have there.
+_COMPILED = {
+    "CALLS": (timers_module, compiled_handles),
+    "LOOPS": (copies, row_module, composite, columns_module, key_groups, blocks, logged_keys),
+}
+
+
+@contextlib.contextmanager
+def _without_c() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for name, modules in _COMPILED.items():
+            for module in modules:
+                stack.enter_context(mock.patch.object(module, name, None))
+        yield
+
+
 class Run:
     """A program, run in some way to its end.
 
@@ -494,8 +518,10 @@ class Run:
                 job.after_epoch = stop
             else:
                 job.progress.waiting.append(Failure(epoch, Fault.HANDED_OUT))  # type: ignore[union-attr]
+        compiled = self.way.compiled[number % len(self.way.compiled)]
         try:
-            outcome = job.run_driver(self.graph(number), changelog=changelog, restore=self.restore)
+            with contextlib.nullcontext() if compiled else _without_c():
+                outcome = job.run_driver(self.graph(number), changelog=changelog, restore=self.restore)
         except JobExecutionError:
             if not job.coordinator.control.stopping:
                 raise
@@ -932,7 +958,7 @@ def failure_of_run(model: Model, way: Way, base: str) -> str | None:
     """What is wrong when a program is run in a way."""
     try:
         check(Run(model, way, base))
-        if way.drained:
+        if way.drained and "second" not in model.described:
             check_drained(model, way, f"{base}/drained")
     except Exception as error:
         return f"{type(error).__name__}: {error}"

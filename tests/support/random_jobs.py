@@ -41,7 +41,7 @@ KEYS = ["a", "b", "c", "é", "", "a'b", "long key", "x1", "x2", "x3"]
 KEYED = {
     "keyed", "state_map", "state_flat_map", "state_filter", "reduce", "rolling", "window", "count_window",
 }  # fmt: skip
-TWO = {"union", "connect", "broadcast"}
+TWO = {"union", "connect", "broadcast", "branches", "meet"}
 _FILTERS = {"map", "flat_map", "filter", "mutate", "project", "process", "assign", "state_filter"}
 
 
@@ -151,7 +151,7 @@ pipelines.VALUES.update(WILD | _VALUES | {"wild key": (Types.PICKLED_BYTE_ARRAY,
 pipelines.KEYS.update({name: (made, of) for name, (of, made) in WILD.items()} | _UNDECLARED)
 
 
-class _Maker(generate.Maker):
+class _Wild(generate.Maker):
     """A third of its states, map keys and keys are wild, and sessions may bridge two others, where PyFlink is left out."""
 
     def states(self) -> dict[str, Any]:
@@ -173,6 +173,10 @@ class _Maker(generate.Maker):
         if self.timed and not (self.ordered and self.single) and apart.random() < 0.4:
             found = apart.choice([["session", 50], ["session", 101], ["session", 300], ["dynamic"]])
         return found
+
+
+class _MoreWild(_Wild, generate.MoreMaker):
+    """Of what MoreMaker makes, too."""
 
 
 pipelines.taken = taken  # type: ignore[attr-defined]
@@ -201,27 +205,31 @@ class Traits:
 def traits(described: Described) -> Traits:
     """What changes nothing of a program's results."""
     steps = described["steps"]
-    keyed = [number for number, step in enumerate(steps) if step["op"] in KEYED or step.get("keyed")]
+    split = {"branches", "meet"}
+    keyed = [number for number, step in enumerate(steps) if step["op"] in KEYED | split or step.get("keyed")]
     ops = [step["op"] for step in steps]
     spreads = any(step["op"] == "partition" and step["how"] != "forward" for step in steps)
     tells = any(
-        step["op"] in TWO - {"union"} and (not step.get("keyed") or step.get("tells", False))
+        step["op"] in TWO - {"union"} - split and (not step.get("keyed") or step.get("tells", False))
         for step in steps
     )
     # What a function gives to its stream and aside comes in the order of each, batch by batch.
-    merges = any(step.get("takes") == "both" or step.get("late") for step in steps)
+    merges = any(step.get("takes") == "both" or step.get("late") or step.get("aside") for step in steps)
     any_last = bool(keyed) and "window_all" not in ops[keyed[-1] :] and not spreads and not tells
     return Traits(
-        any_epochs=not TWO & {*ops} and "assign" not in ops and not merges,
-        any_parallelism=any_last and len(keyed) == 1 and "window_all" not in ops,
+        any_epochs="second" not in described and not TWO & {*ops} and "assign" not in ops and not merges,
+        any_parallelism=any_last and len(keyed) == 1 and not {"window_all", *split} & {*ops},
         any_last=any_last,
         timed='"ttl"' in json.dumps(described),
         keyed=len(keyed),
     )
 
 
+MORE_FROM = 1_000_000
+
+
 def random_program(seed: int, batch: bool = False) -> Described:
-    """A program with keyed state; the same for the same seed."""
+    """A program with keyed state; the same for the same seed. From MORE_FROM on they have the newer steps, too."""
     for attempt in range(1000):
         chance = random.Random(f"{seed} {attempt}")
         mode = "batch" if batch else chance.choice(["paced", "whole"])
@@ -234,7 +242,10 @@ def random_program(seed: int, batch: bool = False) -> Described:
         elements = [[chance.choice(names), chance.randrange(-3, 30), at] for at in times]
         timed = chance.random() < 0.9
         shared = {"elements": elements, "time": ["monotonous"] if timed else None, "ordered": ordered}
-        made = _Maker(seed * 1000 + attempt, mode, shared).make()
+        maker = _Wild if seed < MORE_FROM else _MoreWild
+        made = maker(seed * 1000 + attempt, mode, shared).make()
+        if seed >= MORE_FROM and not batch and chance.random() < 0.3:
+            made["second"] = chance.choice([0, 1, 2, 4])
         made["marks"] = chance.choice(["each", "each", "some", "none"]) if timed else "none"
         made["lag"] = chance.choice([0, 1, 100, 400])
         made.pop("end", None)
@@ -244,13 +255,22 @@ def random_program(seed: int, batch: bool = False) -> Described:
     raise AssertionError("no program")
 
 
-def script(described: Described) -> list[Any]:
-    """The elements, with their watermarks; of a program with ``cut`` only the first so many items."""
+def script(described: Described, second: bool = False) -> list[Any]:
+    """The elements, with their watermarks; of a program with ``cut`` only the first so many items.
+
+    Args:
+        described: the program.
+        second: those of its second source, which ends before the first: of its first elements every other, so many.
+    """
     chance = random.Random(repr(described["id"]))
     items: list[Any] = []
     largest = mark = -1
     timed = described["time"] is not None
-    for element in described["elements"]:
+    others = described.get("second", 0)
+    elements = described["elements"]
+    for element in (
+        elements[1 : 2 * others : 2] if second else [*elements[: 2 * others : 2], *elements[2 * others :]]
+    ):
         value = pipelines.made(described["kind"], *element)
         items.append(At(value, element[2]) if timed else value)
         largest = max(largest, element[2])
@@ -265,8 +285,16 @@ class _Builder(pipelines.Builder):
     def source(self, described: Described) -> Any:
         kind = described["kind"]
         typed = pipelines.TYPES[kind]() if described["typed"] and kind in pipelines.TYPES else None
-        source = ScriptedSource(script(described), typed)
-        return self.env.from_source(source, WatermarkStrategy.no_watermarks(), "source", typed)
+        streams = [
+            self.env.from_source(
+                ScriptedSource(script(described, second), typed),
+                WatermarkStrategy.no_watermarks(),
+                "source",
+                typed,
+            )
+            for second in ([False, True] if "second" in described else [False])
+        ]
+        return streams[0].union(*streams[1:]) if streams[1:] else streams[0]
 
 
 def _files(folder: str, at_checkpoints: bool) -> Any:

@@ -50,6 +50,8 @@ USES = {
     "aggregating": ["get", "add", "add", "clear"],
 }
 
+ROLLED = {"T": [1, 2], "R": ["t", 2, "t"], "U": [1, 2], "N": ["t", "n", 2, 1]}
+
 
 class Maker:
     """Makes one pipeline.
@@ -59,6 +61,9 @@ class Maker:
         mode: "paced", each element with its watermark; "whole", none before the end; "batch", BATCH mode.
         shared: what pipelines of one job share: elements, time.
     """
+
+    kinds, keys, state_types, map_keys, uses = KINDS, KEYS, STATE_TYPES, MAP_KEYS, USES
+    rolled = ROLLED
 
     def __init__(self, seed, mode, shared):
         self.random = random.Random(seed)
@@ -78,7 +83,7 @@ class Maker:
         return self.random.choice(values)
 
     def make(self):
-        kind = "T" if self.mode == "paced" else self.one(KINDS)
+        kind = "T" if self.mode == "paced" else self.one(self.kinds)
         self.kind = kind
         described = {
             "id": self.seed,
@@ -101,10 +106,15 @@ class Maker:
 
     def into(self):
         """Kind and type of a step's results."""
-        self.kind = self.one(KINDS)
+        self.kind = self.one(self.kinds)
         return {"kind": self.kind, "typed": self.chance(0.7)}
 
     def step(self):
+        weights = self.weights()
+        what = self.random.choices(list(weights), list(weights.values()))[0]
+        return getattr(self, f"_{what}")({"op": what})
+
+    def weights(self):
         weights = {
             "map": 3, "flat_map": 2, "filter": 1, "mutate": 1, "partition": 1, "project": 1, "process": 2,
             "keyed": 8, "state_map": 1, "state_flat_map": 1, "state_filter": 1, "reduce": 2, "rolling": 3, "window": 8,
@@ -118,8 +128,7 @@ class Maker:
             weights |= {"assign": 0}
         if self.kind != "T":
             weights["project"] = 0
-        what = self.random.choices(list(weights), list(weights.values()))[0]
-        return getattr(self, f"_{what}")({"op": what})
+        return weights
 
     def _map(self, step):
         return step | {"f": self.one(CHANGES), "style": self.one(["", "class", "callable"])} | self.into()
@@ -155,7 +164,7 @@ class Maker:
 
     def key(self):
         return {
-            "key": self.one(KEYS),
+            "key": self.one(self.keys),
             "typed_key": self.chance(0.7),
             "style": self.one(["", "class", "callable"]),
         }
@@ -166,13 +175,13 @@ class Maker:
         states = {}
         for number in range(self.random.randint(0, 3)):
             kind = self.one(list(USES))
-            state = {"kind": kind, "of": self.one(STATE_TYPES)}
+            state = {"kind": kind, "of": self.one(self.state_types)}
             if kind == "reducing":
                 state |= {"of": "LONG", "f": self.one(REDUCES)}
             if kind == "aggregating":
                 state["of"] = self.one(["TUPLE", "ANY"])
             if kind == "map":
-                state["key"] = self.one(MAP_KEYS)
+                state["key"] = self.one(self.map_keys)
             if self.chance(0.15):
                 state["ttl"] = self.one(["write", "read", "full"])
             states[f"s{number}"] = state
@@ -194,7 +203,7 @@ class Maker:
             what = self.random.choices(list(weights), list(weights.values()))[0]
             if what == "use":
                 name = self.one(list(step["states"]))
-                found.append(["use", name, self.one(USES[step["states"][name]["kind"]])])
+                found.append(["use", name, self.one(self.uses[step["states"][name]["kind"]])])
             elif what == "if":
                 by = self.one([2, 3])
                 inner = self.statements(step, depth + 1, timers, firing, keyed)
@@ -255,9 +264,9 @@ class Maker:
         return step | self.key() | {"f": self.one(REDUCES), "kind": self.kind}
 
     def _rolling(self, step):
-        if self.kind not in "TRUN":
+        if self.kind not in self.rolled:
             return self._reduce({"op": "reduce"})
-        fields = {"T": [1, 2], "R": ["t", 2, "t"], "U": [1, 2], "N": ["t", "n", 2, 1]}[self.kind]
+        fields = self.rolled[self.kind]
         how = self.one(["sum", "min", "max", "min_by", "max_by"])
         if self.kind == "N" and how == "sum":
             how = "max"
@@ -280,7 +289,8 @@ class Maker:
         step["input"] = self.kind
         if step["windows"] == ["global"] or self.chance(0.3):
             step["trigger"] = self.trigger(timed)
-            if step["windows"][0] == "global" and "event" in json.dumps(step["trigger"]):
+            timed_trigger = any(each in json.dumps(step["trigger"]) for each in ("event", "continuous"))
+            if step["windows"][0] == "global" and timed_trigger:
                 step["trigger"] = ["count", 2]
         if timed and self.chance(0.4):
             step["lateness"] = self.one([100, 500, 10_000])
@@ -355,6 +365,94 @@ class Maker:
         return step | {"rules": self.one(["LONG", "STRING", "TUPLE"]), "tells": self.chance(0.7)}
 
 
+class MoreMaker(Maker):
+    """Makes what Maker does not: seeds that tests have chosen stay the pipelines that they were."""
+
+    kinds = (*KINDS, "K", "V")
+    keys = (*KEYS, "deep", "nest", "kinded", "time", "short", "real")
+    state_types = (*STATE_TYPES, "KIND", "DEEP", "LISTS", "TIME", "STAMP", "NEST", "INTS")
+    map_keys = (*MAP_KEYS, "NEST", "TIME", "STAMP", "BYTES")
+    uses = USES | {
+        "list": [*USES["list"], "trim", "grow"],
+        "map": [*USES["map"], "drain", "rewrite", "put_all"],
+    }
+    rolled = ROLLED | {"K": ["n", "t", 1], "V": ["n", 2]}
+    apart = False  # within a branch, whose elements others follow
+
+    def weights(self):
+        found = super().weights()
+        if self.mode == "paced" and self.single:
+            found |= {"branches": 6, "meet": 6}
+        return found
+
+    def key(self):
+        return super().key() | {"again": self.chance(0.1)}
+
+    def trigger(self, timed):
+        found = super().trigger(timed)
+        return ["continuous", self.one([50, 100, 300])] if timed and self.chance(0.3) else found
+
+    def windowed(self, step, timed):
+        step = super().windowed(step, timed)
+        if step["op"] != "window_all" and step["how"].endswith("process") and self.chance(0.3):
+            step["aside"] = self.ended = True
+        if "continuous" in json.dumps(step.get("trigger")):
+            self.ended = True  # PyFlink's end of the input has the timers that it sets behind all others
+        if self.apart:
+            step.pop("late", None), step.pop("aside", None)
+            self.ended = False
+        return step
+
+    def script(self, step, timers=True, keyed=True):
+        step = super().script(step, timers, keyed)
+        if step.get("takes") == "both" and self.apart:
+            step["takes"], self.kind, self.ended = "side", "W", False
+        elif step.get("takes") == "both" and self.chance(0.6):
+            step["other_kind"] = self.one(self.kinds)
+            step["element"].append(["other"])
+        return step
+
+    def _connect(self, step):
+        step = super()._connect(step)
+        if step["keyed"] and step["how"] != "process":
+            gives = step["how"] == "flat_map"
+            step |= {"how": f"state_{step['how']}", "states": self.states()}
+            for name in ("element", "other"):
+                found = self.statements(step, keyed=None)
+                step[name] = [each for each in found if each[0] != "when" and (gives or each[0] != "give")]
+            self.single = False
+        return step
+
+    def _broadcast(self, step):
+        return super()._broadcast(step) | {"counts": self.chance(0.4)}
+
+    def halves(self, step, whats):
+        kind, self.apart = self.kind, True
+        for name in ("left", "right"):
+            self.kind, self.single, step[name] = kind, True, []
+            for _ in range(self.random.randint(1, 2)):
+                what = self.one(whats)
+                step[name].append(getattr(self, f"_{what}")({"op": what}))
+        self.apart = False
+        return step
+
+    def _branches(self, step):
+        """Two streams, each with steps of its own, that become one again; in what order is left open."""
+        step = self.halves(
+            step,
+            ["keyed", "state_map", "state_flat_map", "reduce", "rolling", "window", "count_window", "filter"],
+        )
+        self.ended = True
+        return step | self.into()
+
+    def _meet(self, step):
+        """Two streams with steps of their own that give something for elements alone, connected by a key."""
+        step = self.halves(step, ["state_map", "state_flat_map", "reduce", "rolling", "map", "count_window"])
+        step = self.script(step | self.key())
+        step["other"] = self.statements(step, timers=self.timed)
+        return step
+
+
 def shared(seed, mode):
     """What pipelines of one job have in common."""
     chance = random.Random(seed)
@@ -373,4 +471,4 @@ def shared(seed, mode):
 def group(seed, mode, size):
     """Descriptions of a job's pipelines."""
     common = shared(seed, mode)
-    return [Maker(seed * 1000 + number, mode, common).make() for number in range(size)]
+    return [MoreMaker(seed * 1000 + number, mode, common).make() for number in range(size)]

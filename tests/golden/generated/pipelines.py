@@ -15,7 +15,7 @@ import os
 import time
 from decimal import Decimal
 
-from pyflink.common import Duration, Row, Time, Types, WatermarkStrategy
+from pyflink.common import Duration, Row, RowKind, Time, Types, WatermarkStrategy
 from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
     AggregateFunction,
@@ -46,6 +46,7 @@ from pyflink.datastream.state import (
     ValueStateDescriptor,
 )
 from pyflink.datastream.window import (
+    ContinuousEventTimeTrigger,
     CountTrigger,
     EventTimeSessionWindows,
     EventTimeTrigger,
@@ -90,6 +91,24 @@ TYPES = {
             Types.ROW([Types.STRING(), Types.LIST(Types.STRING())]),
         ],
     ),
+    "K": lambda: TYPES["R"](),
+    "V": lambda: Types.ROW_NAMED(
+        ["k", "n", "t", "inner", "rows", "lists"],
+        [
+            Types.STRING(),
+            Types.LONG(),
+            Types.LONG(),
+            Types.ROW_NAMED(
+                ["pair", "by"],
+                [
+                    Types.TUPLE([Types.LONG(), Types.LIST(Types.STRING())]),
+                    Types.MAP(Types.STRING(), Types.ROW([Types.LONG(), Types.STRING()])),
+                ],
+            ),
+            Types.OBJECT_ARRAY(Types.ROW_NAMED(["x", "y"], [Types.STRING(), Types.DOUBLE()])),
+            Types.LIST(Types.LIST(Types.LONG())),
+        ],
+    ),
 }
 
 
@@ -130,6 +149,21 @@ def made(kind, key, number, at, note=None):
             flag=number % 2 == 0,
             half=number / 2,
             sub=Row(key, [key, "x"]),
+        )
+    if kind == "K":
+        row = Row(k=key, n=number, t=at)
+        row.set_row_kind(RowKind(number % 4))
+        return row
+    if kind == "V":
+        return Row(
+            k=key,
+            n=number,
+            t=at,
+            inner=Row(
+                pair=(number, [key, "é"][: number % 3]), by={key: Row(number, key)} if number % 2 else {}
+            ),
+            rows=[Row(x=key, y=each / 2) for each in range(number % 3)],
+            lists=[[number], [], [at, 1]][: number % 4],
         )
     if kind == "O":
         return {"k": key, "n": number, "t": at, "set": {number}}
@@ -266,6 +300,20 @@ KEYS = {
     "stamp": (lambda k, n, t: datetime.datetime(2024, 1, 1, n % 3), Types.SQL_TIMESTAMP),
     "dec": (lambda k, n, t: Decimal(n % 3) / 2, Types.BIG_DEC),
     "list": (lambda k, n, t: [n % 2, 1], lambda: Types.LIST(Types.LONG())),
+    "deep": (
+        lambda k, n, t: Row(k, (n % 2, k)),
+        lambda: Types.ROW([Types.STRING(), Types.TUPLE([Types.LONG(), Types.STRING()])]),
+    ),
+    "nest": (
+        lambda k, n, t: (k, Row(a=n % 2, b=[1])),
+        lambda: Types.TUPLE(
+            [Types.STRING(), Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.LIST(Types.LONG())])]
+        ),
+    ),
+    "kinded": (lambda k, n, t: made("K", k, n % 2, 0), lambda: TYPES["K"]()),
+    "time": (lambda k, n, t: datetime.time(n % 3, 0, 1), Types.SQL_TIME),
+    "short": (lambda k, n, t: n % 3, Types.SHORT),
+    "real": (lambda k, n, t: n % 3 / 2, Types.FLOAT),
 }
 
 
@@ -276,6 +324,8 @@ def _key_by(stream, step):
         return select(*taken(value))
 
     selector = _as(step["style"], _Selector, call)
+    if step.get("again"):  # keyed by something else before
+        stream = stream.key_by(lambda value: taken(value)[1] % 2)
     if step["typed_key"] and key_type is not None:
         return stream.key_by(selector, key_type())
     return stream.key_by(selector)
@@ -299,6 +349,19 @@ VALUES = {
     "DEC": (Types.BIG_DEC, lambda k, n, t: Decimal(n) / 8),
     "DATE": (Types.SQL_DATE, lambda k, n, t: datetime.date(2024, 1, 1 + abs(n) % 28)),
     "BYTES": (lambda: Types.PRIMITIVE_ARRAY(Types.BYTE()), lambda k, n, t: k.encode() + bytes([n % 256])),
+    "KIND": (lambda: TYPES["K"](), lambda k, n, t: made("K", k, n, t)),
+    "DEEP": (lambda: TYPES["V"](), lambda k, n, t: made("V", k, n, t)),
+    "LISTS": (
+        lambda: Types.MAP(Types.STRING(), Types.LIST(Types.ROW([Types.LONG(), Types.STRING()]))),
+        lambda k, n, t: {k: [Row(n, k)] * (n % 3), "": []},
+    ),
+    "TIME": (Types.SQL_TIME, lambda k, n, t: datetime.time(n % 24, 0, 59)),
+    "STAMP": (Types.SQL_TIMESTAMP, lambda k, n, t: _EPOCH + datetime.timedelta(milliseconds=n)),
+    "NEST": (
+        lambda: Types.TUPLE([Types.STRING(), Types.TUPLE([Types.LONG(), Types.BOOLEAN()])]),
+        lambda k, n, t: (k, (n, n % 2 == 0)),
+    ),
+    "INTS": (lambda: Types.PRIMITIVE_ARRAY(Types.INT()), lambda k, n, t: [n, 1][: n % 3]),
 }
 
 
@@ -392,6 +455,11 @@ def _use(state, described, use, k, n, t):
             state.clear()
         elif use == "each":
             return " ".join(shown(each) for each in state)
+        elif use == "trim":
+            state.update(list(state.get())[-2:])
+        elif use == "grow":
+            for each in list(state.get())[:2]:
+                state.add(each)
         else:
             return shown(list(state.get()))
         return None
@@ -405,6 +473,14 @@ def _use(state, described, use, k, n, t):
             state.put(VALUES[described["key"]][1](k, each, 0), value)
     elif use == "remove":
         state.remove(key)
+    elif use == "drain":
+        for each in list(state.keys())[n % 2 :]:
+            state.remove(each)
+    elif use == "rewrite":
+        for each in list(state):
+            state.put(each, value)
+    elif use == "put_all":
+        state.put_all(dict([*list(state.items())[:1], (key, value)]).items())
     elif use == "clear":
         state.clear()
     elif use == "has":
@@ -425,13 +501,21 @@ def _use(state, described, use, k, n, t):
 # --- scripts: what process functions do ----------------------------------------------------------------------------------
 
 
+def _tags(step):
+    kind = step.get("other_kind")
+    return (
+        OutputTag("side", TYPES["W"]()) if step.get("side") == "typed" else OutputTag("side"),
+        OutputTag("other", _type(kind, True)) if kind in TYPES else OutputTag("other"),
+    )
+
+
 class _Script:
     """Runs statements: uses of states, timers, results, side outputs."""
 
     def __init__(self, step):
         self.step = step
         self.states = step.get("states", {})
-        self.tag = OutputTag("side", TYPES["W"]()) if step.get("side") == "typed" else OutputTag("side")
+        self.tag, self.other = _tags(step)
 
     def open(self, context):
         self.open_states = {name: _open_state(context, name, each) for name, each in self.states.items()}
@@ -467,6 +551,8 @@ class _Script:
                 notes.clear()
             elif what == "aside":
                 yield self.tag, (k, n, "aside " + " ".join(notes))
+            elif what == "other":
+                yield self.other, made(self.step["other_kind"], k, n, t, "other")
             else:
                 raise ValueError(what)
 
@@ -523,12 +609,17 @@ def _rules(step):
     return MapStateDescriptor("rules", VALUES[of][0](), Types.LONG())
 
 
+_COUNTS = MapStateDescriptor("counts", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
+
+
 class _Broadcasting(_Script):
     def process_element(self, value, ctx):
         k, n, t = taken(value)
         rules = ctx.get_broadcast_state(_rules(self.step))
         key = VALUES[self.step["rules"]][1](k, n % 3, 0)
         notes = [f"rule {rules.get(key)} {rules.contains(key)} {len(list(rules.items()))}"]
+        if self.step.get("counts"):
+            notes.append(f"counts {sorted(ctx.get_broadcast_state(_COUNTS).items())}")
         yield from self.run(self.step["element"], k, n, t, ctx, notes)
 
     def process_broadcast_element(self, value, ctx):
@@ -541,6 +632,11 @@ class _Broadcasting(_Script):
             rules.clear()
         else:
             rules.put(key, n)
+        if self.step.get("counts"):
+            counts = ctx.get_broadcast_state(_COUNTS)
+            counts[k] = (*(counts.get(k) or ()), n)
+            if len(counts.get(k)) > 3:
+                del counts[k]
         if self.step["tells"]:
             notes = f"rules {sorted((shown(a), b) for a, b in rules.items())} {ctx.timestamp()}"
             yield made(self.step["kind"], k, n, t, notes)
@@ -605,6 +701,28 @@ class _CoFlatMap(CoFlatMapFunction):
         return [made(self.step["kind"], k, n, t)] if n % 2 else []
 
 
+class _StateCoMap(_Script, CoMapFunction):
+    def _of(self, statements, value):
+        k, n, t = taken(value)
+        notes = []
+        list(self.run(statements, k, n, t, None, notes))
+        return made(self.step["kind"], k, n, t, " ".join(notes))
+
+    def map1(self, value):
+        return self._of(self.step["element"], value)
+
+    def map2(self, value):
+        return self._of(self.step["other"], value)
+
+
+class _StateCoFlatMap(_Script, CoFlatMapFunction):
+    def flat_map1(self, value):
+        yield from self.run(self.step["element"], *taken(value), None, ["left"])
+
+    def flat_map2(self, value):
+        yield from self.run(self.step["other"], *taken(value), None, ["right"])
+
+
 def _combined(kind, how):
     def call(left, right):
         (k, n, t), (_, m, u) = taken(left), taken(right)
@@ -660,6 +778,8 @@ def _trigger(described):
         return CountTrigger.of(described[1])
     if what == "event":
         return EventTimeTrigger.create()
+    if what == "continuous":
+        return ContinuousEventTimeTrigger.of(Time.milliseconds(described[1]))
     if what == "purging":
         return PurgingTrigger.of(_trigger(described[1]))
     return _Ordered(*described[1:])
@@ -709,11 +829,16 @@ def _is_element(value):
     return True
 
 
+_ASIDE = OutputTag("aside", Types.LONG())
+
+
 class _Window(ProcessWindowFunction):
     def __init__(self, step):
         self.step = step
 
     def process(self, key, context, elements):
+        if self.step.get("aside"):
+            yield _ASIDE, len(list(elements))
         yield _told(self.step, key, context.window(), elements, context)
 
     def clear(self, context):
@@ -792,10 +917,12 @@ def _windowed(windowed, step, of_all):
         found = windowed.apply((_ApplyAll if of_all else _Apply)(step), output)
     else:
         found = windowed.process(function, output)
-    if late is None:
-        return found
-    kept = found.map(lambda v: "kept " + shown(v), Types.STRING())
-    return kept.union(found.get_side_output(late).map(lambda v: "late " + shown(v), Types.STRING()))
+    named = {"kept": found}
+    if late is not None:
+        named["late"] = found.get_side_output(late)
+    if step.get("aside"):
+        named["aside"] = found.get_side_output(_ASIDE)
+    return _named(named) if len(named) > 1 else found
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------------
@@ -882,6 +1009,17 @@ def _step(stream, step):
         return stream.assign_timestamps_and_watermarks(_strategy(step["time"], step["shift"]))
     if what == "process":
         return _sided(stream.process(_Plain(step), output), step)
+    if what in ("branches", "meet"):
+        halves = _split(stream, step)
+        for number, name in enumerate(("left", "right")):
+            for each in step[name]:
+                halves = (*halves[:number], _step(halves[number], each), *halves[number + 1 :])
+        left, right = halves
+        if what == "branches":
+            left, right = (half.map(lambda v: made(kind, *taken(v)), output) for half in (left, right))
+            return left.union(right)
+        connected = _key_by(left, step).connect(_key_by(right, step))
+        return _sided(connected.process(_KeyedBoth(step), output), step)
     if what == "union":
         left, right = _split(stream, step)
         left = left.map(lambda v: made(kind, *change(*taken(v))), output)
@@ -892,7 +1030,7 @@ def _step(stream, step):
         if what == "broadcast":
             if step["keyed"]:
                 left = _key_by(left, step)
-            connected = left.connect(right.broadcast(_rules(step)))
+            connected = left.connect(right.broadcast(_rules(step), *[_COUNTS][: bool(step.get("counts"))]))
             function = (_KeyedBroadcasting if step["keyed"] else _PlainBroadcasting)(step)
             return _sided(connected.process(function, output), step)
         if step["keyed"]:
@@ -909,6 +1047,10 @@ def _step(stream, step):
             return connected.map(_CoMap(step), output)
         if step["how"] == "flat_map":
             return connected.flat_map(_CoFlatMap(step), output)
+        if step["how"] == "state_map":
+            return connected.map(_StateCoMap(step), output)
+        if step["how"] == "state_flat_map":
+            return connected.flat_map(_StateCoFlatMap(step), output)
         return _sided(connected.process((_KeyedBoth if step["keyed"] else _Both)(step), output), step)
     if what == "window_all":
         return _windowed(stream.window_all(_assigner(step["windows"])), step, True)
@@ -936,12 +1078,23 @@ def _step(stream, step):
 def _sided(stream, step):
     if not step.get("side"):
         return stream
-    tag = OutputTag("side", TYPES["W"]()) if step["side"] == "typed" else OutputTag("side")
+    tag, other = _tags(step)
     side = stream.get_side_output(tag)
     if step["takes"] == "side":
         return side
-    main = stream.map(lambda v: "main " + shown(v), Types.STRING())
-    return main.union(side.map(lambda v: "side " + shown(v), Types.STRING()))
+    named = {"main": stream, "side": side}
+    if step.get("other_kind"):
+        named["other"] = stream.get_side_output(other)
+    return _named(named)
+
+
+def _named(streams):
+    """Streams as one, whose elements say where they come from."""
+    first, *others = (
+        stream.map(lambda v, name=name: f"{name} {shown(v)}", Types.STRING())
+        for name, stream in streams.items()
+    )
+    return first.union(*others)
 
 
 class _Tell(ProcessFunction):
