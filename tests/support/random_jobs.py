@@ -6,6 +6,7 @@ changed without another result is in its ``Traits``.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import json
 import random
@@ -16,9 +17,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from api.common import Configuration, Instant, Row, Types, WatermarkStrategy
+from api.common import Configuration, Instant, Row, Time, Types, WatermarkStrategy
 from api.common.serialization import Encoder
-from api.datastream import StreamExecutionEnvironment
+from api.datastream import AsyncDataStream, AsyncFunction, StreamExecutionEnvironment
 from api.datastream.connectors.file_system import BucketAssigner, OutputFileConfig, RollingPolicy
 from api.datastream.connectors.file_system import StreamingFileSink as Files
 from changelog_engine.connectors.sinks import CollectSink
@@ -246,6 +247,8 @@ def random_program(seed: int, batch: bool = False) -> Described:
         made = maker(seed * 1000 + attempt, mode, shared).make()
         if seed >= MORE_FROM and not batch and chance.random() < 0.3:
             made["second"] = chance.choice([0, 1, 2, 4])
+        if seed >= MORE_FROM and not batch and chance.random() < 0.2:
+            made["asked"] = chance.randrange(len(made["steps"]))
         made["marks"] = chance.choice(["each", "each", "some", "none"]) if timed else "none"
         made["lag"] = chance.choice([0, 1, 100, 400])
         made.pop("end", None)
@@ -279,6 +282,14 @@ def script(described: Described, second: bool = False) -> list[Any]:
             mark = largest - described["lag"] - 1
             items.append(Watermark(mark))
     return items[: described.get("cut", len(items))]
+
+
+class _Asked(AsyncFunction):
+    """Gives each element after a while that depends on it, so that answers overtake each other."""
+
+    async def async_invoke(self, value: Any) -> list[Any]:
+        await asyncio.sleep(sum(map(ord, pipelines.shown(value))) % 3 / 1000)
+        return [value]
 
 
 class _Builder(pipelines.Builder):
@@ -322,8 +333,10 @@ def build(
         env.set_max_parallelism(most)
     builder = _Builder(env)
     stream = builder.source(described)
-    for step in described["steps"]:
+    for number, step in enumerate(described["steps"]):
         stream = pipelines._step(stream, step)
+        if described.get("asked") == number:
+            stream = AsyncDataStream.ordered_wait(stream, _Asked(), Time.seconds(60), 3, stream.get_type())
     told = stream.process(pipelines._Tell(""), Types.STRING())
     told.print()
     if files is not None:

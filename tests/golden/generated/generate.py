@@ -390,7 +390,8 @@ class MoreMaker(Maker):
 
     def trigger(self, timed):
         found = super().trigger(timed)
-        return ["continuous", self.one([50, 100, 300])] if timed and self.chance(0.3) else found
+        continuous = timed and self.mode == "paced" and self.chance(0.3)
+        return ["continuous", self.one([50, 100, 300])] if continuous else found
 
     def windowed(self, step, timed):
         step = super().windowed(step, timed)
