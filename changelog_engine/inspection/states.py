@@ -93,7 +93,7 @@ class StateEntry:
     Args:
         key: typed.
         namespace: text of the window; None where the state has none.
-        value: typed; of a list state a list, of a map state a mapping. Of a timer its time, epoch milliseconds.
+        value: typed; of a list state a list, of a map state a mapping.
     """
 
     operator: str
@@ -319,7 +319,7 @@ def _of_key(
 
 
 def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[StateEntry]:
-    """All entries, states first and then timers; or those of some keys."""
+    """All entries of states, or those of some keys; timers are none."""
     wanted = None if identities is None else frozenset(identities)
     return [
         StateEntry(uid, name, *entry)
