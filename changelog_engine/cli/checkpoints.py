@@ -11,9 +11,8 @@ from changelog_engine.cli.options import PATH
 from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.display import Grid, When
 from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.inspection.points import open_ledger
 from changelog_engine.inspection.timeline import left_out
-from changelog_engine.ledger.job_path import open_changelog
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.read_again import read_again
 
 _COLUMNS = ("id", "attempt", "parent", "time (UTC)", "rows", "bytes", "parts", "end")
@@ -29,7 +28,7 @@ def checkpoints(path: str, last: int | None) -> Answer:
 
     PATH is the job's folder, <base>/<job>, or the changelog folder in it.
     """
-    lineage = Lineage(open_changelog(path))
+    lineage = open_ledger(path).lineage
     faults: dict[int, CorruptChangelogError] = {}
     ids = lineage.checkpoints.ids(faults)[-last if last else 0 :]
     found = lineage.readable(ids, faults)

@@ -11,7 +11,6 @@ from changelog_engine.config.layers import JOB_VARIABLE
 from changelog_engine.config.options import BASE_PATH
 from changelog_engine.display import printable
 from changelog_engine.ledger.job_path import open_job
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.read_again import read_again
 from changelog_engine.savepoints.forks import Fork, fork_job
@@ -33,7 +32,7 @@ def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:
     @read_again
     def forked(path: str) -> Fork:
         job = open_job(path)
-        return fork_job(job, checkpoint_at(Lineage(job.open_changelog()), at), new_path, name)
+        return fork_job(job, checkpoint_at(job.open_lineage(), at), new_path, name)
 
     made = forked(path)
     click.echo(

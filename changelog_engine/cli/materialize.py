@@ -16,7 +16,6 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.launcher.standard_streams import tell
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.readable import counted, duration
 from materializer.materialize import Materialization
@@ -95,7 +94,7 @@ def materialize(
     if at is not None and every is not None:
         raise click.UsageError("--at makes one snapshot, --every makes many: give one of them")
     folder = open_job(path)
-    checkpoint = None if at is None else checkpoint_at(Lineage(folder.open_changelog()), at).id
+    checkpoint = None if at is None else checkpoint_at(folder.open_lineage(), at).id
     given = {"history_ms": retention, "retained": retained, "grace_ms": grace}
     wanted = {name: value for name, value in given.items() if value is not None}
     if no_truncate and wanted:

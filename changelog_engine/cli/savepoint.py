@@ -11,7 +11,6 @@ from changelog_engine.cli.shown import Answer, identified, shows
 from changelog_engine.display import Grid, Size, When, printable
 from changelog_engine.errors import ForeignPathError, FormatVersionError, RestoreError, StorageError
 from changelog_engine.ledger.job_path import open_job
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import checkpoint_at
 from changelog_engine.ledger.read_again import read_again
 from changelog_engine.savepoints.folder import Savepoint, dispose_savepoint, list_savepoints
@@ -51,7 +50,7 @@ def create(path: str, directory: str, at: str | None) -> None:
             raise
         except StorageError as error:
             raise StorageError(f"{error}. {_NONE}") from error
-        lineage = Lineage(job.open_changelog())
+        lineage = job.open_lineage()
         if not lineage.newest_checkpoint_id:
             raise RestoreError(f"there is no checkpoint in {job.storage.root} yet. {_NONE}")
         return create_savepoint(job, checkpoint_at(lineage, at), directory)

@@ -110,12 +110,12 @@ class JobJournal:
 
     def branches(self, last: Checkpoint | None) -> frozenset[int]:
         """Attempts with checkpoints that a checkpoint (None: an empty start) does not descend from."""
-        return Lineage(self.folder.open_changelog()).branches(() if last is None else last.lineage)
+        return self.folder.open_lineage().branches(() if last is None else last.lineage)
 
     def finished_before(self) -> Checkpoint | None:
         """The newest attempt's last checkpoint, if its input had ended and its sinks may not have committed."""
         # Not by the handle that the attempt begins with: that stands where the start was decided, and tells who began since.
-        lineage = Lineage(self.folder.open_changelog())
+        lineage = self.folder.open_lineage()
         attempt = lineage.newest_attempt()
         newest = None if attempt is None else lineage.newest_checkpoint(attempt.id)
         if attempt is None or newest is None or not newest.finished:
@@ -200,7 +200,7 @@ class JobJournal:
 
     def newest_of_attempt(self, attempt: int) -> Checkpoint | None:
         """The newest checkpoint that an attempt committed, as the log has it."""
-        return Lineage(self.folder.open_changelog()).newest_checkpoint(attempt)
+        return self.folder.open_lineage().newest_checkpoint(attempt)
 
     def after_commit(self) -> None:
         """Keep the Delta log short and retire old snapshots; what fails here is tried again next time."""

@@ -15,6 +15,7 @@ from changelog_engine.changelog.model import FORMAT_VERSION, check_format
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.config.names import writable
 from changelog_engine.errors import ConfigurationError, ForeignPathError, StorageError
+from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.process_notes import who_noted
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.delta_names import LOG, SNAPSHOTS
@@ -66,6 +67,10 @@ class JobFolder:
     def open_changelog(self) -> DeltaLog:
         """The changelog table at its newest version."""
         return DeltaLog(self.changelog)
+
+    def open_lineage(self) -> Lineage:
+        """Its checkpoints and attempts, as the changelog has them now."""
+        return Lineage(self.open_changelog())
 
     def open_snapshots(self) -> DeltaLog:
         """The snapshots table, made when there is none.

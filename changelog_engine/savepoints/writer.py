@@ -23,7 +23,6 @@ from changelog_engine.graph.nodes import StateId
 from changelog_engine.ledger.committer import verify_parts
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY, JobFolder
 from changelog_engine.ledger.ledger import plan_restore
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import attempt_row, checkpoint_row
 from changelog_engine.ledger.protection import protecting
 from changelog_engine.ledger.read_again import read_again
@@ -47,7 +46,7 @@ def create_savepoint(job: JobFolder, checkpoint: Checkpoint, directory: str) -> 
     """
     point = plan_restore(job, checkpoint)
     with protecting(job, checkpoint.id, point.snapshot, "savepoint"):
-        attempt = Lineage(job.open_changelog()).attempt(checkpoint.attempt)
+        attempt = job.open_lineage().attempt(checkpoint.attempt)
         return write_savepoint(job, checkpoint, new_savepoint(directory, attempt.owner[:6], job.name))
 
 
@@ -67,7 +66,7 @@ def write_savepoint(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -
 
 
 def _write(job: JobFolder, checkpoint: Checkpoint, target: JobFolder) -> None:
-    attempt = Lineage(job.open_changelog()).attempt(checkpoint.attempt)
+    attempt = job.open_lineage().attempt(checkpoint.attempt)
     changelog, snapshots = begin_tables(target)
     parts = list(_state(plan_restore(job, checkpoint), checkpoint, target))
     complete_savepoint(target, changelog, snapshots, checkpoint, attempt, parts)
