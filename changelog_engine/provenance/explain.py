@@ -24,7 +24,6 @@ from changelog_engine.in_process.capture import capture_job
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.provenance.answers import Answers
 from changelog_engine.provenance.result import Explanation
@@ -274,8 +273,7 @@ class Replays:
         return RecordedRange(self._folder, start, end.id)
 
     def _result(self, history: RecordedRange, about: str) -> Explanation:
-        start = None if history.start is None else history.start.id
-        return Explanation(self._graph.name, start, history.end.id, about)
+        return Explanation(self._graph.name, history.start_id, history.end.id, about)
 
     def _stages_of(self, targets: dict[str, WantedKey]) -> dict[int, Any]:
         """The identity of the key in each stage that has it."""
@@ -373,7 +371,7 @@ def _uids(plan: JobPlan, stages: Container[int]) -> frozenset[str]:
 
 
 def _checkpoint(folder: JobFolder, at: At) -> Checkpoint:
-    return checkpoint_at(Lineage(folder.open_changelog()), at)
+    return checkpoint_at(folder.open_lineage(), at)
 
 
 def _read_between(
@@ -385,7 +383,7 @@ def _read_between(
             f"the position {shown_key(position)} is not a number, so it is not known where it lies: give the checkpoint "
             "before the record was read (--from)"
         )
-    lineage = Lineage(folder.open_changelog())
+    lineage = folder.open_lineage()
     ids = [n for n in ids_after(end.lineage) if n in lineage.checkpoints]
 
     def passed(number: int) -> bool:

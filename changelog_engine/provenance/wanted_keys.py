@@ -110,11 +110,10 @@ class KeyRows:
 
     def of(self, wanted: list[WantedKey], history: RecordedRange) -> set[WantedKey]:
         """Which of the keys have mutations in a range."""
-        after = None if history.start is None else history.start.id
         return {
             each
             for each in wanted
-            if any(table.num_rows for table in self._tables(each, history.end, after, None))
+            if any(table.num_rows for table in self._tables(each, history.end, history.start_id, None))
         }
 
     def _tables(

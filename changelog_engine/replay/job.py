@@ -198,7 +198,7 @@ def replay_graph(
 ) -> ReplayReport:
     """As `replay_job`, for a job as the engine has it, whose settings say where its folder lies."""
     history = RecordedRange(recorded_folder(graph, settings, "replay"), start, end)
-    report = ReplayReport(graph.name, None if history.start is None else history.start.id, history.end.id)
+    report = ReplayReport(graph.name, history.start_id, history.end.id)
     pieces = list(history.pieces())
     report.notes = notes_of(graph, history.checkpoints)
     left_out = states_named(leave_out, history.end.operators)

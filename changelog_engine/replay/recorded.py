@@ -20,7 +20,6 @@ from changelog_engine.graph.nodes import JobGraph, JobSettings
 from changelog_engine.ledger.described import parallelism_of
 from changelog_engine.ledger.job_folder import JobFolder, find_job_folder
 from changelog_engine.ledger.ledger import plan_restore
-from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.points import At, checkpoint_at
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.storage.delta_log import DeltaLog
@@ -63,7 +62,7 @@ class RecordedRange:
 
     def __init__(self, folder: JobFolder, start: At, end: At = None) -> None:
         self.folder = folder
-        lineage = Lineage(folder.open_changelog())
+        lineage = folder.open_lineage()
         self.end = newest = checkpoint_at(lineage, end)
         empty = start is None or str(start).strip() == "0"
         self.start = None if empty else checkpoint_at(lineage, start)
@@ -72,7 +71,8 @@ class RecordedRange:
                 f"checkpoint {newest.id} does not come after checkpoint {self.start.id} on one branch: its ancestors are "
                 f"{', '.join(f'{s.first} to {s.last}' for s in newest.lineage)}"
             )
-        after = 0 if self.start is None else self.start.id
+        self.start_id = None if self.start is None else self.start.id
+        after = self.start_id or 0
         ids = list(ids_after(newest.lineage, after))
         if not ids:
             raise RestoreError(
@@ -113,9 +113,8 @@ class RecordedRange:
             key_groups: only of these; all by default.
             operators: only of those with these uids; None, the default, for all.
         """
-        after = None if self.start is None else self.start.id
         found: dict[int, list[pa.Table]] = {row.id: [] for row in self.checkpoints}
-        for table in read_suffix(self.point(self.end), after, key_groups, operators):
+        for table in read_suffix(self.point(self.end), self.start_id, key_groups, operators):
             for number in pc.unique(table["checkpoint_id"]).to_pylist():
                 found[number].append(table.filter(pc.equal(table["checkpoint_id"], number)))
         return found
