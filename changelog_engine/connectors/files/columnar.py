@@ -168,7 +168,7 @@ class _ColumnarReader(SplitReader):
             self.close()
             if isinstance(error, StorageError):
                 raise
-            raise StorageError(f"cannot read the input file {self._file.name}: {error}") from error
+            raise self._file.unreadable(error) from error
         self._position = position + len(values)
         return Range(values, self._position, self._position >= total)
 

@@ -116,7 +116,7 @@ class _CsvReader(SplitReader):
             ) from None
         except BROKEN_ERRORS as error:
             self.close()
-            raise StorageError(f"cannot read the input file {self._file.name}: {error}") from error
+            raise self._file.unreadable(error) from error
         return Range(values, self._lines.position, finished, None, self._aside or None)
 
     def close(self) -> None:

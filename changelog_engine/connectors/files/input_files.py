@@ -107,6 +107,11 @@ class InputFile:
             "earlier file back, or start the job without its checkpoints"
         )
 
+    def unreadable(self, error: Exception) -> StorageError:
+        """The error of a file that the file system does not give, or that is damaged."""
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        return StorageError(f"cannot read the input file {self.name}: {reason}")
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Turns errors of the file system into ones that name the file."""
@@ -115,8 +120,7 @@ class InputFile:
         except StorageError:
             raise
         except _READ_ERRORS as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            raise StorageError(f"cannot read the input file {self.name}: {reason}") from error
+            raise self.unreadable(error) from error
 
 
 class InputFolder:

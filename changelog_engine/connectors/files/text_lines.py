@@ -52,7 +52,7 @@ class ByteLineReader(SplitReader):
                 values += _decode(data, count, self._charset, self._errors)
         except EOFError as error:
             self.close()
-            raise StorageError(f"cannot read the input file {self._source.name}: {error}") from None
+            raise self._source.unreadable(error) from None
         return Range(values, lines.position, lines.ended)
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class CountedLineReader(SplitReader):
             raise
         except BROKEN_ERRORS as error:
             self.close()
-            raise StorageError(f"cannot read the input file {self._source.name}: {error}") from error
+            raise self._source.unreadable(error) from error
         self._given += len(lines)
         values = [line[:-1] if line[-1] == "\n" else line for line in lines]
         return Range(values, self._given, len(lines) < max_records)
