@@ -98,25 +98,27 @@ def serve(properties: ClientProperties, troubles: Troubles, doing: str, call: An
 
 
 def check_known_to_consumer(properties: ClientProperties) -> None:
-    """Find out whether librdkafka knows all properties of a consumer, without a connection.
+    """Find out whether the servers are named and librdkafka knows all properties of a consumer, without a connection.
 
     Raises:
-        ConfigurationError: librdkafka doesn't know one; names the first.
+        ConfigurationError: no server is named, or librdkafka doesn't know a property; names the first.
     """
     if (client := _checked(KAFKA.load().Consumer, properties, {"group.id": "check"})) is not None:
         client.close()
 
 
 def check_known_to_producer(properties: ClientProperties) -> None:
-    """Find out whether librdkafka knows all properties of a producer, without a connection.
+    """As ``check_known_to_consumer``, of a producer.
 
     Raises:
-        ConfigurationError: librdkafka doesn't know one; names the first.
+        ConfigurationError: likewise.
     """
     _checked(KAFKA.load().Producer, properties, {})
 
 
 def _checked(client: Any, properties: ClientProperties, settings: Mapping[str, Any]) -> Any:
+    if not properties.bootstrap_servers:
+        raise ConfigurationError(f"{properties.what}: property 'bootstrap.servers' is missing")
     confluent_kafka = KAFKA.load()
     given = {name: value for name, value in properties.settings.items() if name != "bootstrap.servers"}
     try:

@@ -10,7 +10,7 @@ from changelog_engine.connectors.kafka.clients import check_known_to_producer
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.protocols import Sink, SinkWriter
-from changelog_engine.errors import ConfigurationError, ConnectorError, NotSupportedError
+from changelog_engine.errors import ConnectorError, NotSupportedError
 
 log = logging.getLogger("changelog_engine")
 
@@ -85,8 +85,6 @@ def check_producer(properties: ClientProperties) -> None:
         ConfigurationError: one is unknown, or missing.
         NotSupportedError: one that the engine sets.
     """
-    if not properties.bootstrap_servers:
-        raise ConfigurationError(f"{properties.what}: property 'bootstrap.servers' is missing")
     if "transactional.id" in properties.settings:
         raise NotSupportedError(
             f"{properties.what}: property 'transactional.id' is set by the engine, one for each subtask; give a "

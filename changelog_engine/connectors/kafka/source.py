@@ -16,7 +16,7 @@ from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, Partition
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Source, Split
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.shared_client import SharedClient
-from changelog_engine.errors import ConfigurationError, ConnectorError
+from changelog_engine.errors import ConnectorError
 from changelog_engine.readable import counted
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -83,8 +83,6 @@ class KafkaSource(Source):
         commits: bool = True,
         bad_tag: str | None = None,
     ) -> None:
-        if not properties.bootstrap_servers:
-            raise ConfigurationError(f"{properties.what}: property 'bootstrap.servers' is missing")
         check_known_to_consumer(properties)
         self.topics = topics
         self.schema = schema
