@@ -25,7 +25,7 @@ from changelog_engine.state.ttl import user_type
 from changelog_engine.types import Types
 
 _TIME = pa.timestamp("us")
-_TIMED = literal(r"(?s)^\[(-?[0-9]+),(.*)\]$")  # the time of the last access, the user's value
+TIMED = r"(?s)^\[(-?[0-9]+),(.*)\]$"  # of a state with a time to live: the time of the last access, the user's value
 TIMER = "timer"  # the kind of an operator's timers
 _CASES = " ".join([f"WHEN '{state}' THEN '{domain}'" for state, domain in TIMER_DOMAINS.items()])
 _DOMAIN = f"CASE state {_CASES} END"
@@ -196,8 +196,8 @@ class StateColumns:
         value, accessed, payload = "value", "CAST(NULL AS BIGINT)", "payload"
         if self.ttl_ms is not None:
             payload = untimed_sql("payload")
-            value = f"coalesce(nullif(regexp_extract(value, {_TIMED}, 2), ''), value)"
-            accessed = f"try_cast(regexp_extract(value, {_TIMED}, 1) AS BIGINT)"
+            value = f"coalesce(nullif(regexp_extract(value, {literal(TIMED)}, 2), ''), value)"
+            accessed = f"try_cast(regexp_extract(value, {literal(TIMED)}, 1) AS BIGINT)"
         return (
             f"SELECT checkpoint_id, attempt, sequence, key_group, key, namespace, map_key, operation, is_base, event_time, "
             f"{value} AS value, {accessed} AS accessed_ms, {pickled_type('payload')} AS pickled_type, "

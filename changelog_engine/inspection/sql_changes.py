@@ -25,14 +25,13 @@ from changelog_engine.history.dialect import SqlDialect
 from changelog_engine.history.pickles import pickled_type_of
 from changelog_engine.history.plain_rows import dated, loaded
 from changelog_engine.history.sql_types import NEWEST_MS, OLDEST_MS, SqlType
-from changelog_engine.history.state_columns import StateColumns
+from changelog_engine.history.state_columns import TIMED, StateColumns
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import on_segments, read_file
 
 _PLACE_BITS = 64  # of a sequence number, in the place of a row among those of its key
 _ENTRY = "{'value': value, 'pickled_type': pickled_type, 'pickled_bytes': pickled_bytes, 'accessed_ms': accessed_ms}"
 _PLACE = f"(checkpoint_id::HUGEINT * {1 << _PLACE_BITS}::HUGEINT + sequence)"
-_TIMED = r"(?s)^\[(-?[0-9]+),(.*)\]$"  # the time of the last access, the user's value
 _SHOWN = [
     "checkpoint_id", "attempt", "sequence", "operator", "state", "key_group", "key", "namespace", "map_key", "operation",
     "value", "pickled_type", "pickled_bytes", "event_time",
@@ -72,8 +71,8 @@ class Changes:
         table = self._loaded(self._rows(columns.operator, columns.states))
         value, accessed = "value", "CAST(NULL AS BIGINT)"
         if columns.ttl_ms is not None:
-            value = f"CASE WHEN regexp_matches(value, '{_TIMED}') THEN regexp_extract(value, '{_TIMED}', 2) ELSE value END"
-            accessed = f"TRY_CAST(regexp_extract(value, '{_TIMED}', 1) AS BIGINT)"
+            value = f"CASE WHEN regexp_matches(value, '{TIMED}') THEN regexp_extract(value, '{TIMED}', 2) ELSE value END"
+            accessed = f"TRY_CAST(regexp_extract(value, '{TIMED}', 1) AS BIGINT)"
         source = (
             f"SELECT * REPLACE ({value} AS value), {accessed} AS accessed_ms, {_PLACE} AS place FROM {table}"
         )
