@@ -6,6 +6,7 @@ The cache is so small that entries go to the database and come back all the time
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -104,6 +105,56 @@ CALLS: dict[StateKind, list[tuple[Any, ...]]] = {
         ("clear",),
     ],
 }
+
+
+class Toggle(Add):
+    """Begins with nothing, and forgets with each second element what the first one left."""
+
+    def create_accumulator(self) -> Any:
+        return None
+
+    def add(self, value: Any, accumulator: Any) -> Any:
+        return value if accumulator is None else None
+
+
+CHANGES: dict[StateKind, tuple[Any, ...]] = {
+    StateKind.VALUE: ("update", 4),
+    StateKind.REDUCING: ("add", 4),
+    StateKind.AGGREGATING: ("add", 4),
+    StateKind.LIST: ("add", 4),
+    StateKind.MAP: ("put", 4, 4),
+}
+
+
+@pytest.mark.parametrize("kind", list(CHANGES), ids=lambda kind: kind.value)
+@pytest.mark.parametrize("value_type", [Types.LONG(), Types.BIG_INT()], ids=str)
+def test_an_entry_is_what_it_became_last_wherever_the_ones_before_lie(
+    calls: ModuleType, backend: RocksDBBackend, kind: StateKind, value_type: Any
+) -> None:
+    """All that may come of four changes, removals and writes, each of them of a key of its own."""
+    function = {StateKind.REDUCING: Add(), StateKind.AGGREGATING: Toggle()}.get(kind)
+    map_key_type = Types.LONG() if kind is StateKind.MAP else None
+    spec = StateSpec("s", kind, value_type, map_key_type=map_key_type, function=function)
+    backend._cache_bytes = 1 << 24
+    tables: list[Any] = [backend.table("op", "in C", kind), backend.table("op", "in Python", kind)]
+    sides = [Side(spec, dict[Any, Any](), None), Side(spec, tables[0], calls), Side(spec, tables[1], None)]
+    read = next(call[0] for call in CALLS[kind] if call[0] in ("value", "get", "items"))
+    for key, steps in enumerate(product(("change", "clear", "spill", "begin_epoch"), repeat=4)):
+        for step in steps:
+            if step == "change":
+                assert len({repr(side.call(key, *CHANGES[kind])) for side in sides}) == 1
+            elif step == "clear":
+                assert [side.call(key, "clear") for side in sides] == [None] * 3
+            else:
+                for table in tables:
+                    getattr(table, step)()
+        arguments = (4,) if (kind, read) == (StateKind.MAP, "get") else ()
+        assert len({repr(side.call(key, read, *arguments)) for side in sides}) == 1, steps
+    contents = [_content(side.table) for side in sides]
+    assert contents[1] == contents[0] == contents[2]
+    assert sides[1].logged() == sides[0].logged() == sides[2].logged()
+    for table in tables:
+        backend.remove(table)
 
 
 @pytest.mark.parametrize("kind", list(CALLS), ids=lambda kind: kind.value)

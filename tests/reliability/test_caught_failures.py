@@ -13,11 +13,14 @@ from support.backends import backend_settings, small_maps
 from support.graphs import keyed_job
 from support.jobs import NO_RESTART, TestJob
 from support.script import Script
+from support.stores import store_config
 
 from api.common.typeinfo import Types
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
-from changelog_engine.errors import JobExecutionError, StorageError
+from changelog_engine.errors import JobExecutionError, StorageError, UserFunctionError
+from changelog_engine.operators.store import KeyedStore
+from changelog_engine.state.heap import HeapBackend
 from changelog_engine.state.rocksdb_store import RocksStore
 from materializer.fold import state_at
 
@@ -111,3 +114,16 @@ def test_case_12_what_a_table_raised_ends_the_epoch_whoever_caught_it(
         job = run(tmp_path / "again", backend)
     assert job.drivers == 1
     assert final(job) == undisturbed
+
+
+class Sick(HeapBackend):
+    """Finds at the end of an epoch that something is wrong."""
+
+    def end_epoch(self) -> None:
+        raise OSError("the disk does not answer")
+
+
+def test_case_12_an_epoch_does_not_end_when_the_backend_finds_something_wrong() -> None:
+    """Its tables may have told nobody: RocksDB's tell here what somebody caught."""
+    with pytest.raises(UserFunctionError, match=r"(?s)Sick.*end_epoch.*the disk does not answer"):
+        KeyedStore(store_config(None), backend=Sick()).end_epoch(mock.Mock())

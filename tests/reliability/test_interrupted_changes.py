@@ -108,6 +108,11 @@ KINDS: dict[str, tuple[StateKind, Any, list[Callable[[Any], Any]]]] = {
             lambda h: h.clear(),
         ],
     ),
+    "list that is set first": (
+        StateKind.LIST,
+        Types.LONG(),
+        [lambda h: h.update([1, 2]), lambda h: h.clear()],
+    ),
     "map": (
         StateKind.MAP,
         Types.LONG(),
@@ -235,6 +240,32 @@ def test_timers_are_what_the_log_has_or_the_guard_knows(logged: bool, in_c: bool
                     assert agree
                     assert made.unfinished() is None
                     break
+    assert apart
+
+
+@pytest.mark.parametrize("in_c", [False, True], ids=["Python", "C"])
+def test_a_timer_that_is_set_while_others_fire_is_in_the_log_and_fires_or_the_guard_knows(in_c: bool) -> None:
+    if in_c and CALLS is None:
+        pytest.skip("the extension is not built")
+    apart = []
+    with mock.patch.object(timers, "CALLS", CALLS if in_c else None):
+        for at in range(1, 1000):
+            cursor, buffer = Cursor(), ChangelogBuffer(Types.STRING(), False, 128)
+            made = HandleFactory(HeapBackend(), cursor, buffer, TtlStates(lambda: 0))
+            queue = made.timers("op", EVENT_TIMERS)
+            cursor.key, cursor.timestamp = "k", 7
+            table: Any = queue.table
+            table.firing_until = 50
+            was_cut = cut(lambda: queue.setter(int)(10), at)  # noqa: B023
+            logged = buffer.logs[0].keys == ["k"]
+            fires = [timer for _, _, timer in table.soon]
+            if not logged == ((10, "k") in table) == (fires == [(10, "k")]):
+                apart.append(at)
+                assert made.unfinished() is not None, f"instruction {at}"
+            if not was_cut:
+                assert logged
+                assert made.unfinished() is None
+                break
     assert apart
 
 

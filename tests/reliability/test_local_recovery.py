@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from unittest import mock
@@ -29,8 +30,11 @@ from changelog_engine.operators import kept_state, part_stream
 from changelog_engine.operators.kept_state import RecentChanges
 from changelog_engine.operators.messages import EpochKind, EpochOrder
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.state.backend import EVENT_TIMERS
+from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.factory import HandleFactory
 from changelog_engine.state.rocksdb_store import RocksStore
+from changelog_engine.windowing.namespaces import TimeWindows
 from materializer.fold import state_at
 
 KEYS = 8
@@ -264,6 +268,18 @@ def one_store(local_recovery: bool = True) -> KeyedStore:
     return KeyedStore(store_config("/nowhere", "o", 16, key_type=Types.LONG(), local_recovery=local_recovery))
 
 
+def test_a_handle_that_stands_at_a_key_when_its_attempt_ends_changes_nothing_either():
+    keyed, scope = one_store(), NamespaceScope(Cursor(), TimeWindows())
+    handles = keyed.state("o", LONGS), keyed.state("o", replace(LONGS, name="w"), scope)
+    keyed.cursor.key, scope.cursor.key = 1, (1, (0, 10))
+    for handle in handles:
+        handle.update(5)
+    keyed.leave().seal()
+    for handle in handles:
+        with pytest.raises(NoCurrentKeyError):
+            handle.update(99)
+
+
 @pytest.mark.parametrize("leaves", [True, False])
 def test_state_that_no_attempt_uses_any_more_is_not_in_memory_beside_the_next_ones(leaves):
     keyed = one_store(leaves)
@@ -285,6 +301,62 @@ def test_a_state_whose_declaration_failed_leaves_nothing_behind():
     with failing, pytest.raises(ValueError, match="no"):
         keyed.state("o", LONGS)
     assert keyed.leave() is None
+
+
+POINT = RestorePoint("t", 1, (Segment(1, 1, 1),), None)
+TEXTS = StateSpec("s", StateKind.VALUE, Types.STRING())
+
+
+def with_state() -> KeyedStore:
+    """A store with an entry and a timer."""
+    keyed = one_store()
+    state, timers = keyed.state("o", LONGS), keyed.timers("o", EVENT_TIMERS)
+    keyed.cursor.key = 1
+    state.update(5)
+    timers.register(10)
+    return keyed
+
+
+@pytest.fixture
+def rolled_back():
+    """All that changed is put back without storage; a whole restore finds nothing there."""
+    with (
+        mock.patch.object(kept_state.KeptState, "roll_back", return_value=True) as done,
+        mock.patch.object(KeyedStore, "_rows", return_value={}),
+    ):
+        yield done
+
+
+def test_states_and_timers_that_an_attempt_does_not_declare_are_left_to_the_one_after_it(rolled_back):
+    kept = with_state().leave()
+    for _ in range(2):
+        between = one_store()
+        assert between.load(POINT, [], kept=kept)
+        kept = between.leave()
+    last = one_store()
+    assert last.load(POINT, [], kept=kept)
+    last.state("o", LONGS)
+    last.timers("o", EVENT_TIMERS)
+    assert last.tables["o", "s"] == {1: 5}
+    assert list(last.timer_tables["o", EVENT_TIMERS]) == [(10, 1)]
+
+
+def test_what_another_subtask_left_is_not_taken(rolled_back):
+    kept = with_state().leave()
+    other = KeyedStore(
+        store_config("/nowhere", "o", 16, key_type=Types.LONG(), local_recovery=True, key_groups=range(8))
+    )
+    assert not other.load(POINT, [], kept=kept)
+    rolled_back.assert_not_called()
+    other.state("o", LONGS)
+    assert other.tables["o", "s"] == {}
+
+
+def test_a_state_that_is_declared_otherwise_is_read_from_storage(rolled_back):
+    keyed = one_store()
+    assert keyed.load(POINT, [], kept=with_state().leave())
+    keyed.state("o", TEXTS)
+    assert keyed.tables["o", "s"] == {}
 
 
 def drained(*keys: int) -> list[LogColumns]:

@@ -17,7 +17,7 @@ from unittest import mock
 
 import pytest
 from support.functions import Count, Keep, by_key, counted, rounds
-from support.graphs import keyed_job
+from support.graphs import GraphBuilder, keyed_job
 from support.jobs import NO_RESTART, TestJob
 from support.memory_disk import Call, MemoryDisk
 from support.script import DriverKilled, Failure, Fault, Script
@@ -28,6 +28,8 @@ from api.datastream.state import ValueStateDescriptor
 from changelog_engine.changelog.model import Part
 from changelog_engine.changelog.part_selection import part_files
 from changelog_engine.changelog.part_writer import PartWriter
+from changelog_engine.connectors import NumberSequenceSource, Range, Split
+from changelog_engine.connectors.number_sequence import NumberSequenceReader
 from changelog_engine.errors import JobExecutionError, StorageError
 from changelog_engine.ledger import committer as commit_module
 from changelog_engine.ledger.job_folder import find_job_folder
@@ -476,3 +478,114 @@ def test_no_checkpoint_id_is_used_twice(tmp_path: Path) -> None:
     job.run(graph())
     lineage = Lineage(find_job_folder(str(tmp_path), "job").open_changelog())
     assert sorted(lineage.checkpoints) == [checkpoint.id for checkpoint in job.commits]
+
+
+NOTED: list[tuple[str, str, Any]] = []  # what, split, position or flag
+
+
+def number(position: Any) -> int:
+    """The next number: of a position as checkpoints keep it, or as ``read`` gives it."""
+    found: int = position[0] if isinstance(position, list) else position
+    return found
+
+
+class ToldReader(NumberSequenceReader):
+    """Notes what it is told."""
+
+    def __init__(self, split: str) -> None:
+        super().__init__(int(split.partition("..")[2]))
+        self.split = split
+
+    def begin_epoch(self, durable: bool) -> None:
+        NOTED.append(("begins", self.split, durable))
+
+    def read(self, position: Any, max_records: int) -> Range:
+        return super().read(number(position), max_records)
+
+    def at_barrier(self, position: Any) -> Any:
+        return [number(position)]
+
+    def acknowledged(self, position: Any) -> None:
+        NOTED.append(("told", self.split, number(position)))
+
+
+class Told(NumberSequenceSource):
+    """Numbers, from a source that is told what is durable."""
+
+    acknowledges = True
+
+    def splits(self, parallelism: int) -> list[Split]:
+        return [Split("0..9", 0), Split("10..99", 10)]
+
+    def reader(self, split: Split) -> ToldReader:
+        return ToldReader(split.id)
+
+
+class Noting(TestJob):
+    """Notes where each checkpoint has the splits."""
+
+    def on_commit(self, checkpoint: Any) -> None:
+        (splits,) = checkpoint.sources.values()
+        for split, (position, finished) in splits.items():
+            assert finished or type(position) is list
+            NOTED.append(("durable", split, number(position)))
+
+
+def told(base: Path, script: Script, **settings: Any) -> None:
+    """Run a job whose source is told."""
+    NOTED.clear()
+    build = GraphBuilder()
+    build.collect(build.source(Told(0, 99)))
+    job = Noting(base, script, **settings)
+    job.run(build.graph())
+    assert sorted(job.output) == list(range(100))
+
+
+@pytest.mark.parametrize("barriers", [(True,), (False, True), (False, False, True)])
+def test_case_3_a_source_is_told_once_of_what_a_checkpoint_has(
+    tmp_path: Path, barriers: tuple[bool, ...]
+) -> None:
+    """What is acknowledged is gone from the system that it came from: not before it is durable."""
+    fails = (Failure(6, Fault.COMMIT_FAILS),)
+    told(tmp_path, Script((7,), barriers, fails), tolerable_failures=1)
+    durable: dict[str, int] = {}
+    acknowledged: dict[str, list[int]] = {"0..9": [], "10..99": []}
+    for what, split, position in NOTED:
+        if what == "durable":
+            durable[split] = position
+        elif what == "told":
+            assert position == durable[split]
+            acknowledged[split].append(position)
+    for split, positions in acknowledged.items():
+        assert positions == sorted(set(positions))
+        assert positions[-1] == durable[split]
+    assert {flag for what, _, flag in NOTED if what == "begins"} == set(barriers)
+
+
+def test_without_checkpoints_each_epoch_is_as_durable_as_it_will_be(tmp_path: Path) -> None:
+    told(tmp_path, Script((7,), (False,)), checkpoint_interval_ms=None, changelog=False)
+    assert {flag for what, _, flag in NOTED if what == "begins"} == {True}
+
+
+class EndsLaterReader(NumberSequenceReader):
+    """Says that it has come to the end when it is asked for more."""
+
+    def read(self, position: Any, max_records: int) -> Range:
+        found = super().read(position, max_records)
+        return found._replace(finished=not found.values)
+
+
+class EndsLater(NumberSequenceSource):
+    """Numbers, whose end comes without any."""
+
+    def reader(self, split: Split) -> EndsLaterReader:
+        return EndsLaterReader(int(split.id.split("..")[1]))
+
+
+def test_case_3_an_end_that_comes_without_elements_is_in_the_last_checkpoint(tmp_path: Path) -> None:
+    build = GraphBuilder()
+    build.collect(build.source(EndsLater(0, 9)))
+    job = TestJob(tmp_path, Script((5,), (True,)))
+    job.run(build.graph())
+    assert job.output == list(range(10))
+    assert job.commits[-1].finished

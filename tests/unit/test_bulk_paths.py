@@ -459,6 +459,12 @@ def test_what_a_type_admitted_is_written_as_one_by_one(
     assert list(zip(texts.to_pylist(), found, strict=True)) == [wanted[index] for index in at]
 
 
+def test_what_needs_a_payload_has_its_own_where_objects_come_again() -> None:
+    codec = codec_for(Types.TUPLE([Types.STRING(), Types.PICKLED_BYTE_ARRAY()]))
+    values = [("a", {1}), ("b", 2), ("c", {3})] * 1_000
+    assert codec.decode_many(*codec.encode_again(values)) == values
+
+
 PLAIN_ROWS = Types.ROW_NAMED(["a", 'b"'], [Types.DOUBLE(), Types.STRING()])
 
 

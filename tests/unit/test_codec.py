@@ -8,6 +8,7 @@ import datetime
 import json
 import math
 import struct
+import sys
 import zoneinfo
 from decimal import Decimal
 
@@ -361,3 +362,28 @@ def test_subclasses_keep_their_class_when_undeclared():
         True,
     ]
     assert same(round_trip(codec_for(None), values), values)
+
+
+@pytest.mark.parametrize("key_type", [Types.LONG(), Types.STRING(), Types.DOUBLE()])
+def test_a_map_with_no_key_comes_back(key_type):
+    codec = codec_for(Types.MAP(key_type, Types.STRING()))
+    value = codec.type.check({None: "a"})
+    assert codec.decode_many(*codec.encode_many([value])) == [{None: "a"}]
+
+
+def test_fields_of_a_row_stay_under_their_names_whatever_their_order():
+    codec = codec_for(Types.ROW_NAMED(["a", "b"], [Types.LONG(), Types.LONG()]))
+    rows = [Row(b=2, a=1), Row(a=3, b=4)]
+    for each in (codec.encode_many(rows), codec.encode_many(rows[:1])):
+        found = codec.decode_many(*each)
+        assert [(row.a, row.b) for row in found] == [(1, 2), (3, 4)][: len(found)]
+
+
+def test_values_of_the_main_modules_classes_are_read_where_it_is_another_one(monkeypatch):
+    kind = type("Here", (), {"__module__": "__main__"})
+    monkeypatch.setattr(sys.modules["__main__"], "Here", kind, raising=False)
+    value = kind()
+    value.x = 5
+    encoded = codec_for(None).encode_many([value])
+    monkeypatch.undo()
+    assert [each.x for each in codec_for(None).decode_many(*encoded)] == [5]

@@ -193,7 +193,8 @@ def test_keys_are_converted_or_refused():
 def test_rows_that_json_cannot_carry():
     codec = key_codec_for(Types.ROW_NAMED(["$exact"], [Types.STRING()]))
     keys = [Row(**{"$exact": "a"}), Row.of_kind(RowKind.DELETE, **{"$exact": "\ud800"})]
-    assert same(there_and_back(codec, keys), keys)
+    for some in (keys, keys[:1]):
+        assert same(there_and_back(codec, some), some)
     assert len(set(codec.identities(keys, "key"))) == 2
 
 

@@ -730,3 +730,20 @@ def test_case_57_a_full_disk_says_where_how_much_and_what_to_free(tmp_path: Path
         store.write(batch_of(1))
     assert not isinstance(other.value, DiskFullError)
     store.close()
+
+
+@pytest.mark.parametrize("size", [1, 5])
+def test_a_map_that_is_set_in_place_of_a_spread_one_has_nothing_of_it(tmp_path: Path, size: int) -> None:
+    """As local recovery sets what a checkpoint has."""
+    backend = rocks_backend(tmp_path)
+    table: Any = backend.table("op", "s", StateKind.MAP)
+    wanted = dict.fromkeys(range(5, 5 + size), "new")
+    with small_maps():
+        table["key"] = dict.fromkeys(range(10), "old")
+        table.spill()
+        assert type(table.get("key")) is SpreadMap
+        table["key"] = dict(wanted)
+        table.spill()
+        assert dict(table.get("key").items()) == wanted
+        assert dict(table.items()) == {"key": wanted}
+    backend.close()
