@@ -185,9 +185,7 @@ class AttemptRun:
     def _needs_last_epoch(self) -> bool:
         """Whether the end still has to be checkpointed, or functions to be closed."""
         checkpointer = self._checkpointer
-        uncommitted = checkpointer is not None and (
-            checkpointer.committed_epoch < self._epoch or checkpointer.last is None
-        )
+        uncommitted = checkpointer is not None and checkpointer.committed_epoch < self._epoch
         return uncommitted or self._confirms or closes(self._job.plan, self._job.settings)
 
     def _begin(self, kind: EpochKind) -> Epoch:

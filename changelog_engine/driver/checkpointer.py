@@ -118,7 +118,7 @@ class Checkpointer:
             ChangelogEngineError: the commit failed for good, or too often in a row.
         """
         ends = epoch.kind.ends
-        if not self.changed and not self._parts and not ends and self.last is not None:
+        if not self.changed and not ends and self.last is not None:
             self.committed_epoch = epoch.number
             return None
         if self._start is not None:
