@@ -233,12 +233,12 @@ class RunningJob:
         if failure is None:
             self._outcome = outcome
         else:
-            self.coordinator.status = "FAILED"
+            self.coordinator.status = "CANCELED" if isinstance(failure, KeyboardInterrupt) else "FAILED"
             if self._in_background and not isinstance(failure, JobCancelledError):
                 _UNTOLD[self.job_id] = str(self._failed())
         try:
             if failure is not None:
-                self._observers.monitor.status("FAILED")
+                self._observers.monitor.status(self.coordinator.status)
             self._observers.close()
         finally:
             self._done.set()

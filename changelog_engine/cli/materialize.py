@@ -12,7 +12,7 @@ from changelog_engine.cli.options import PATH, at_option
 from changelog_engine.clock import LONGEST_WAIT_S, monotonic_s
 from changelog_engine.config.parsing import parse_duration_ms
 from changelog_engine.display import printable
-from changelog_engine.errors import ChangelogEngineError
+from changelog_engine.errors import ChangelogEngineError, SparkEndedError
 from changelog_engine.launcher.standard_streams import tell
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.job_path import open_job
@@ -115,7 +115,7 @@ def materialize(
         try:
             _once(folder, checkpoint, run, keep)
         except ChangelogEngineError as error:
-            if every is None:
+            if every is None or isinstance(error, SparkEndedError):  # this process gets no other Spark
                 raise
             tell(f"failed, and is tried again: {printable(str(error))}")
         if every is None:

@@ -108,6 +108,8 @@ class SparkEpochRunner:
             return self._run(orders, timeout_s, following if self._reads_ahead else None)
         except BaseException as error:
             instead = self._said_better(error)
+            if not isinstance(error, Exception):  # Ctrl-C: the epoch runs on, and its program will be gone
+                self.cancel("the job was interrupted")
             self._ahead.drop()
             if isinstance(error, EpochFailedError) and error.program_gone:
                 self._ship(self._shipped)

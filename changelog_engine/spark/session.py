@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+import py4j.java_gateway
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -31,8 +32,11 @@ BACKGROUND_SLOTS = "spark.changelog.background.slots"
 _FILES = 1024  # most machines give that or more; 300 are too few, and 400 do for two cores
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 
-# What py4j logs it raises too, and then it is told once, by this engine.
+# What py4j logs it raises too, and then it is told once, by this engine. Some of it, such as where a Ctrl-C met it, it logs
+# by the root's logger, which thereby gets a handler: the program's own lines would look otherwise from then on.
 logging.getLogger("py4j").setLevel(logging.CRITICAL)
+py4j_gateway: Any = py4j.java_gateway
+py4j_gateway.logging = logging.getLogger("py4j")
 
 
 def spark_context(

@@ -13,11 +13,14 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from py4j.java_gateway import GatewayClient
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkRuntimeError
 
 from changelog_engine.errors import EnvironmentNotReadyError, SparkEndedError
+from changelog_engine.launch import RunningJob
+from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.jvm import said_when_ended, spark_ended
 from changelog_engine.spark.session import _started
 from changelog_engine.testing import without_spark
@@ -360,3 +363,35 @@ def test_case_57_calls_between_the_start_and_the_first_epoch_say_that_the_jvm_en
         with pytest.raises(Py4JError, match="no such method"), said_when_ended(context(process)):
             raise Py4JError("no such method")
         process.kill()
+
+
+def test_case_57_py4j_does_not_show_where_ctrl_c_met_it(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, connection = GatewayClient(), mock.Mock(socket=None)
+    connection.send_command.side_effect = KeyboardInterrupt
+    monkeypatch.setattr(client, "_get_connection", lambda: connection)
+    with pytest.raises(KeyboardInterrupt):
+        client.send_command("c")
+    assert not caplog.records
+
+
+def test_case_57_an_epoch_that_ctrl_c_leaves_is_cancelled() -> None:
+    """Else it would go on without the program that its tasks take from Spark, and Spark would say so."""
+    runner = SparkEpochRunner.__new__(SparkEpochRunner)
+    vars(runner).update(_ahead=mock.Mock(), _watch=mock.Mock(), _printed=None, _reads_ahead=False)
+    with mock.patch.object(runner, "_run", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        runner.run(mock.Mock(), 1.0)
+    runner._watch.cancel.assert_called_once()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("failure", "status"), [(KeyboardInterrupt(), "CANCELED"), (OSError(), "FAILED")])
+def test_case_57_a_job_that_ctrl_c_ended_at_once_did_not_fail(failure: BaseException, status: str) -> None:
+    job = RunningJob.__new__(RunningJob)
+    vars(job).update(
+        name="job", job_id="", coordinator=mock.Mock(), _observers=mock.Mock(), _queues={}, _done=mock.Mock(),
+        _at_the_end=[], _in_background=False,
+    )  # fmt: skip
+    job._end(None, failure)
+    job._observers.monitor.status.assert_called_once_with(status)  # type: ignore[attr-defined]
+    assert job.status() == status

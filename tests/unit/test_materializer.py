@@ -20,7 +20,7 @@ from test_commit_helpers import Driver, state_at
 from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.snapshot_row import ENTRIES, Piece
 from changelog_engine.cli.program import main
-from changelog_engine.errors import CorruptChangelogError
+from changelog_engine.errors import CorruptChangelogError, SparkEndedError, StorageError
 from changelog_engine.graph.nodes import JobSettings
 from changelog_engine.inspection.jobs import job_status
 from changelog_engine.ledger.lineage import Lineage
@@ -307,6 +307,18 @@ def test_the_command_refuses(tmp_path: Path, options: list[str], message: str) -
     result = command(tmp_path / "job", *options)
     assert result.exit_code != 0
     assert message in result.output
+
+
+def test_one_after_the_other_ends_with_its_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What else fails is tried again; this process gets no other JVM."""
+    Driver.start(tmp_path).checkpoint({"a": 1})
+    failing = mock.Mock(side_effect=[StorageError("no answer"), SparkEndedError("the JVM was killed")])
+    monkeypatch.setattr("changelog_engine.cli.materialize.upkeep", failing)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    result = command(tmp_path / "job", "--every", "1s")
+    assert result.exit_code == 1
+    assert "failed, and is tried again: no answer" in result.output
+    assert "the JVM was killed" in result.output + str(result.exception)
 
 
 @pytest.mark.parametrize(
