@@ -20,7 +20,17 @@ from pathlib import Path
 from typing import Any
 
 from changelog_engine.errors import ChangelogEngineError
-from support.metamorphic import Model, Way, _budgets, _Job, check_log, compare, files_of, random_way
+from support.metamorphic import (
+    Model,
+    Way,
+    _budgets,
+    _Job,
+    check_log,
+    compare,
+    extensions,
+    files_of,
+    random_way,
+)
 from support.random_jobs import TRAP, Described, random_program, script, traits
 
 _CHANGES = {"open", "os.rename", "os.link", "os.remove", "os.mkdir", "os.truncate", "os.rmdir"}
@@ -81,7 +91,7 @@ def run_killed(described: Described, way: Way, seed: int, base: str) -> str | No
         if number < kills:
             arm(chance, f"{base}/")
         job = _Job(f"{base}/log", way, traits(described))
-        with _budgets(way):
+        with _budgets(way), extensions(way, number):
             changelog = way.changelog[number % len(way.changelog)]
             job.run_driver(
                 way.graph(described, number, f"{base}/out"),
@@ -127,7 +137,9 @@ def main() -> None:
         base = f"{folder}/{seed}"
         said = run_killed(described, way, seed, base)
         if said is None or (
-            "JobExecutionError" in said and "Model" not in said and _fails_by_itself(described, base)
+            any(name in said for name in ("JobExecutionError", "ArgumentTypeError"))
+            and "Model" not in said
+            and _fails_by_itself(described, base)
         ):
             shutil.rmtree(base)
         else:

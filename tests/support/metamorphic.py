@@ -440,9 +440,11 @@ _COMPILED = {
 
 
 @contextlib.contextmanager
-def _without_c() -> Iterator[None]:
+def extensions(way: Way, driver: int) -> Iterator[None]:
+    """What a driver of some number runs uses the extensions in C, or does not."""
     with contextlib.ExitStack() as stack:
-        for name, modules in _COMPILED.items():
+        compiled = way.compiled[driver % len(way.compiled)]
+        for name, modules in () if compiled else _COMPILED.items():
             for module in modules:
                 stack.enter_context(mock.patch.object(module, name, None))
         yield
@@ -518,9 +520,8 @@ class Run:
                 job.after_epoch = stop
             else:
                 job.progress.waiting.append(Failure(epoch, Fault.HANDED_OUT))  # type: ignore[union-attr]
-        compiled = self.way.compiled[number % len(self.way.compiled)]
         try:
-            with contextlib.nullcontext() if compiled else _without_c():
+            with extensions(self.way, number):
                 outcome = job.run_driver(self.graph(number), changelog=changelog, restore=self.restore)
         except JobExecutionError:
             if not job.coordinator.control.stopping:
