@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 from changelog_engine.changelog.figures import storage_share
@@ -103,7 +104,11 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
         parts.append(
             f"checkpoint {checkpoint.id} ({duration(checkpoint.acknowledged_ms)}, {size_text(checkpoint.bytes)})"
         )
-    parts += [lag for source in now.sources.values() if (lag := _lag(source, wall_ms))]
+    named = Counter(source.name for source in now.sources.values())
+    for uid, source in now.sources.items():
+        name = source.name if named[source.name] == 1 else f"{source.name} ({uid})"
+        if lag := _lag(source, wall_ms):
+            parts.append(f"{name}: {lag}")
     if slowest := _slowest(now, before):
         parts.append(slowest)
     for uid, states in now.sizes.items():
@@ -165,4 +170,4 @@ def _lag(source: SourceFigures, wall_ms: WallMs) -> str:
             parts.append(f"event time {late_ms / 1000:.1f} s behind")
         else:
             parts.append(f"event time {iso(watermark, 'seconds')}")
-    return f"{source.name}: {', '.join(parts)}" if parts else ""
+    return ", ".join(parts)

@@ -102,6 +102,9 @@ class KeyedCoHarness(OperatorHarness):
 
 
 def _check(function: Any, what: str, *methods: str) -> None:
+    if isinstance(function, type):
+        name = function.__name__
+        raise ConfigurationError(f"{what}: function must be an object, got the class {name}; write {name}()")
     missing = [name for name in methods if hook_of(function, name) is None]
     if missing:
         raise ConfigurationError(f"{what}: function must have {missing[0]}(value, ctx), got {function!r}")

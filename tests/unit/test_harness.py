@@ -151,6 +151,8 @@ def test_failures_name_operator_key_and_cause() -> None:
         harness.state("cuont")
     with pytest.raises(ConfigurationError, match="there is no input 2"):
         harness.process_element(("ann", "/"), 1, input=2)
+    with pytest.raises(ConfigurationError, match=r"got the class Visits; write Visits\(\)"):
+        KeyedHarness(Visits, str)
     with pytest.raises(ConfigurationError, match="process_element"):
         KeyedHarness(len, len)
     with pytest.raises(ConfigurationError, match="key_selector"):

@@ -176,6 +176,11 @@ def test_the_slider_shows_what_the_state_was_then(page: Any):
     assert "at=3" in page.url
     page.reload()
     assert state_at(page, 3)["'bob'"] == "removed"
+    said = """busy => {
+        const part = document.querySelector("[data-part=state]"); part.classList.toggle("busy-part", busy);
+        return getComputedStyle(part.querySelector("h2"), "::after").content;
+    }"""
+    assert [page.evaluate(said, busy) for busy in (False, True, False)] == ["none", '"reading…"', "none"]
 
 
 def test_nothing_out_of_the_log_is_markup(page: Any):

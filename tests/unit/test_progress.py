@@ -88,6 +88,11 @@ class TestWords:
         assert "numbers: event time 2013-01-01 00:00:00" in text
         assert text.endswith(", 2 restarts")
 
+    def test_sources_of_one_name_are_told_apart(self) -> None:
+        both = {uid: SourceFigures("Spark DataFrame", 1, number, None) for number, uid in enumerate("ab")}
+        text = running_words(replace(SOME, sources=both), NOTHING, WallMs(8_200))
+        assert "Spark DataFrame (a): 0 records behind, Spark DataFrame (b): 1 records behind, slowest" in text
+
     def test_an_ended_source_is_not_behind(self) -> None:
         ended = replace(SOME, sources={"s": SourceFigures("numbers", 1, None, MAX_WATERMARK)})
         assert "numbers:" not in running_words(ended, NOTHING, WallMs(8_200))
