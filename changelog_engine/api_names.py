@@ -52,7 +52,7 @@ class Names(NamedTuple):
         if self.short is Short.STRANGERS and _is_ours(sys.modules.get(SHORT)):
             _forget(SHORT)
         if self.pyflink:
-            means_pyflink()
+            install_alias()
 
 
 def names_here() -> Names:
@@ -70,15 +70,20 @@ def _short_here() -> Short:
     return Short.OURS if _has_our_code(found) else Short.STRANGERS
 
 
-def means_pyflink() -> None:
-    """Let ``pyflink`` mean the API in this process from now on. A second call does nothing."""
+def install_alias() -> None:
+    """Let ``pyflink`` mean the engine's API in this process from now on. A second call does nothing."""
     if not FINDER.pyflink:
         _forget(PYFLINK)
         FINDER.pyflink = True
 
 
-def means_pyflink_no_more() -> None:
-    """Undo `means_pyflink`: later imports of ``pyflink`` find what is installed."""
+def alias_installed() -> bool:
+    """Whether ``pyflink`` means the engine's API in this process."""
+    return FINDER.pyflink
+
+
+def remove_alias() -> None:
+    """Undo `install_alias`: later imports of ``pyflink`` find what is installed. For tests and notebooks."""
     if FINDER.pyflink:
         FINDER.pyflink = False
         _forget(PYFLINK)

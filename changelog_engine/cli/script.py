@@ -16,8 +16,7 @@ from changelog_engine.config import set_command_line
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.launcher import run_program
-from changelog_engine.launcher.alias import process_as_before
-from changelog_engine.launcher.program import no_script, script_frames
+from changelog_engine.launcher.program import no_script, process_as_before, script_frames
 from changelog_engine.launcher.standard_streams import tell
 
 Answer = TypeVar("Answer")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 
-from changelog_engine.launcher.alias import install_alias
+from changelog_engine.api_names import alias_installed, install_alias, remove_alias
 
 
 def run_program(script: str, arguments: Sequence[str] = ()) -> None:
@@ -28,6 +29,18 @@ def run_program(script: str, arguments: Sequence[str] = ()) -> None:
     else:
         sys.path[0] = folder  # until now that of the command itself
     runpy.run_path(script, run_name="__main__")
+
+
+@contextlib.contextmanager
+def process_as_before() -> Iterator[None]:
+    """Put arguments, import path and alias back afterwards, for who runs a script in a process that goes on."""
+    had_alias, argv, path = alias_installed(), list(sys.argv), list(sys.path)
+    try:
+        yield
+    finally:
+        sys.argv[:], sys.path[:] = argv, path
+        if not had_alias:
+            remove_alias()
 
 
 def no_script(script: str) -> str | None:

@@ -36,7 +36,7 @@ def replay() -> Replay:
         leave_out: Sequence[str] = (),
     ) -> ReplayReport:
         from changelog_engine.launcher import run_program
-        from changelog_engine.launcher.alias import process_as_before
+        from changelog_engine.launcher.program import process_as_before
         from changelog_engine.replay.job import replay_job
 
         if callable(program):
