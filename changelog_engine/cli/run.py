@@ -178,7 +178,8 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
     try:
         with watching() as waiting:
             run_program(script, arguments)
-        _tell_unexecuted([operator.name for each in waiting for operator in each])
+        if unexecuted := [operator.name for each in waiting for operator in each]:
+            tell(note_of(unexecuted))
         _tell_failed()
     except KeyboardInterrupt:
         _stop_jobs()
@@ -190,11 +191,6 @@ def _run(script: str, arguments: tuple[str, ...]) -> None:
         sys.exit(JobInterruptedError.code)
     except Exception as error:
         _fail(error, script)
-
-
-def _tell_unexecuted(names: list[str]) -> None:
-    if names:
-        tell(note_of(names))
 
 
 def _tell_failed() -> None:

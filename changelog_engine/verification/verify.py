@@ -249,13 +249,10 @@ class _Verifier:
                 continue
             if name.operation not in (CHECKPOINT, ATTEMPT):
                 continue
-            document = self._document(storage, path)
+            document = self._try(storage, path, partial(read_row, storage, path))
             if document is not None:
                 self._take_row(path, name, document)
         self.found.attempts, self.found.checkpoints = len(self.attempts), len(self.checkpoints)
-
-    def _document(self, storage: Storage, path: str) -> str | None:
-        return self._try(storage, path, lambda: read_row(storage, path))
 
     def _take_rows(self, path: str, rows: list[dict[str, Any]], crc: int = 0) -> None:
         for row in rows:
