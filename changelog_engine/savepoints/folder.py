@@ -174,11 +174,16 @@ def _begin(base: Storage, slug: str, job: str) -> JobFolder:
     storage.make_dirs()
     marker = {"format": FORMAT_VERSION, "job": job, "id": uuid.uuid4().hex}
     if not storage.put_if_absent(MARKER, json.dumps(marker).encode()):
-        raise StorageError(
-            f"{storage.root} is there already: another process made it just now. Name a new folder for the savepoint",
-            storage.root,
-        )
+        raise taken(storage, "savepoint")
     return JobFolder(job, slug, storage)
+
+
+def taken(folder: Storage, what: str) -> StorageError:
+    """The error of a folder that was free for a savepoint or fork a moment ago."""
+    return StorageError(
+        f"{folder.root} is there already: another process made it just now. Name a new folder for the {what}",
+        folder.root,
+    )
 
 
 def give_up_savepoint(storage: Storage, failure: BaseException) -> None:

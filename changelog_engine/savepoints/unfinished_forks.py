@@ -25,6 +25,7 @@ from changelog_engine.errors import ChangelogEngineError, StorageError
 from changelog_engine.ledger.job_folder import UNFINISHED_FORK, is_unfinished_fork
 from changelog_engine.ledger.job_path import folders_in
 from changelog_engine.ledger.process_notes import has_ended, process_note, who_noted
+from changelog_engine.savepoints.folder import taken
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Storage
 
 log = logging.getLogger("changelog_engine")
@@ -59,20 +60,13 @@ def begin_fork(base: Storage, slug: str, clock: Callable[[], float]) -> Storage:
         folder.make_dirs()
         return folder
     if not base.put_if_absent(place, note):
-        raise _taken(folder)
+        raise taken(folder, "fork")
     if any(
         entry.name != UNFINISHED_FORK for entry in folder.list()
     ):  # it was found free, and is not any more
         leave_fork(base, folder)
-        raise _taken(folder)
+        raise taken(folder, "fork")
     return folder
-
-
-def _taken(folder: Storage) -> StorageError:
-    return StorageError(
-        f"{folder.root} is there already: another process made it just now. Name a new folder for the fork",
-        folder.root,
-    )
 
 
 def finish_fork(base: Storage, folder: Storage, slug: str) -> None:
