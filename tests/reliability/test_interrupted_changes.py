@@ -269,6 +269,31 @@ def test_a_timer_that_is_set_while_others_fire_is_in_the_log_and_fires_or_the_gu
     assert apart
 
 
+class StaysFull(dict[Any, Any]):
+    """It is interrupted before it is emptied."""
+
+    def clear(self) -> None:
+        raise Late
+
+
+@pytest.mark.parametrize("full", ["changed", "_cached"])
+def test_what_was_set_last_is_read_where_the_emptying_of_a_cache_was_interrupted(
+    tmp_path: Path, full: str
+) -> None:
+    backend = rocks_backend(tmp_path)
+    table: Any = backend.table("op", "s", StateKind.VALUE)
+    table["k"] = "old"
+    table.begin_epoch()  # the cache has it, too
+    table["k"] = "new"
+    held = StaysFull(getattr(table, full))
+    setattr(table, full, held)
+    setattr(table, f"_{full.strip('_')}_get", held.get)
+    with pytest.raises(Late):
+        table.spill()
+    assert table.get("k") == "new"
+    backend.close()
+
+
 class Hurries(KeyedProcessFunction):
     """Counts, and removes a map key, which is interrupted before one instruction after the other, until it is half done."""
 

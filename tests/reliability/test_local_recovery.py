@@ -450,3 +450,19 @@ def test_what_changed_since_which_checkpoint():
     with pytest.raises(KeyboardInterrupt):
         recent.taken(interrupted)
     assert since(7) is None
+
+
+def test_timers_of_what_changed_are_looked_for_in_all_key_groups():
+    """Their rows are found by their times: those of one time may be of any key."""
+    keyed = one_store()
+    keyed.begin(order(1, 0, 2))
+    state, timers = keyed.state("o", LONGS), keyed.timers("o", EVENT_TIMERS)
+    keyed.cursor.key = 1
+    state.update(5)
+    timers.register(10)
+    kept = keyed.leave()
+    with mock.patch.object(kept_state, "read_parts", return_value=[]) as read:
+        assert kept.roll_back(POINT, [], None)
+    assert all(read.call_args.kwargs["wanted"].may_hold(group, group) for group in range(16))
+    assert kept.tables["o", "s"].table == {}
+    assert kept.timers["o", EVENT_TIMERS] == []

@@ -14,6 +14,7 @@ from support.model import pictured
 from support.profiles import PROFILES
 from support.same import exact
 from support.script import Script
+from support.stores import store_config
 
 from api.common.typeinfo import Types
 from api.datastream import AggregateFunction, KeyedProcessFunction
@@ -25,7 +26,10 @@ from api.datastream.state import (
     ValueStateDescriptor,
 )
 from changelog_engine.changelog.buffer import ChangelogBuffer
+from changelog_engine.codec.values import codec_for
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError
+from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.operators.store import KeyedStore
 from changelog_engine.state.backend import EVENT_TIMERS
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.factory import HandleFactory
@@ -320,3 +324,45 @@ def test_case_35_changing_a_value_in_place_changes_neither_log_nor_snapshot(
         ("process", "list"): {key: [{"a": [1]}]},
         ("process", "map"): {key: [("k", {"a": [1]})]},
     }
+
+
+class Shares:
+    """Its copies have its list."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.numbers = numbers
+
+    def __deepcopy__(self, memo: Any) -> Shares:
+        return Shares(self.numbers)
+
+    def __copy__(self) -> Shares:
+        return Shares(self.numbers)
+
+
+def test_case_35_what_copies_share_is_in_the_log_as_it_was_when_it_was_set() -> None:
+    kind = Types.PICKLED_BYTE_ARRAY()
+    store = KeyedStore(store_config("/nowhere"))
+    state, elements = (
+        store.state("op", StateSpec("s", StateKind.VALUE, kind)),
+        store.state("op", StateSpec("l", StateKind.LIST, kind)),
+    )
+    store.cursor.key = "k"
+    value = Shares([1])
+    state.update(value)
+    elements.add(value)
+    value.numbers.append(2)
+    for log in store.buffer.logs:
+        (logged,) = codec_for(kind).decode_many(*codec_for(kind).encode_many(log.values))
+        assert logged.numbers == [1], log.state
+
+
+def test_a_map_without_entries_is_not_in_the_table() -> None:
+    store = KeyedStore(store_config("/nowhere"))
+    state = store.state("op", StateSpec("s", StateKind.MAP, Types.LONG(), map_key_type=Types.LONG()))
+    store.cursor.key = "k"
+    for key in (1, 2):
+        state.put(key, 3)
+    state.remove(1)
+    assert store.tables["op", "s"] == {"k": {2: 3}}
+    state.remove(2)
+    assert store.tables["op", "s"] == {}
