@@ -39,7 +39,7 @@ from api.datastream.state import (
 from api.datastream.window import TumblingEventTimeWindows
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.graph.nodes import JobGraph, NodeKind, StateKind
-from changelog_engine.operators.standing_still import StandingStill
+from changelog_engine.operators import standing_still
 from changelog_engine.operators.windows_sessions import SessionWindowOperator
 from changelog_engine.provenance.explain import Replays
 from changelog_engine.replay.job import ReplayReport, replay_graph
@@ -108,7 +108,7 @@ def test_a_slow_replay_asks_nobody_whether_the_job_was_taken_over(
     """It has no driver; on a busy machine, or with much to restore, a subtask of it does nothing for long."""
     job = recorded(tmp_path)
     minutes = itertools.count()
-    monkeypatch.setattr(StandingStill.__init__, "__defaults__", (lambda: 60.0 * next(minutes),))
+    monkeypatch.setattr(standing_still, "monotonic_s", lambda: 60.0 * next(minutes))
     assert replay_graph(graph(), job.settings, 0).equal
 
 

@@ -36,8 +36,8 @@ from changelog_engine.graph.nodes import NodeKind
 from changelog_engine.ledger import committer
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ownership import DriverLock
+from changelog_engine.operators import standing_still
 from changelog_engine.operators.stage import StageRuntime
-from changelog_engine.operators.standing_still import StandingStill
 from changelog_engine.spark.runtimes import Runtimes
 from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.protocol import Storage
@@ -223,7 +223,7 @@ def test_case_9_what_stood_still_does_not_write_over_its_successor(
 ) -> None:
     """An upsert that comes late puts old values back; the checkpoint that would be refused is later."""
     now_s = [0.0]
-    monkeypatch.setattr(StandingStill.__init__, "__defaults__", (lambda: now_s[0],))
+    monkeypatch.setattr(standing_still, "monotonic_s", lambda: now_s[0])
 
     def take_over() -> None:
         job().run_driver(upserts())
@@ -279,7 +279,7 @@ def test_case_9_what_stood_still_opens_no_sink_after_its_successor(
 ) -> None:
     """A writer that is opened late would abort what its successor has prepared."""
     now_s = [0.0]
-    monkeypatch.setattr(StandingStill.__init__, "__defaults__", (lambda: now_s[0],))
+    monkeypatch.setattr(standing_still, "monotonic_s", lambda: now_s[0])
 
     def graph() -> Any:
         build = GraphBuilder()
