@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -538,6 +540,8 @@ def test_a_jvm_for_yarn_that_has_no_hadoop_settings_ends_with_their_name(
     def start(conf: Any) -> None:
         raise PySparkRuntimeError("[JAVA_GATEWAY_EXITED]")
 
+    jvm = SimpleNamespace(pid=1, poll=lambda: 1)
+    monkeypatch.setattr(session, "own_gateway", lambda *given: contextlib.nullcontext([jvm]))
     monkeypatch.setattr(session.SparkContext, "_ensure_initialized", start)
     with pytest.raises(EnvironmentNotReadyError) as refused:
         session._started(SparkConf(loadDefaults=False).set("spark.master", master), background=False)
