@@ -387,3 +387,8 @@ def test_values_of_the_main_modules_classes_are_read_where_it_is_another_one(mon
     encoded = codec_for(None).encode_many([value])
     monkeypatch.undo()
     assert [each.x for each in codec_for(None).decode_many(*encoded)] == [5]
+
+
+def test_a_float_that_is_no_number_comes_back_undeclared_too():
+    values = [1.5, math.nan, math.inf, None]
+    assert same(codec_for(None).decode_many(*codec_for(None).encode_many(values)), values)

@@ -8,6 +8,7 @@ import datetime
 import enum
 import json
 import pickle
+import struct
 import subprocess
 import sys
 import uuid
@@ -282,3 +283,15 @@ def test_an_orjson_that_spells_numbers_in_another_way_is_refused(monkeypatch: py
     monkeypatch.setattr(composites.orjson, "dumps", older)
     with pytest.raises(EnvironmentNotReadyError, match=r"1e20.*written as \[1e\+20.*orjson>=3.13"):
         check_spelling()
+
+
+@pytest.mark.parametrize(
+    ("type_info", "keys"),
+    [
+        (Types.FLOAT(), [0.1, struct.unpack("f", struct.pack("f", 0.1))[0]]),
+        (Types.MAP(Types.STRING(), Types.INT()), [{"a": 1, "b": 2}, {"b": 2, "a": 1}]),
+    ],
+)
+def test_keys_that_a_type_makes_equal_are_one_key_among_many_too(type_info, keys):
+    codec = key_codec_for(type_info)
+    assert codec.identities(keys, "key") == [codec.identity(keys[0])] * 2
