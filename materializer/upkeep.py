@@ -41,22 +41,28 @@ def upkeep(
         clock: seconds since 1970.
         checkpoint_id: of which; None for the one that the job would go on from.
 
+    Returns:
+        What the truncation did, with what was deleted ahead of the snapshot.
+
     Raises:
         MaterializerBusyError: another process materializes or truncates this job.
         ChangelogEngineError: see ``materialize`` and ``truncate``.
     """
     task = _Task(folder, checkpoint_id, retention, clock())
-    told(_materialize(task, run) if run.side_by_side else _by_task(run, _materialize, task))
+    deleted, done = _materialize(task, run) if run.side_by_side else _by_task(run, _materialize, task)
+    told(done)
     if retention is None:
         return None
     truncation: Truncation = _by_task(run, _truncate, task._replace(now_s=clock()))
-    return truncation
+    return truncation._replace(deleted=deleted + truncation.deleted)
 
 
-def _materialize(task: _Task, run: TaskRunner = HERE) -> Materialization | None:
+def _materialize(task: _Task, run: TaskRunner = HERE) -> tuple[int, Materialization | None]:
+    """How many files were deleted, so that there is room for what is written now, and what was."""
+    deleted = 0
     if task.retention is not None:
-        sweep_expired(task.folder, task.retention, lambda: task.now_s)  # room for what is written now
-    return materialize(task.folder, task.checkpoint_id, run)
+        deleted = sweep_expired(task.folder, task.retention, lambda: task.now_s)
+    return deleted, materialize(task.folder, task.checkpoint_id, run)
 
 
 def _truncate(task: _Task) -> Truncation:

@@ -183,6 +183,17 @@ def test_where_tasks_come_one_by_one_a_round_is_two_and_the_driver_plans_nothing
     assert state_at(driver.folder, last) == {"a": 1, "bb": 2}
 
 
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_what_is_deleted_ahead_of_a_snapshot_is_counted_too(tmp_path: Path, side_by_side: bool) -> None:
+    driver, run, now = Driver.start(tmp_path), Runner(side_by_side), time.time()
+    driver.checkpoint({"a": 1})
+    keep = AT_ONCE._replace(grace_ms=60_000)
+    for seconds, files, deleted in ((0, 1, 0), (120, 0, 1)):
+        done = upkeep(driver.folder, run, keep, lambda done: None, lambda at=now + seconds: at)  # type: ignore[arg-type, misc]
+        assert done is not None
+        assert (done.log_files, done.deleted) == (files, deleted)
+
+
 def test_what_a_process_warns_of_is_in_the_callers_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
