@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from changelog_engine.cli.completion import complete_operator, complete_point, complete_state
+from changelog_engine.config.paths import working_directory
 from changelog_engine.ledger.points import FORMS
 
 PATH = click.Path(path_type=str, readable=False)  # what cannot be read the engine names
@@ -69,6 +69,6 @@ def pickle_option(command: Any) -> Any:
 
 
 def _looks_here(context: click.Context, parameter: click.Parameter, allowed: bool) -> bool:
-    if allowed and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    if allowed and (here := working_directory()) is not None and here not in sys.path:
+        sys.path.append(here)
     return allowed

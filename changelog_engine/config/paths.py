@@ -11,6 +11,14 @@ from changelog_engine.errors import ConfigurationError
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")  # two letters at least: "C:" is a drive
 
 
+def working_directory() -> str | None:
+    """Where this process works; None when that folder was removed."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return None
+
+
 def is_uri(path: str) -> bool:
     """Whether a path begins with a scheme."""
     return _SCHEME.match(path) is not None

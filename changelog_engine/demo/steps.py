@@ -19,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from changelog_engine.clock import monotonic_s
+from changelog_engine.config.paths import working_directory
 from changelog_engine.demo.child import console_command, environment_of, process_of
 from changelog_engine.demo.folder import DATA, JOB, JOBS, OUTPUT, SCRIPT, empty_job
 from changelog_engine.demo.payments import AccountCount, count_payments, write_payments
@@ -233,5 +234,5 @@ class Frame(NamedTuple):
 
 def shown_from_here(path: Path) -> str:
     """A path as short as it can be given from the working directory."""
-    here = Path.cwd()
-    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+    here = working_directory()
+    return str(path.relative_to(here)) if here is not None and path.is_relative_to(here) else str(path)

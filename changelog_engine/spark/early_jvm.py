@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
 
+from changelog_engine.config.paths import working_directory
 from changelog_engine.errors import EnvironmentNotReadyError
 from changelog_engine.java import check_java, find_java
 from changelog_engine.spark.class_archive import spark_home
@@ -143,7 +144,7 @@ def take(command: list[str], environment: dict[str, str]) -> EarlyJvm | None:
         if not _begun:
             return None
         begun = _begun[0]
-        if (begun.arguments, begun.environment, begun.folder) != (command[1:], asked, os.getcwd()):
+        if (begun.arguments, begun.environment, begun.folder) != (command[1:], asked, working_directory()):
             _begun.pop().end()
             return None
         os.symlink(begun.told, environment[_TOLD])  # PySpark waits for a file at its end

@@ -13,7 +13,6 @@ Invariants:
 from __future__ import annotations
 
 import atexit
-import contextlib
 import functools
 import hashlib
 import logging
@@ -30,7 +29,7 @@ from pathlib import Path
 
 from pyspark import SparkContext, SparkFiles
 
-from changelog_engine.config import local_path
+from changelog_engine.config import local_path, paths
 from changelog_engine.errors import ConfigurationError, EnvironmentNotReadyError, StorageError
 from changelog_engine.graph.files import JobFiles, Requirements
 from changelog_engine.graph.nodes import JobSettings
@@ -142,10 +141,7 @@ def ship(context: SparkContext, staged: StagedFiles) -> WorkerFiles:
 
 def working_directory(context: SparkContext) -> str | None:
     """Where functions of a job that starts now work: where the program does; None where Spark says it, on other machines."""
-    if is_local(context.master):
-        with contextlib.suppress(FileNotFoundError):  # it is gone
-            return os.getcwd()
-    return None
+    return paths.working_directory() if is_local(context.master) else None
 
 
 def enter() -> None:

@@ -23,6 +23,7 @@ from typing import NamedTuple
 from pyspark import SparkFiles
 
 from changelog_engine.clock import wall_ms
+from changelog_engine.config.paths import working_directory
 from changelog_engine.spark.session_options import engine_path
 from changelog_engine.whose_code import is_users
 
@@ -55,10 +56,10 @@ class ImportPath(NamedTuple):
         files = SparkFiles._root_directory  # of Spark's workers
         if files is None:
             return
-        last = []
+        last: list[str] = []
         if os.environ.get(_SAFE) == _OURS:
             del os.environ[_SAFE]  # what functions start are processes as any other
-            last.append(os.getcwd())
+            last += filter(None, [working_directory()])
         here = [entry for entry in sys.path if entry not in self.ahead]
         shipped = [entry for entry in here if entry.startswith(files)]
         sys.path[:] = dict.fromkeys((*shipped, *self.ahead, *here, *self.behind, *last))

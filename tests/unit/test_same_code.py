@@ -87,6 +87,20 @@ def test_the_folder_where_a_worker_started_is_last_and_what_it_starts_knows_noth
     assert "PYTHONSAFEPATH" not in worker_environment({})
 
 
+@pytest.mark.usefixtures("worker")
+def test_a_worker_whose_folder_was_removed_imports_as_the_driver_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's workers begin where its JVM did, and programs of one session may work in one folder after the other."""
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    monkeypatch.setenv("PYTHONSAFEPATH", worker_environment({})["PYTHONSAFEPATH"])
+    ImportPath(("/shop/jobs",), ("/site",)).use()
+    assert (sys.path[0], sys.path[-1]) == ("/shop/jobs", "/site")
+    assert "PYTHONSAFEPATH" not in os.environ
+
+
 def test_modules_in_the_working_directory_do_not_keep_workers_from_starting(tmp_path: Path) -> None:
     for name in ("select", "queue", "types"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError('this is the program's own')\n")

@@ -5,9 +5,10 @@ Invariant: the password is in no text that these classes give.
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
+
+from changelog_engine.config.paths import working_directory
 
 DEFAULT_BATCH_SIZE = 5_000
 DEFAULT_BATCH_INTERVAL_MS = 0
@@ -17,13 +18,6 @@ _SECRET_PARAMETER = re.compile(r"([?&;](?:[\w.]*password|[\w.]*secret|sslkey)=)[
 _SECRET_OF_HOST = re.compile(r"(\([\w.]*password=)[^)]*", re.IGNORECASE)
 # Up to the last @ that no parameter has: a password may have a character that should have been written as %2F or %3F.
 _SECRET_AUTHORITY = re.compile(r"(//[^/?@:]*:)(?:[^=]*|[^/?]*)@")
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:  # it was removed
-        return ""
 
 
 @dataclass(frozen=True)
@@ -42,7 +36,7 @@ class ConnectionOptions:
     driver_name: str | None = None
     user: str | None = None
     password: str | None = field(default=None, repr=False)
-    folder: str = field(default_factory=_here)
+    folder: str = field(default_factory=lambda: working_directory() or "")
 
     @property
     def shown_url(self) -> str:
