@@ -200,8 +200,8 @@ class Placement:
     def _hold(self) -> None:
         """Have those with subtasks store a few bytes each: Spark takes none that stores something for idle.
 
-        A subtask that waits for others is no task of Spark's, and its executor would be taken away with its state. What they
-        store is let go when others store theirs, so that nobody stores nothing for a moment.
+        While a subtask waits for others, Spark runs no task of it, and would take its executor away, with its state. What
+        they store is let go when the next ones store theirs, so that at no moment nobody stores anything.
         """
         before = self._stored
         if not dynamic_allocation(self._setting) or (before is not None and before.by == self._used):
