@@ -320,8 +320,11 @@ class RowTypeInfo(_FieldsTypeInfo):
         """How names of fields differ from the declared ones."""
         missing = [name for name in self._names if name not in names]
         more = [str(name) for name in names if name not in self._names]
-        parts = (("without", missing), ("with undeclared", more))
-        return ", ".join([f"{how} {', '.join(some)}" for how, some in parts if some])
+        repeated = [name for name in self._names if list(names).count(name) > 1]
+        parts = [f"without {', '.join(missing)}"] if missing else []
+        parts += [f"with undeclared {', '.join(more)}"] if more else []
+        parts += [f"with {', '.join(repeated)} more than once"] if repeated else []
+        return ", ".join(parts)
 
     def copy(self, value: Any) -> Any:
         if value is None:

@@ -176,6 +176,10 @@ def test_message_names_type_value_and_path():
             NAMED.check(other)
     with pytest.raises(TypeMismatchError, match=r"of type dict \(without v\)"):
         NAMED.check({"k": "x"})
+    twice = Row("x", (1, []), "y")
+    twice.set_field_names(["k", "v", "k"])
+    with pytest.raises(TypeMismatchError, match=r"of type Row \(with k more than once\)"):
+        NAMED.check(twice)
     with pytest.raises(TypeMismatchError, match=r"field 'f1\.f0' "):
         Types.TUPLE([Types.INT(), Types.TUPLE([Types.INT()])]).check((1, ("a",)))
     with pytest.raises(TypeMismatchError, match=r"field \"\['k'\]\" "):
