@@ -29,6 +29,8 @@ from api.datastream.connectors.pulsar import (
 )
 from changelog_engine.connectors import pulsar as engine
 from changelog_engine.connectors import still_ours
+from changelog_engine.connectors.data_loss import DataLoss
+from changelog_engine.connectors.properties import Properties
 from changelog_engine.connectors.pulsar import sink
 from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.reader import PartitionReader, ReadOptions
@@ -360,7 +362,10 @@ def reader_of(*given: Stored, fails: bool = True) -> Any:
     """A reader whose client gives these messages, and then nothing."""
     client = mock.Mock(named="Pulsar", pulsar=pulsar)
     client.reader.return_value.read_next.side_effect = [*given, *[pulsar.Timeout()] * 9]
-    options = ReadOptions(SimpleStringSchema(), "s", None, 10, fails, None)
+    chosen = {} if fails else {"changelog.on-data-loss": "ignore"}
+    options = ReadOptions(
+        SimpleStringSchema(), "s", None, 10, DataLoss(Properties(chosen, "PulsarSource")), None
+    )
     return PartitionReader(client, lambda: None, options, "t")
 
 

@@ -14,6 +14,7 @@ import pytest
 from api.common.serialization import SimpleStringSchema
 from api.datastream.connectors.kafka import KafkaSource
 from changelog_engine.clock import Deadline
+from changelog_engine.connectors.data_loss import DataLoss
 from changelog_engine.connectors.elasticsearch import (
     Backoff,
     BulkOptions,
@@ -31,6 +32,7 @@ from changelog_engine.connectors.kinesis import ClientProperties, KinesisSink, S
 from changelog_engine.connectors.kinesis.clients import RequestError
 from changelog_engine.connectors.kinesis.reader import OLDEST, TIME, Polling, ShardReader
 from changelog_engine.connectors.kinesis.sink import KinesisWriter
+from changelog_engine.connectors.properties import Properties
 from changelog_engine.connectors.reconnecting import Trouble, UnreachableError, connected
 from changelog_engine.errors import ConnectorError, RefusedForGoodError
 
@@ -259,7 +261,8 @@ class Schema:
 
 def shard_reader(client: Kinesis, time: Time, now_ms: int = 0) -> ShardReader:
     polling = Polling(10, 0.0, 99, 10.0, 10.0, 1.0)
-    given = (client, lambda: None, True, polling, Schema(), "orders", "shard-0")
+    loss = DataLoss(Properties({}, "FlinkKinesisConsumer"))
+    given = (client, lambda: None, loss, polling, Schema(), "orders", "shard-0")
     return ShardReader(*given, time.clock, lambda: now_ms)  # type: ignore[arg-type]
 
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from changelog_engine.config.names import names_of
+from changelog_engine.connectors.data_loss import DataLoss
 from changelog_engine.connectors.properties import Properties, checked
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 
@@ -81,7 +82,7 @@ class ClientProperties(Properties):
                     f"{what}: property 'flink.stream.recordpublisher': enhanced fan-out (EFO) is not part of this version; "
                     "leave it out, and records are polled"
                 )
-            self.data_loss_fails = self.choice("changelog.on-data-loss", ("fail", "ignore"), "fail") == "fail"
+            self.loss = DataLoss(self)
             self.initial_position()
 
     def _check_client(self) -> None:

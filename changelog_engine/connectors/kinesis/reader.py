@@ -10,7 +10,6 @@ Invariants:
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from changelog_engine.clock import WallClock, monotonic_s, wall_ms
+from changelog_engine.connectors.data_loss import DataLoss
 from changelog_engine.connectors.kinesis.clients import EXPIRED_ITERATOR, NOT_FOUND, Client, RequestError
 from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
@@ -26,8 +26,6 @@ from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.copies import as_given
 from changelog_engine.types.typeinfo import shown_bytes
-
-log = logging.getLogger("changelog_engine")
 
 # A position: [kind, value, read to]. The last is the time up to which all was read, in ms of Kinesis's clock.
 OLDEST, TIME, AFTER = "oldest", "time", "after"
@@ -90,14 +88,14 @@ class ShardReader(SplitReader):
     """Reads one shard.
 
     Args:
-        data_loss_fails: whether the job fails when records may have been deleted before it read them.
+        loss: what becomes of records that may have been deleted before the job read them.
     """
 
     def __init__(
         self,
         client: Client,
         closed: Callable[[], None],
-        data_loss_fails: bool,
+        loss: DataLoss,
         polling: Polling,
         schema: Any,
         stream: str,
@@ -107,7 +105,7 @@ class ShardReader(SplitReader):
     ) -> None:
         self._client = client
         self._closed = closed
-        self._data_loss_fails = data_loss_fails
+        self._loss = loss
         self._polling = polling
         whole = hook_of(schema, "deserialize_record")
         self._whole = whole is not None
@@ -223,14 +221,11 @@ class ShardReader(SplitReader):
         kept_ms = summary["StreamDescriptionSummary"]["RetentionPeriodHours"] * _HOUR_MS
         if behind_ms <= kept_ms:
             return
-        error = self._client.refused(
+        what = (
             f"the job has read {self._named()} up to {behind_ms // _HOUR_MS} hours ago, and the stream keeps its records "
-            f"for {kept_ms // _HOUR_MS} hours: records between may have been deleted. Start the job anew, or set property "
-            "'changelog.on-data-loss' to ignore to go on with what is there"
+            f"for {kept_ms // _HOUR_MS} hours: records between may have been deleted"
         )
-        if self._data_loss_fails:
-            raise error
-        log.warning("%s", error)
+        self._loss.found(str(self._client.failure(what)))
 
     def _record(self, given: dict[str, Any]) -> KinesisRecord:
         when = given.get("ApproximateArrivalTimestamp")

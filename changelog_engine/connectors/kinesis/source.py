@@ -8,7 +8,6 @@ Invariants:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from email.utils import parsedate_to_datetime
 from functools import partial
@@ -22,8 +21,6 @@ from changelog_engine.connectors.protocols import DiscoveringSource, Position, S
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.shared_client import SharedClient
 from changelog_engine.errors import ConfigurationError, ConnectorError
-
-log = logging.getLogger("changelog_engine")
 
 _DISCOVERY_INTERVAL_MS = 10_000
 
@@ -150,19 +147,16 @@ class KinesisSource(DiscoveringSource):
         return [OLDEST, None, min((position[2] for position in positions), default=0)]
 
     def _lost(self, client: Client, shard: Shard) -> None:
-        error = client.refused(
+        what = (
             f"shard {shard.id!r} of stream {shard.stream!r} was made of shards that are no longer there and that the job "
-            "has not read: their records were deleted, by the stream's retention. Start the job anew, or set property "
-            "'changelog.on-data-loss' to ignore to go on without them"
+            "has not read: their records were deleted, by the stream's retention"
         )
-        if self.properties.data_loss_fails:
-            raise error
-        log.warning("%s", error)
+        self.properties.loss.found(str(client.failure(what)))
 
     def reader(self, split: Split) -> ShardReader:
         stream, _, shard = split.id.rpartition("/")
-        client, fails = self._client.take(), self.properties.data_loss_fails
-        return ShardReader(client, self._client.give_back, fails, self.polling, self.schema, stream, shard)
+        client, loss = self._client.take(), self.properties.loss
+        return ShardReader(client, self._client.give_back, loss, self.polling, self.schema, stream, shard)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_looks": False}

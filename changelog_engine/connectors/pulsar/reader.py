@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors import reconnecting
+from changelog_engine.connectors.data_loss import DataLoss
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.cursors import (
@@ -82,7 +83,7 @@ class ReadOptions:
         schema: see `PulsarSource`.
         name: of consumers and readers; None for the client's own.
         queue: how many messages a reader has in store.
-        data_loss_fails: whether the job fails when messages were deleted before it read them.
+        loss: what becomes of messages that were deleted before the job read them.
         acknowledges_every_s: in a job without checkpoints; None in one with.
     """
 
@@ -90,7 +91,7 @@ class ReadOptions:
     subscription: str
     name: str | None
     queue: int
-    data_loss_fails: bool
+    loss: DataLoss
     acknowledges_every_s: float | None
 
 
@@ -272,13 +273,7 @@ class PartitionReader(SplitReader):
         connected(lambda: self._open(self._client.pulsar.MessageId.earliest, False), self._named, _PAUSE_S)
 
     def _lost(self, how: str) -> None:
-        error = RefusedForGoodError(
-            f"{self._client.named}: the job has read {self._topic!r} {how}. Start the job anew, or set option "
-            "'changelog.on-data-loss' to ignore to go on with what is there"
-        )
-        if self._reading.data_loss_fails:
-            raise error
-        log.warning("%s", error)
+        self._reading.loss.found(f"{self._client.named}: the job has read {self._topic!r} {how}")
 
     def _check_connection(self, got: bool) -> None:
         """The client connects again by itself, and says nothing when it can't."""

@@ -20,6 +20,7 @@ from typing import Any, Self
 
 from changelog_engine.config import parse_duration_ms
 from changelog_engine.config.options import CHECKPOINT_INTERVAL
+from changelog_engine.connectors.data_loss import DataLoss
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Source, Split
 from changelog_engine.connectors.pulsar.clients import Client, topics_of_namespace
 from changelog_engine.connectors.pulsar.cursors import (
@@ -156,7 +157,7 @@ class PulsarSource(Source):
             subscription,
             properties.get("pulsar.consumer.consumerName"),
             properties.number("pulsar.consumer.receiverQueueSize", 1000, 1, 1_000_000),
-            properties.choice("changelog.on-data-loss", ("fail", "ignore"), "fail") == "fail",
+            DataLoss(properties),
             None,
         )
         self._client = SharedClient(partial(Client, properties))
