@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import logging
 import os
 import re
@@ -92,7 +94,15 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
             raise _not_started(conf, f"What its JVM said stands above{_without_hadoop(conf)}") from error
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
+    atexit.register(_remove_socket, context._accumulatorServer.server_address, os.getpid())
     return context
+
+
+def _remove_socket(address: object, process: int) -> None:
+    """PySpark removes that of its accumulators where the program stops Spark, not where it ends."""
+    if isinstance(address, str) and os.getpid() == process:
+        with contextlib.suppress(OSError):
+            os.unlink(address)
 
 
 def _not_started(conf: SparkConf, said: str) -> errors.EnvironmentNotReadyError:

@@ -1,7 +1,7 @@
 """A start: Spark's classes are archived in the background by the first job and used by the JVM of the next one, and each
 subtask has one daemon, whether it was started ahead or by its first task. No pandas is imported. Which options the JVM gets,
 and that no archive that is cut off is among them: tests/unit. The JVM is the one that was started before PySpark was
-imported.
+imported. No socket is left behind.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ print(sum(b"changelog_engine.spark.daemon" in Path(f"/proc/{pid}/cmdline").read_
 print(archived(jvm))
 print("pandas" in sys.modules)
 print("launched" if "jdk.incubator" in Path(f"/proc/{jvm}/cmdline").read_text() else "early")
+print(SparkContext._active_spark_context._accumulatorServer.server_address)
 """
 # Its JVM as execute() starts it, with no job behind it.
 JVM = """
@@ -77,7 +78,10 @@ def run(program: str, cache: Path) -> list[str]:
 
 def test_the_first_job_has_an_archive_made_and_the_next_one_uses_it(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
-    assert run(JOB, cache) == ["2", "4", "2", "plain", "False", "early"]
+    *told, socket = run(JOB, cache)
+    assert told == ["2", "4", "2", "plain", "False", "early"]
+    assert socket.endswith(".sock")
+    assert not Path(socket).exists()
     deadline = time.monotonic() + MAKE_S
     while not (made := list(cache.glob("*.jsa"))) and time.monotonic() < deadline:
         time.sleep(0.1)
