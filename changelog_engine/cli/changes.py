@@ -73,6 +73,7 @@ def history(
         notes.append(
             f"mutations before checkpoint {found.begins} were truncated: the history begins with its snapshot"
         )
+    notes += found.order()
     document = {
         "checkpoint": found.checkpoint.id,
         "begins_with_snapshot": found.begins,

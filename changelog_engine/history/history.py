@@ -200,8 +200,9 @@ class History(Displayed):
             key: the key, as the program's key selector gave it.
 
         Returns:
-            One row a mutation in the order of checkpoints: operator, state, kind (``timer`` for timers), the JSON texts of
-            key, window, map key and of the value before and after, and when it was valid.
+            One row a mutation: operator, state, kind (``timer`` for timers), the JSON texts of key, window, map key and
+            of the value before and after, and when it was valid. In the order of checkpoints; of one checkpoint, those of
+            each state in the order in which they were made.
 
         Raises:
             ConfigurationError: no operator has keys of its type.
@@ -218,7 +219,7 @@ class History(Displayed):
                     f"({history_sql(StateColumns.of(operator, state), rows, times, where, texts_only=True)})"
                     for state in (*operator.states, None)
                 ]
-            order = "valid_from_checkpoint, event_time NULLS LAST, operator, sequence"
+            order = "valid_from_checkpoint, operator, sequence"
             return self._spark.sql(f"SELECT * FROM ({' UNION ALL '.join(queries)}) ORDER BY {order}")
 
     def files_of_key(self, key: Any, at: When = None) -> list[str]:

@@ -60,9 +60,11 @@ from materializer.entries import StateEntries
 
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2
-
-
 TIME_TO_LIVE = "time to live"
+ORDER = (
+    "of one checkpoint, only changes of the same state stand in the order in which they were made; "
+    "explain tells the order of all"
+)
 
 
 @dataclass(frozen=True)
@@ -103,7 +105,7 @@ class KeyHistory(Displayed):
 
     Args:
         checkpoint: the newest on whose lineage they are.
-        changes: in the order of checkpoints.
+        changes: in the order of checkpoints; of one checkpoint, those of each state in the order in which they were made.
         outside: how many more changes the key has, which lie outside of the range that was asked for.
         begins: the checkpoint of the snapshot with which the history begins; None: it begins with the job.
         files, of_files: how many files were opened, of how many.
@@ -115,6 +117,12 @@ class KeyHistory(Displayed):
     files: int
     of_files: int
     outside: int = 0
+
+    def order(self) -> list[str]:
+        """What to say of the order, where a checkpoint has changes of several states: the log keeps that of each alone."""
+        states = {(each.checkpoint, each.operator, each.state) for each in self.changes if each.sequence >= 0}
+        checkpoints = {checkpoint for checkpoint, *_ in states}
+        return [ORDER] if len(checkpoints) < len(states) else []
 
     def grid(self, most: int = MOST_ROWS) -> Grid:
         """A row for each of the newest changes, at most ``most`` of them."""
@@ -151,6 +159,7 @@ class KeyHistory(Displayed):
             facts.append(f"{counted(self.outside, 'more change')} outside of the range")
         if self.begins is not None:
             facts.append(f"the log that is kept begins at checkpoint {self.begins}")
+        facts += self.order()
         title = f"{counted(len(self.changes), 'change')}{key} up to checkpoint {self.checkpoint.id}"
         return Document(title, facts, [self.grid()])
 

@@ -187,7 +187,8 @@ class Reminders(KeyedProcessFunction):
 
 
 REMINDERS = [
-    ("a", 5000, ""), ("b", 6000, ""), ("a", 7000, "late"), ("b", 6000, "delete"), ("a", 8000, "")
+    ("a", 5000, ""), ("b", 6000, ""), ("a", 7000, "late"), ("b", 6000, "delete"), ("a", 8000, ""),
+    ("a", 7500, ""),
 ]  # fmt: skip
 
 
@@ -219,11 +220,17 @@ def test_timers(tmp_path: Path, sql: SparkSession, monkeypatch: pytest.MonkeyPat
     assert opened.timers_of("remind", job.commits[-1].id).where("domain = 'event time'").count() == 0
     monkeypatch.setattr("changelog_engine.history.views._MANY_ROWS", 0)
     assert sorted(row.time_ms for row in opened.timers_of("remind").collect()) == [5000, 2**45]
-    rows = opened.key("b").orderBy("sequence").collect()
+    rows = opened.key("b").collect()
     assert [(r.kind, r.state, r.value_before_json, r.value_after_json) for r in rows] == [
         ("timer", "__event_time_timers", None, "6000"),
         ("timer", "__event_time_timers", "6000", None),
     ]
+    opened.refresh()
+    newest = [row for row in opened.key("a").collect() if row.valid_from_checkpoint == opened.checkpoint_id]
+    assert [row.value_after_json for row in newest if row.operation == "register_timer"] == [
+        "8000",
+        "7500",
+    ], "as they were made, not by event time"
     listed = sql.table(f"{opened.database}.states").collect()
     assert [(row.operator, row.state, row.view) for row in listed] == [("remind", None, "remind_timers")]
     with pytest.raises(RestoreError, match="no operator with state 'x'; there are remind"):

@@ -1001,6 +1001,15 @@ def test_who_set_and_ended_a_timer(tmp_path: Path) -> None:
     ]
 
 
+def test_a_history_of_several_states_says_that_their_order_is_not_known(tmp_path: Path) -> None:
+    job = TestJob(tmp_path)
+    job.run_driver(keyed_job([("a", 1)], Postpones(), key_type=Types.STRING(), timestamp=lambda _: 1))
+    path = f"{tmp_path}/job"
+    assert "only changes of the same state stand in the order" in cli("history", path, "--key", "a").output
+    assert "order" not in cli("history", path, "--key", "a", "--state", "due").output
+    assert "explain tells the order of all" in repr(key_history(path, "a"))
+
+
 def test_timers_are_compared(tmp_path: Path) -> None:
     reminded(tmp_path)
     found = differences(f"{tmp_path}/job", "1", "-1")
