@@ -187,6 +187,8 @@ def _innermost(error: BaseException) -> str:
 
 def _is_outage(error: BaseException) -> bool:
     """Whether an error, what it was raised from, or one of a group is one of the system around the program."""
+    if isinstance(error, RefusedForGoodError):
+        return False  # whatever its client raised
     for each in errors_within(error):
         if getattr(each, "sqlite_errorcode", None) == _SQLITE_ERROR:
             continue

@@ -14,7 +14,7 @@ from changelog_engine.changelog.split_ends import SplitEnd, SplitEnds
 from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors.kept_values import kept_copy
 from changelog_engine.connectors.protocols import DiscoveringSource, Source, SourceOfParts, Split
-from changelog_engine.errors import ConfigurationError, EpochFailedError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.operators.failures import OperatorName, UsersCode
 from changelog_engine.operators.messages import Positions
 from changelog_engine.types.typeinfo import shown
@@ -120,7 +120,7 @@ class SourceSplits:
             Whether there are new splits.
 
         Raises:
-            EpochFailedError: the source couldn't tell.
+            ChangelogEngineError: the source couldn't tell.
         """
         begun = self._begin_next_part()
         part = self._part
@@ -129,13 +129,9 @@ class SourceSplits:
             return begun
         self._discovered_ms[part] = now_ms
         known = dict(self.all)
-        try:
+        with UsersCode(self._name, "looking for new splits"):
             splits = source.discover(known) if self._parts is None else self._parts.discover_in(part, known)
             new = self._begun((split for split in splits if split.id not in known), repeated=True)
-        except Exception as error:
-            raise EpochFailedError(
-                f"source {self._name!r}{self._name.place} can't look for new splits: {error}"
-            ) from error
         self.take(new)
         return bool(new) or begun
 
@@ -154,13 +150,9 @@ class SourceSplits:
         """Begin the next part if the part before was read to its end; returns whether it was."""
         if self._parts is None or self._in_last_part or self._unfinished:
             return False
-        part, parts = self._part + 1, self._parts.parts
-        try:
+        part = self._part + 1
+        with UsersCode(self._name, f"beginning with source {part + 1} of {len(self._parts.parts)}"):
             begun = self._begun(self._parts.begin(part, self._parallelism))
-        except Exception as error:
-            raise EpochFailedError(
-                f"source {self._name!r}{self._name.place} can't begin with source {part + 1} of its {len(parts)}: {error}"
-            ) from error
         self.take(begun)
         self.unsettled = True
         return True

@@ -159,7 +159,7 @@ class FileSystems:
     def told(self, text: str, *uris: str) -> str:
         """An error of a store for people: `masked`, and what to do where the store's answer tells that."""
         text = azure.told(self.masked(text, *uris))
-        if any(refusal in text.upper() for refusal in _S3_REFUSALS):
+        if refuses_key(text):
             return (
                 f"{text}. The store refuses the key, or got none: set s3.access-key and s3.secret-key, in the program or in "
                 "the file that CHANGELOG_ENGINE_CONF names, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -233,6 +233,11 @@ def use_options(options: Mapping[str, str]) -> None:
 def options_in_use() -> dict[str, str]:
     """The options of this process, to hand on to one that it starts."""
     return dict(_process_options)
+
+
+def refuses_key(text: str) -> bool:
+    """Whether an error of a store says that the key is wrong, or may not do it."""
+    return any(refusal in text.upper() for refusal in _S3_REFUSALS)
 
 
 def public_uri(uri: str) -> str:

@@ -33,9 +33,10 @@ from api.datastream.formats.json import JsonRowDeserializationSchema
 from changelog_engine.clock import Deadline
 from changelog_engine.connectors import kafka as engine
 from changelog_engine.connectors.kafka import reader as reader_module
+from changelog_engine.connectors.kafka import topic_ids
 from changelog_engine.connectors.kafka.offsets import Cluster
 from changelog_engine.connectors.protocols import Split
-from changelog_engine.errors import ConnectorError, JobExecutionError
+from changelog_engine.errors import ConnectorError, JobExecutionError, RefusedForGoodError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.testing.conformance import check_source
@@ -506,6 +507,58 @@ class TestLost:
         start = KafkaOffsetsInitializer.offsets(given, KafkaOffsetResetStrategy.NONE)
         with pytest.raises(ConnectorError, match=r"offset 2 is not there any more \(the oldest is 6\)"):
             builder(kafka, numbers).set_starting_offsets(start).build()._source.splits(1)
+
+
+class TestMissing:
+    """What somebody has to make, or a name to mend: no restart does."""
+
+    def ends(self, base: Path, graph: JobGraph, said: str, job: TestJob | None = None) -> None:
+        job = job or TestJob(base)
+        with pytest.raises(JobExecutionError, match=f"(?s){said}.*seen 3 times") as failed:
+            job.run_driver(graph)
+        assert isinstance(failed.value.__cause__, RefusedForGoodError)
+
+    @pytest.mark.parametrize("missing", ["topic", "partition", "start"])
+    def test_from_the_start(self, kafka: KafkaServer, numbers: str, tmp_path: Path, missing: str) -> None:
+        made, said = builder(kafka), f"topic '{numbers}', partition 0: group 'new' has committed no offset"
+        if missing == "topic":
+            made, said = (
+                made.set_topics(numbers, "typo"),
+                "topic 'typo' does not exist. Create it, or correct",
+            )
+        elif missing == "partition":
+            made = made.set_partitions({KafkaTopicPartition(numbers, 1)})
+            said = f"topic '{numbers}' has no partition 1: it has 1 partition"
+        else:
+            start = KafkaOffsetsInitializer.committed_offsets()
+            made = made.set_topics(numbers).set_group_id("new").set_starting_offsets(start)
+        self.ends(tmp_path, graph_of(made.build()), said)
+
+    def test_a_topic_that_is_deleted(
+        self, kafka: KafkaServer, numbers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """While it is read, and before a run that goes on."""
+        monkeypatch.setattr(topic_ids, "_MISSING_S", 0.3)
+        monkeypatch.setattr(topic_ids, "_AGAIN_S", 0.1)
+        monkeypatch.setattr(reader_module, "_LOOK_EVERY_S", 0.5)
+        soon = ("topic.metadata.propagation.max.ms", "500")  # in which librdkafka does not believe it
+        graph = graph_of(builder(kafka, numbers).set_property(*soon).build())
+        job = Deletes(tmp_path, kafka, numbers)
+        self.ends(tmp_path, graph, f"topic '{numbers}' does not exist", job)
+        assert job.output == texts(*range(10))
+        self.ends(tmp_path, graph, f"topic '{numbers}' does not exist", job)
+
+
+class Deletes(TestJob):
+    """The topic is deleted when all of it is in a checkpoint."""
+
+    def __init__(self, base: Path, kafka: KafkaServer, topic: str) -> None:
+        super().__init__(base, Script((10,)))
+        self.admin, self.topic, self.left = kafka.admin(), topic, [topic]
+
+    def on_commit(self, checkpoint: Any) -> None:
+        if self.left:
+            self.admin.delete_topics([self.left.pop()])[self.topic].result(30)
 
 
 ITEM = Types.ROW_NAMED(["id"], [Types.LONG()])

@@ -15,6 +15,7 @@ from support.jobs import TestJob
 from support.script import Script
 
 from api.datastream import KeyedProcessFunction, MapFunction
+from changelog_engine.connectors.protocols import DiscoveringSource, Split, SplitReader
 from changelog_engine.driver.mistakes import is_final, is_mistake, origin_of
 from changelog_engine.errors import (
     ConnectorError,
@@ -23,6 +24,7 @@ from changelog_engine.errors import (
     JobExecutionError,
     NotLoadableError,
     NotSupportedError,
+    RefusedForGoodError,
     SparkEndedError,
     StateLostError,
     StorageError,
@@ -167,6 +169,41 @@ def test_case_53_what_the_environment_does_is_no_mistake(failure: Any) -> None:
     there = failure_of(describe_failure(failure))
     assert not is_mistake(there)
     assert not is_final(there)
+
+
+class Refuses(DiscoveringSource):
+    """Its system refuses for good: to say which splits there are at first, or while the job runs."""
+
+    discovery_interval_ms = 0
+
+    def __init__(self, at_first: bool) -> None:
+        self.at_first = at_first
+
+    def splits(self, parallelism: int) -> list[Split]:
+        ATTEMPTS.append(0)
+        return self._ask() if self.at_first else []
+
+    def discover(self, known: Any) -> list[Split]:
+        return self._ask()
+
+    def _ask(self) -> list[Split]:
+        try:
+            raise OperationalError("no such table")
+        except OperationalError:
+            raise RefusedForGoodError("there is no such table")  # noqa: B904 # as a connector may
+
+    def reader(self, split: Split) -> SplitReader:
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize("at_first", [True, False])
+def test_case_53_what_is_refused_for_good_is_a_mistake_whatever_the_client_raised(
+    tmp_path: Path, at_first: bool
+) -> None:
+    build = GraphBuilder("job", 1, 16)
+    build.collect(build.source(Refuses(at_first), uid="source"))
+    assert failed(tmp_path, build.graph()).seen == 3
+    assert len(ATTEMPTS) == 3
 
 
 def imports(_attempt: int) -> BaseException:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import errno
 import gzip
 import io
 import json
@@ -11,6 +12,7 @@ import lzma
 import os
 import random
 import zlib
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
@@ -21,6 +23,7 @@ from support.script import DriverKilled, Failure, Fault, Script
 
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
+from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors import DiscoveringSource, Source
 from changelog_engine.connectors.files import (
     BasePathBuckets,
@@ -31,11 +34,15 @@ from changelog_engine.connectors.files import (
     MonitoringFileSource,
     StringEncoder,
     TextLines,
+    input_files,
 )
 from changelog_engine.connectors.files.csv_values import CsvColumn, CsvSchema
 from changelog_engine.connectors.files.input_files import InputFolder
 from changelog_engine.connectors.files.text_lines import ByteLineReader
+from changelog_engine.driver.mistakes import is_final, is_mistake
+from changelog_engine.driver.source_splits import SourceSplits
 from changelog_engine.errors import (
+    ChangelogEngineError,
     ConfigurationError,
     JobExecutionError,
     NotSupportedError,
@@ -43,6 +50,7 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.nodes import NodeKind
+from changelog_engine.operators.failures import OperatorName
 from changelog_engine.replay.job import replay_graph
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.testing.conformance import check_source
@@ -449,6 +457,25 @@ class TestMonitoring:
         assert [record.message for record in caplog.records] == [
             f"the input file {tmp_path}/a has changed; it is not read again"
         ]
+
+    @pytest.mark.parametrize(
+        ("error", "counts"),
+        [
+            (OSError(errno.EIO, "Input/output error"), False),
+            (OSError("AWS Error ACCESS_DENIED during ListObjectsV2"), True),
+            (PermissionError(13, "Permission denied"), True),
+        ],
+    )
+    def test_a_store_that_is_away_does_not_end_a_job_that_watches_it(self, monkeypatch, error, counts):
+        """And what no restart mends ends it when it came three times."""
+        monkeypatch.setattr(input_files, "_find_local", Mock(side_effect=error))
+        source = MonitoringFileSource(["/in"])
+        splits = SourceSplits(OperatorName("in", None), source, 1, None)
+        with pytest.raises(ChangelogEngineError, match="cannot list the input path /in: ") as failed:
+            splits.discover(MonotonicMs(0))
+        assert "in looking for new splits of operator 'in'" in str(failed.value)
+        assert not is_final(failed.value)
+        assert is_mistake(failed.value) == counts
 
     def test_a_bounded_source_discovers_nothing(self, tmp_path):
         assert not hasattr(FileSource([str(tmp_path)]), "discover")

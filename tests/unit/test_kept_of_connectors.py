@@ -161,7 +161,7 @@ def test_splits_that_would_become_one(tmp_path: Path, ids: Sequence[Any], messag
 
 def test_splits_that_are_found_later_and_would_become_one(tmp_path: Path) -> None:
     with pytest.raises(
-        JobExecutionError, match=r"can't look for new splits: .* has two splits with the id 'b'"
+        JobExecutionError, match=r"(?s) has two splits with the id 'b'.*in looking for new splits of operator"
     ):
         run(tmp_path, Finds(int))
 

@@ -106,7 +106,10 @@ MISSING = FileSource.for_record_stream_format(StreamFormat.text_line_format(), "
             MISSING.process_static_file_set().build(),
             "/no/such/folder does not exist\n  in looking for the splits of operator 'shelf'{place}",
         ),
-        (Searches(), "source 'shelf'{place} can't look for new splits: no such shelf"),
+        (
+            Searches(),
+            "looking for new splits of operator 'shelf' raised LookupError: no such shelf\n",
+        ),
     ],
 )
 def test_a_source_that_finds_no_splits_tells_the_line_that_asked_for_it(source: Any, said: str) -> None:

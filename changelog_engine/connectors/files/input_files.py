@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from changelog_engine.errors import ConfigurationError, StorageError
-from changelog_engine.storage.file_systems import FileSystems, OpenedPath
+from changelog_engine.errors import ConfigurationError, ForbiddenError, StorageError
+from changelog_engine.storage.file_systems import FileSystems, OpenedPath, refuses_key
+from changelog_engine.storage.retry import is_transient
 
 _LOG = logging.getLogger("changelog_engine")
 _HIDDEN = (".", "_")
@@ -150,6 +151,7 @@ class InputFolder:
 
         Raises:
             ConfigurationError: it cannot be listed, or is a table.
+            StorageError: it cannot be listed now; a ForbiddenError where the user may not.
         """
         opened = self._opened
         try:
@@ -158,8 +160,14 @@ class InputFolder:
             return _find_remote(opened.file_system, opened)
         except _READ_ERRORS as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            reason = self._file_systems.told(reason, self._given)
-            raise ConfigurationError(f"cannot list the input path {opened.shown}: {reason}") from None
+            told = (
+                f"cannot list the input path {opened.shown}: {self._file_systems.told(reason, self._given)}"
+            )
+            if isinstance(error, PermissionError) or refuses_key(reason):
+                raise ForbiddenError(told, opened.shown) from None
+            if isinstance(error, OSError) and is_transient(error, opened.file_system is not None):
+                raise StorageError(told, opened.shown) from None
+            raise ConfigurationError(told) from None
 
     def direct(self, found: list[Found]) -> list[Found]:
         """Those of the files that lie in no folder below this one; a warning says how many others there are."""

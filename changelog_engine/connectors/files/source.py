@@ -88,7 +88,10 @@ class FileSource(Source):
         Raises:
             ConfigurationError: a path does not exist or cannot be read.
         """
-        found, missing = self._find()
+        try:
+            found, missing = self._find()
+        except StorageError as error:  # whoever has just started the job hears of it at once
+            raise ConfigurationError(str(error)) from None
         if missing:
             raise ConfigurationError(f"the input path {missing[0]} does not exist")
         return [self._split(file) for file in found]

@@ -20,7 +20,7 @@ from changelog_engine.connectors.kafka.clients import (
 )
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 
 TopicPartition = tuple[str, int]
 
@@ -119,7 +119,7 @@ class Cluster:
                 if group
                 else "there is no group.id whose committed offset could be taken"
             )
-            raise ConnectorError(
+            raise RefusedForGoodError(
                 f"{named(self._properties)}: topic {topic!r}, partition {partition}: {why}; choose "
                 "a reset strategy, or other offsets to start from"
             )

@@ -46,6 +46,7 @@ _LOOK_EVERY_S = 5.0  # whether the broker answers, when something was wrong
 _LOOK_TIMEOUT_S = 1.0
 _HELD_S = 120.0  # for which a transaction may hold records back; those of Flink are as long as its checkpoint interval
 _HELD_SAID_EVERY_S = 600.0
+_NOT_THERE = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART")
 _LATEST = ("latest", "largest", "end")
 _NO_RESET = "error"
 
@@ -245,6 +246,8 @@ class Fetcher:
         try:
             self._consumer.get_watermark_offsets(where, timeout=_LOOK_TIMEOUT_S)
         except self._kafka.KafkaException as error:
+            if error.args[0].name() in _NOT_THERE:
+                self._topic_ids.ask_again(wanted.topic)  # which says whether it was deleted
             doing = f"reading topic {wanted.topic!r}, partition {wanted.partition}"
             wanted.trouble.again(str(self._failure(doing, error)))
         else:

@@ -16,7 +16,7 @@ from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, Partition
 from changelog_engine.connectors.protocols import DiscoveringSource, Position, Source, Split
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.shared_client import SharedClient
-from changelog_engine.errors import ConnectorError
+from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.readable import counted
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
@@ -35,7 +35,7 @@ class Topics:
         """The partitions among those that are there.
 
         Raises:
-            ConnectorError: a topic or a partition is missing.
+            RefusedForGoodError: a topic or a partition is missing.
         """
         if self.pattern is not None:
             chosen = re.compile(self.pattern)
@@ -44,10 +44,10 @@ class Topics:
         wanted = self.names or [topic for topic, _ in self.partitions]
         missing = sorted(name for name in set(wanted) if name not in there)
         if missing:
-            raise ConnectorError(no_topic(properties, missing[0]))
+            raise RefusedForGoodError(no_topic(properties, missing[0]))
         for topic, partition in self.partitions:
             if partition not in there[topic]:
-                raise ConnectorError(
+                raise RefusedForGoodError(
                     f"{named(properties)}: topic {topic!r} has no partition {partition}: it has "
                     f"{counted(len(there[topic]), 'partition')}, numbered from 0. Add it, or correct the number"
                 )
