@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated
 
-from changelog_engine.connectors.kafka import Kind, Offsets, Reset
+from changelog_engine.connectors.kafka import Kind, Offsets, Reset, TopicPartition
 from changelog_engine.errors import ArgumentTypeError
 
 from ..._arguments import MadeBy, SuchAs, Whole, checked, whole_number
@@ -29,30 +29,26 @@ class KafkaTopicPartition:
     """
 
     def __init__(self, topic: str, partition: Annotated[int, Whole(0)]) -> None:
-        self._topic = topic
-        self._partition = partition
+        self._which = TopicPartition(topic, partition)
 
     @property
     def topic(self) -> str:
         """The topic's name."""
-        return self._topic
+        return self._which.topic
 
     @property
     def partition(self) -> int:
         """The partition's number."""
-        return self._partition
+        return self._which.partition
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, KafkaTopicPartition) and self._pair() == other._pair()
+        return isinstance(other, KafkaTopicPartition) and self._which == other._which
 
     def __hash__(self) -> int:
-        return hash(self._pair())
+        return hash(self._which)
 
     def __repr__(self) -> str:
-        return f"KafkaTopicPartition({self._topic!r}, {self._partition})"
-
-    def _pair(self) -> tuple[str, int]:
-        return self._topic, self._partition
+        return f"KafkaTopicPartition({self.topic!r}, {self.partition})"
 
 
 class KafkaOffsetResetStrategy(Enum):
@@ -127,7 +123,7 @@ class KafkaOffsetsInitializer:
         ):
             raise ArgumentTypeError(f"{what}: offsets must map KafkaTopicPartition to int, got {offsets!r}")
         given = {
-            key._pair(): whole_number(offset, f"{what}: offset of {key!r}", 0, 2**63 - 1)
+            key._which: whole_number(offset, f"{what}: offset of {key!r}", 0, 2**63 - 1)
             for key, offset in offsets.items()
         }
         reset = Reset[offset_reset_strategy.name]

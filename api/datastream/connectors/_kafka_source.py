@@ -177,7 +177,7 @@ class KafkaSourceBuilder:
         chosen = list(partitions)
         if not chosen or not all(isinstance(each, KafkaTopicPartition) for each in chosen):
             raise ArgumentTypeError(f"{what}: partitions must be KafkaTopicPartitions, got {chosen!r}")
-        return self._read(what, engine.Topics(partitions=tuple({each._pair() for each in chosen})))
+        return self._read(what, engine.Topics(partitions=tuple({each._which for each in chosen})))
 
     def set_starting_offsets(self, starting_offsets_initializer: Initializer) -> Self:
         """Where reading starts when the job starts from nothing; default: earliest."""

@@ -5,7 +5,7 @@ not need it.
 """
 
 from changelog_engine.connectors.kafka.exactly_once import TransactionalKafkaSink
-from changelog_engine.connectors.kafka.offsets import Kind, Offsets, Reset
+from changelog_engine.connectors.kafka.offsets import Kind, Offsets, Reset, TopicPartition
 from changelog_engine.connectors.kafka.producing import RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import KafkaRecord
@@ -22,6 +22,7 @@ __all__ = [
     "Offsets",
     "RecordSchema",
     "Reset",
+    "TopicPartition",
     "Topics",
     "TransactionalKafkaSink",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from changelog_engine.connectors.kafka.clients import (
     REQUEST_TIMEOUT_S,
@@ -22,7 +22,15 @@ from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.errors import RefusedForGoodError
 
-TopicPartition = tuple[str, int]
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; its str is what messages call it."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r}, partition {self.partition}"
 
 
 class Kind(enum.Enum):
@@ -110,7 +118,7 @@ class Cluster:
         low = self._bounds(partitions, False)
         gone = [each for each in partitions if found.get(each, -1) < low[each]]
         if gone and offsets.reset is Reset.NONE:
-            topic, partition = each = gone[0]
+            each = gone[0]
             group = self._properties.get("group.id")
             why = (
                 f"offset {found[each]} is not there any more (the oldest is {low[each]})"
@@ -120,8 +128,8 @@ class Cluster:
                 else "there is no group.id whose committed offset could be taken"
             )
             raise RefusedForGoodError(
-                f"{named(self._properties)}: topic {topic!r}, partition {partition}: {why}; choose "
-                "a reset strategy, or other offsets to start from"
+                f"{named(self._properties)}: {each}: {why}; choose a "
+                "reset strategy, or other offsets to start from"
             )
         instead = self._bounds(gone, True) if gone and offsets.reset is Reset.LATEST else low
         return {each: instead[each] if each in gone else found[each] for each in partitions}
@@ -138,7 +146,7 @@ class Cluster:
 
     def _lookup(self, partitions: Sequence[TopicPartition], when: int) -> dict[TopicPartition, int]:
         """Offsets by timestamp; by -1 the end and by -2 the beginning, as the isolation level sees them."""
-        asked = [KAFKA.load().TopicPartition(topic, partition, when) for topic, partition in partitions]
+        asked = [KAFKA.load().TopicPartition(*each, when) for each in partitions]
         answers = self._ask(
             "looking for offsets",
             lambda: self._consumer.offsets_for_times(asked, timeout=self._timeout_s) if asked else [],
@@ -146,17 +154,19 @@ class Cluster:
         return self._checked(answers, "looking for offsets")
 
     def _committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        asked = [KAFKA.load().TopicPartition(topic, partition) for topic, partition in partitions]
+        asked = [KAFKA.load().TopicPartition(*each) for each in partitions]
         doing = f"asking for the committed offsets of group {self._properties.get('group.id')!r}"
         answers = self._ask(doing, lambda: self._consumer.committed(asked, timeout=self._timeout_s))
         return {each: offset for each, offset in self._checked(answers, doing).items() if offset >= 0}
 
     def _checked(self, answers: Sequence[Any], doing: str) -> dict[TopicPartition, int]:
+        found = {}
         for answer in answers:
+            which = TopicPartition(answer.topic, answer.partition)
             if answer.error is not None:
-                where = f"{doing} of topic {answer.topic!r}, partition {answer.partition}"
-                raise failure(self._properties, where, answer.error, self._troubles)
-        return {(answer.topic, answer.partition): answer.offset for answer in answers}
+                raise failure(self._properties, f"{doing} of {which}", answer.error, self._troubles)
+            found[which] = answer.offset
+        return found
 
     def _ask(self, doing: str, call: Any) -> Any:
         try:

@@ -66,9 +66,8 @@ class KafkaRecord(NamedTuple):
 class _Partition:
     """What is known of a partition that is read."""
 
-    def __init__(self, named: str, topic: str, partition: int, offset: int) -> None:
-        self.topic = topic
-        self.partition = partition
+    def __init__(self, named: str, which: TopicPartition, offset: int) -> None:
+        self.which = which
         self.next = offset  # where the next record that is given out lies, or after a gap
         self.stored: deque[list[Any]] = deque()  # records as they arrived, in pieces
         self.held = 0  # records in them
@@ -76,7 +75,7 @@ class _Partition:
         self.error: Any = None
         self.high = 0  # the partition's end, as far as it was ever told
         self.paused = False
-        self.trouble = Trouble(f"{named}: reading topic {topic!r}, partition {partition}")
+        self.trouble = Trouble(f"{named}: reading {which}")
         # Where a transaction begins that holds records back, and since when:
         self.held_back: tuple[int, float] | None = None
 
@@ -107,7 +106,7 @@ class Fetcher:
         self._topic_ids = TopicIds(properties)
         self._reading: dict[TopicPartition, str] = {}  # to the id of the topic whose offsets are used
         self._consumer = make(self._kafka.Consumer, properties, {**given, **settings}, self._troubles)
-        self._partitions: dict[TopicPartition, _Partition] = {}
+        self._partitions: dict[tuple[str, int], _Partition] = {}
         self._topics: set[str] = set()  # of all partitions that were ever read
         self._dry_at = 0.0
         self._looked_s = self._held_said_s = float("-inf")
@@ -116,7 +115,7 @@ class Fetcher:
         self._uncommitted: dict[TopicPartition, int] = {}
 
     def take(
-        self, topic: str, partition: int, offset: int, most: int, waits: bool = True
+        self, which: TopicPartition, offset: int, most: int, waits: bool = True
     ) -> tuple[list[Any], int]:
         """The next records of a partition, some of those that are there, and the offset after them.
 
@@ -126,9 +125,9 @@ class Fetcher:
         Raises:
             ConnectorError: the partition can't be read there.
         """
-        place = self._partitions.get((topic, partition))
+        place = self._partitions.get(which)
         if place is None or place.next != offset:
-            place = self._turn(topic, partition, offset)
+            place = self._turn(which, offset)
             self._fetch(place, most, _LONGER_WAIT_S)
         elif not place.stored and place.error is None:
             self._fetch(place, most, self._wait_s(place) if waits else 0.0, waits)
@@ -146,40 +145,38 @@ class Fetcher:
         place.next = records[-1].offset() + 1
         if not place.stored:
             if place.paused:
-                self._consumer.resume([self._kafka.TopicPartition(topic, partition)])
+                self._consumer.resume([self._kafka.TopicPartition(*which)])
                 place.paused = False
             if place.end is not None:
                 place.next = max(place.next, place.end)
         return records, place.next
 
-    def at_hand(self, topic: str, partition: int) -> bool:
+    def at_hand(self, which: TopicPartition) -> bool:
         """Whether the next records of a partition are there, as far as can be told without waiting."""
-        return self._plenty or self._partitions[topic, partition].held > 0
+        return self._plenty or self._partitions[which].held > 0
 
     def _wait_s(self, place: _Partition) -> float:
         """How long to wait for records: longer when the broker has said that there are more."""
         if monotonic_s() - self._dry_at < _DRY_S:
             return 0.0
         if place.end is None:
-            where = self._kafka.TopicPartition(place.topic, place.partition)
+            where = self._kafka.TopicPartition(*place.which)
             _, high = self._consumer.get_watermark_offsets(where, cached=True)
             if high > place.next:
                 return _LONGER_WAIT_S
         return _WAIT_S
 
-    def _turn(self, topic: str, partition: int, offset: int) -> _Partition:
+    def _turn(self, which: TopicPartition, offset: int) -> _Partition:
         """Read a partition from an offset on."""
-        where = self._kafka.TopicPartition(topic, partition, offset)
+        where = self._kafka.TopicPartition(*which, offset)
         try:
-            if (topic, partition) in self._partitions:
+            if which in self._partitions:
                 self._consumer.incremental_unassign([where])
             self._consumer.incremental_assign([where])
         except self._kafka.KafkaException as error:
-            raise self._failure(f"reading topic {topic!r}, partition {partition}", error) from None
-        place = self._partitions[topic, partition] = _Partition(
-            named(self._properties), topic, partition, offset
-        )
-        self._topics.add(topic)
+            raise self._failure(f"reading {which}", error) from None
+        place = self._partitions[which] = _Partition(named(self._properties), which, offset)
+        self._topics.add(which.topic)
         return place
 
     def _fetch(self, wanted: _Partition, most: int, wait_s: float, waits: bool = True) -> None:
@@ -214,7 +211,7 @@ class Fetcher:
 
     def _see_held_back(self, wanted: _Partition) -> None:
         """Say so when a transaction that is open holds records back for long: whoever began it may be stopped."""
-        where = self._kafka.TopicPartition(wanted.topic, wanted.partition)
+        where = self._kafka.TopicPartition(*wanted.which)
         if wanted.stored or wanted.end is None:
             wanted.held_back = None
             return
@@ -228,11 +225,10 @@ class Fetcher:
         if now_s - wanted.held_back[1] >= _HELD_S and now_s - self._held_said_s >= _HELD_SAID_EVERY_S:
             self._held_said_s = now_s
             log.warning(
-                "%s: topic %r, partition %d: a transaction that is open holds back %d offsets from %d on, for %.0f s now; "
+                "%s: %s: a transaction that is open holds back %d offsets from %d on, for %.0f s now; "
                 "brokers abort it after the transaction.timeout.ms of its producer",
                 named(self._properties),
-                wanted.topic,
-                wanted.partition,
+                wanted.which,
                 high - wanted.end,
                 wanted.end,
                 now_s - wanted.held_back[1],
@@ -242,14 +238,13 @@ class Fetcher:
         """Whether a partition's broker answers, after some trouble of the client's."""
         if monotonic_s() - self._looked_s < _LOOK_EVERY_S:
             return
-        where = self._kafka.TopicPartition(wanted.topic, wanted.partition)
+        where = self._kafka.TopicPartition(*wanted.which)
         try:
             self._consumer.get_watermark_offsets(where, timeout=_LOOK_TIMEOUT_S)
         except self._kafka.KafkaException as error:
             if error.args[0].name() in _NOT_THERE:
-                self._topic_ids.ask_again(wanted.topic)  # which says whether it was deleted
-            doing = f"reading topic {wanted.topic!r}, partition {wanted.partition}"
-            wanted.trouble.again(str(self._failure(doing, error)))
+                self._topic_ids.ask_again(wanted.which.topic)  # which says whether it was deleted
+            wanted.trouble.again(str(self._failure(f"reading {wanted.which}", error)))
         else:
             self._troubles.last = None
             wanted.trouble.over()
@@ -271,7 +266,7 @@ class Fetcher:
             if place.end is not None and records[-1].offset() >= place.end:
                 place.end = None
             if place.held > _STORED and not place.paused:
-                self._consumer.pause([self._kafka.TopicPartition(topic, partition)])
+                self._consumer.pause([self._kafka.TopicPartition(*place.which)])
                 place.paused = True
 
     def _runs(self, arrived: list[Any]) -> Iterator[tuple[str, int, list[Any]]]:
@@ -316,20 +311,18 @@ class Fetcher:
         Raises:
             ConnectorError: it does not, or the partition cannot be read for another reason.
         """
-        where = f"topic {place.topic!r}, partition {place.partition}"
         if place.error.code() not in (
             self._kafka.KafkaError._AUTO_OFFSET_RESET,
             self._kafka.KafkaError.OFFSET_OUT_OF_RANGE,
         ):
-            raise self._failure(f"reading {where} at offset {place.next}", place.error)
+            raise self._failure(f"reading {place.which} at offset {place.next}", place.error)
         return self._elsewhere(
-            place.topic,
-            place.partition,
-            f"{where} has no offset {place.next}",
+            place.which,
+            f"{place.which} has no offset {place.next}",
             "Records between were deleted, by its retention perhaps, or the topic was made anew",
         )
 
-    def _elsewhere(self, topic: str, partition: int, what: str, why: str) -> int:
+    def _elsewhere(self, which: TopicPartition, what: str, why: str) -> int:
         """The offset that a property says to go on at; the log says so.
 
         Raises:
@@ -337,14 +330,12 @@ class Fetcher:
         """
         held, bounds = "", None
         try:
-            asked = self._kafka.TopicPartition(topic, partition)
+            asked = self._kafka.TopicPartition(*which)
             low, high = bounds = self._consumer.get_watermark_offsets(asked, timeout=_CLOSE_TIMEOUT_S)
             held = f": it holds offsets {low} to {high - 1}" if high > low else f": it is empty, up to {high}"
         except self._kafka.KafkaException as error:
             if self._reset != _NO_RESET:
-                raise self._failure(
-                    f"looking for offsets of topic {topic!r}, partition {partition}", error
-                ) from None
+                raise self._failure(f"looking for offsets of {which}", error) from None
         if bounds is None or self._reset == _NO_RESET:
             raise RefusedForGoodError(
                 f"{named(self._properties)}: {what}{held}. {why}. Start from other offsets, or set property "
@@ -360,10 +351,10 @@ class Fetcher:
             self._reset,
             offset,
         )
-        self._turn(topic, partition, offset)
+        self._turn(which, offset)
         return offset
 
-    def offset_in(self, topic: str, partition: int, offset: int, topic_id: str | None) -> int | None:
+    def offset_in(self, which: TopicPartition, offset: int, topic_id: str | None) -> int | None:
         """The offset to read at; None as long as the cluster does not say whether the topic is still the one that it was.
 
         Args:
@@ -372,57 +363,52 @@ class Fetcher:
         Raises:
             ConnectorError: the topic was made anew.
         """
-        found = self._topic_ids.of(topic)
-        expected = topic_id or self._reading.get((topic, partition))
+        found = self._topic_ids.of(which.topic)
+        expected = topic_id or self._reading.get(which)
         if expected is not None and found is None:
             return None
         if not expected or not found or found == expected:
             if found:
-                self._reading[topic, partition] = found
+                self._reading[which] = found
             return offset
-        self._reading.pop((topic, partition), None)
+        self._reading.pop(which, None)
         return self._elsewhere(
-            topic,
-            partition,
-            f"topic {topic!r}, partition {partition} was read up to offset {offset}, and is not the same topic any more",
+            which,
+            f"{which} was read up to offset {offset}, and is not the same topic any more",
             "It was deleted and made anew, or is another cluster's, so its first records would be left out",
         )
 
-    def topic_id(self, topic: str, partition: int) -> str | None:
+    def topic_id(self, which: TopicPartition) -> str | None:
         """The id of the topic that a partition is read of; None where it is not known."""
-        return self._reading.get((topic, partition))
+        return self._reading.get(which)
 
     def _failure(self, doing: str, error: Any) -> ConnectorError:
         return failure(self._properties, doing, error, self._troubles)
 
-    def behind(self, topic: str, partition: int) -> int | None:
+    def behind(self, which: TopicPartition) -> int | None:
         """How many offsets lie between what was given out and the partition's end, as the last fetch told it."""
-        place = self._partitions.get((topic, partition))
+        place = self._partitions.get(which)
         if place is None:
             return None
         if place.end is not None and not place.stored:
             return 0
         try:
-            _, high = self._consumer.get_watermark_offsets(
-                self._kafka.TopicPartition(topic, partition), cached=True
-            )
+            _, high = self._consumer.get_watermark_offsets(self._kafka.TopicPartition(*which), cached=True)
         except self._kafka.KafkaException:
             return None
         if high < 0:
             return None
         if high < place.high:  # another broker's that lags behind, or another topic's
-            self._topic_ids.ask_again(topic)
+            self._topic_ids.ask_again(which.topic)
         place.high = int(high)
         return max(0, place.high - place.next)
 
-    def commit(self, topic: str, partition: int, offset: int) -> None:
+    def commit(self, which: TopicPartition, offset: int) -> None:
         """Let the group's monitors see how far the job is; what is lost of it the next one brings."""
         if self._group is None:
             return
-        self._uncommitted[topic, partition] = offset
-        self._consumer.commit(
-            offsets=[self._kafka.TopicPartition(topic, partition, offset)], asynchronous=True
-        )
+        self._uncommitted[which] = offset
+        self._consumer.commit(offsets=[self._kafka.TopicPartition(*which, offset)], asynchronous=True)
 
     def close(self) -> None:
         """Commit what was not yet, and let go of the connections."""
@@ -468,32 +454,29 @@ class PartitionReader(SplitReader):
     """Reads one partition, and tells when it is closed."""
 
     def __init__(
-        self, fetcher: Fetcher, closed: Callable[[], None], topic: str, partition: int, decode: Decoder
+        self, fetcher: Fetcher, closed: Callable[[], None], which: TopicPartition, decode: Decoder
     ) -> None:
         self._fetcher = fetcher
-        self._topic = topic
-        self._partition = partition
+        self._which = which
         self._decode = decode
         self._closed = closed
 
     @property
     def behind(self) -> int | None:  # type: ignore[override]
         """A bounded source counts what comes after its end too."""
-        return self._fetcher.behind(self._topic, self._partition)
+        return self._fetcher.behind(self._which)
 
     def read(self, position: Position, max_records: int) -> Range:
         """See `_Place` for positions."""
         at, stop, topic_id = _Place.of(position)
         if stop is not None and at >= stop:
             return Range((), position, True, ())
-        offset = self._fetcher.offset_in(self._topic, self._partition, at, topic_id)
+        offset = self._fetcher.offset_in(self._which, at, topic_id)
         if offset is None:
             return Range((), position, False, ())
         given, ended, left = Decoded([], [], []), False, max_records
         while True:
-            records, offset = self._fetcher.take(
-                self._topic, self._partition, offset, left, waits=left == max_records
-            )
+            records, offset = self._fetcher.take(self._which, offset, left, waits=left == max_records)
             left -= len(records)
             if stop is not None and offset >= stop:
                 ended = True
@@ -501,18 +484,18 @@ class PartitionReader(SplitReader):
                     records.pop()
                 offset = stop
             ended |= self._decode(records, given)
-            if ended or not records or not left or not self._fetcher.at_hand(self._topic, self._partition):
+            if ended or not records or not left or not self._fetcher.at_hand(self._which):
                 after = offset if stop is None else [offset, stop]
                 return Range(given.values, after, ended, given.times, given.aside or None)
 
     def at_barrier(self, position: Position) -> Position:
         place = _Place.of(position)
         if place.topic_id is None:
-            place = place._replace(topic_id=self._fetcher.topic_id(self._topic, self._partition))
+            place = place._replace(topic_id=self._fetcher.topic_id(self._which))
         return place.position
 
     def acknowledged(self, position: Position) -> None:
-        self._fetcher.commit(self._topic, self._partition, _Place.of(position).offset)
+        self._fetcher.commit(self._which, _Place.of(position).offset)
 
     def close(self) -> None:
         self._closed()

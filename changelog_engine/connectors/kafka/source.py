@@ -40,7 +40,7 @@ class Topics:
         if self.pattern is not None:
             chosen = re.compile(self.pattern)
             names = [name for name in sorted(there) if name not in _INTERNAL and chosen.fullmatch(name)]
-            return [(name, partition) for name in names for partition in there[name]]
+            return [TopicPartition(name, partition) for name in names for partition in there[name]]
         wanted = self.names or [topic for topic, _ in self.partitions]
         missing = sorted(name for name in set(wanted) if name not in there)
         if missing:
@@ -53,7 +53,7 @@ class Topics:
                 )
         if self.partitions:
             return sorted(self.partitions)
-        return [(name, partition) for name in self.names for partition in there[name]]
+        return [TopicPartition(name, partition) for name in self.names for partition in there[name]]
 
 
 class KafkaSource(Source):
@@ -111,7 +111,8 @@ class KafkaSource(Source):
     def reader(self, split: Split) -> PartitionReader:
         topic, _, partition = split.id.rpartition("-")
         decoder = Decoder(self.schema, self.bad_tag, self.properties)
-        return PartitionReader(self._fetcher.take(), self._fetcher.give_back, topic, int(partition), decoder)
+        which = TopicPartition(topic, int(partition))
+        return PartitionReader(self._fetcher.take(), self._fetcher.give_back, which, decoder)
 
 
 class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
@@ -133,5 +134,5 @@ class DiscoveringKafkaSource(KafkaSource, DiscoveringSource):
         return found
 
 
-def _split_id(partition: TopicPartition) -> str:
-    return f"{partition[0]}-{partition[1]}"
+def _split_id(which: TopicPartition) -> str:
+    return f"{which.topic}-{which.partition}"
