@@ -151,7 +151,7 @@ class RunningJob:
         bounds = bounds_of(plan, settings)
         shipped = ship(self.job_id, plan, settings, None)
         staged = cluster.stage(settings.files)
-        plan, self._journal, self._start = starting.start_job(plan, settings)
+        plan, self._journal, self._start = starting.prepare_start(plan, settings)
         if self._journal is not None:
             opened.callback(self._journal.close)
             shipped = ship(self.job_id, plan, settings, self._journal.parts_folder)

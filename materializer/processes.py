@@ -46,7 +46,7 @@ class FoldProcesses:
 
     def __init__(self, processes: int = 1, niceness: int = NICENESS, keep: bool = False) -> None:
         self._processes = processes
-        self.side_by_side = processes > 1
+        self.parallel = processes > 1
         self._niceness = niceness
         self._keep = keep
         self._idle: queue.SimpleQueue[subprocess.Popen[bytes]] = queue.SimpleQueue()

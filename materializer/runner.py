@@ -15,10 +15,10 @@ class TaskRunner(Protocol):
     ``stop`` is safe from any thread, ``map`` is called by one at a time. Tasks run in any order, side by side or not.
 
     Attributes:
-        side_by_side: whether they may run side by side, or go on after ``stop``.
+        parallel: whether they may run side by side, or go on after ``stop``.
     """
 
-    side_by_side: bool
+    parallel: bool
 
     def ready(self) -> bool:
         """Whether it can run tasks now; waits for machines that may come, until it is stopped."""
@@ -44,7 +44,7 @@ class TaskRunner(Protocol):
 class _Here:
     """See TaskRunner: in this process, one task after the other."""
 
-    side_by_side = False
+    parallel = False
 
     def ready(self) -> bool:
         """Always."""

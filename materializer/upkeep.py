@@ -49,7 +49,7 @@ def upkeep(
         ChangelogEngineError: see ``materialize`` and ``truncate``.
     """
     task = _Task(folder, checkpoint_id, retention, clock())
-    deleted, done = _materialize(task, run) if run.side_by_side else _by_task(run, _materialize, task)
+    deleted, done = _materialize(task, run) if run.parallel else _by_task(run, _materialize, task)
     told(done)
     if retention is None:
         return None

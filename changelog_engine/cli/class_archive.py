@@ -30,7 +30,7 @@ from changelog_engine.spark.class_archive import (
     archive_stem,
     failure_note,
     find_archive,
-    is_ours,
+    is_private,
     recording_options,
 )
 from changelog_engine.storage.locks import LockTakenError, lock_file
@@ -78,7 +78,7 @@ def class_archive(waits: bool) -> None:
             f"Set {CACHE_VARIABLE} to a folder whose path has letters, digits and ._-+@/ only, and install Java",
         )
     stem.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if not is_ours(stem.parent):
+    if not is_private(stem.parent):
         raise EnvironmentNotReadyError(
             f"no archive of Spark's classes is kept in {stem.parent}: others than you can write to it",
             f"Take that right away from them (chmod go-w), or set {CACHE_VARIABLE} to a folder of your own",

@@ -14,7 +14,7 @@ import click
 from changelog_engine.cli.options import PATH, entries_option
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ConfigurationError, StorageError
-from changelog_engine.ledger.job_path import beside, refuse_file
+from changelog_engine.ledger.job_path import nearest_hint, refuse_file
 from changelog_engine.storage.opening import open_storage
 
 _PACKAGES = tuple(Package("the page needs", name, "ui", name) for name in ("starlette", "uvicorn", "jinja2"))
@@ -71,7 +71,7 @@ def ui(
     base = open_storage(path)
     refuse_file(base)
     if script is None and not base.exists():  # that of a script may be made yet
-        raise StorageError(f"{base.root}: no such folder{beside(base)}")
+        raise StorageError(f"{base.root}: no such folder{nearest_hint(base)}")
     server = page_server(path, host, port, names, script, arguments, entries)
     click.echo(f"{server.address.url}  (Ctrl-C ends it)")
     if opens:

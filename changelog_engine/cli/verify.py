@@ -21,7 +21,7 @@ from changelog_engine.readable import counted
 from changelog_engine.savepoints.folder import MARKER, open_savepoint
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
-from changelog_engine.verification.repair import plan_repair, repair
+from changelog_engine.verification.log_repair import plan_repair, repair_logs
 from changelog_engine.verification.verify import Fault, Verification
 from changelog_engine.verification.verify import verify as verify_folder
 
@@ -100,7 +100,7 @@ def _repair(folder: Storage, yes: bool) -> int:
             "copy its folder, and say --repair --yes"
         )
         return 1
-    target = repair(folder, plan)
+    target = repair_logs(folder, plan)
     click.echo(printable(f"set aside in {target}: {counted(len(plan.aside), 'file')}"))
     status = _left(folder)
     if not status:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from changelog_engine.errors import ForeignPathError, StorageError
 from changelog_engine.storage.locks import LockTakenError, lock_file
-from changelog_engine.storage.retry import explain
+from changelog_engine.storage.retry import storage_error
 
 MARK = ".changelog-engine-demo"
 SCRIPT, DATA, OUTPUT, JOBS, JOB = "payments.py", "payments.csv", "job.log", "jobs", "payments"
@@ -88,4 +88,4 @@ def _empty(path: Path, text: str) -> None:
 
 
 def _explained(error: OSError, what: str, path: Path) -> StorageError:
-    return error if isinstance(error, StorageError) else explain(error, what, str(path), 1)
+    return error if isinstance(error, StorageError) else storage_error(error, what, str(path), 1)

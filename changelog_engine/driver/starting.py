@@ -35,7 +35,7 @@ class Start(NamedTuple):
     checkpoint: Checkpoint | None  # where it goes on; None starts empty
 
 
-def start_job(plan: JobPlan, settings: JobSettings) -> Start:
+def prepare_start(plan: JobPlan, settings: JobSettings) -> Start:
     """Open the job's folder and decide where the run starts; a savepoint is imported.
 
     Raises:

@@ -16,7 +16,7 @@ from changelog_engine.graph.rescaling import in_words
 from changelog_engine.inspection.timeline import ENDED, NOT_RUN, end_of, is_unused
 from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, OperatorEdge, read_notes
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
-from changelog_engine.ledger.job_path import beside, folders_in, open_job, refuse_file
+from changelog_engine.ledger.job_path import folders_in, nearest_hint, open_job, refuse_file
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import Driver, driver_of
@@ -181,7 +181,7 @@ def list_jobs(base: str) -> list[JobSummary]:
     storage = open_storage(base)
     refuse_file(storage)
     if not storage.exists():
-        raise StorageError(f"{storage.root}: no such folder{beside(storage)}")
+        raise StorageError(f"{storage.root}: no such folder{nearest_hint(storage)}")
     if DeltaLog.exists(storage) or DeltaLog.exists(storage.child(CHANGELOG)):
         own = open_job(base).storage.root
         above = own.rpartition("/")[0]

@@ -71,7 +71,7 @@ def refuse_file(given: Storage) -> None:
 def _instead_of(given: Storage) -> str:
     """What to name instead of a folder that has no changelog."""
     if not given.exists():
-        return f": no such folder{_job_above(given) or beside(given) or f'; {_WHO_WRITES_ONE}'}"
+        return f": no such folder{_job_above(given) or nearest_hint(given) or f'; {_WHO_WRITES_ONE}'}"
     return _jobs_in(given) or _job_above(given) or base_path_in(given) or f". {NAME_A_JOB}"
 
 
@@ -111,7 +111,7 @@ def base_path_in(given: Storage) -> str:
     return f"; its folder {DEFAULT_BASE_PATH} is a base path{_jobs_in(base)}" if base.exists() else ""
 
 
-def beside(missing: Storage) -> str:
+def nearest_hint(missing: Storage) -> str:
     """A hint when there is no such folder: which ones lie above that are most like it."""
     above, _, wanted = missing.root.rpartition("/")
     try:

@@ -36,7 +36,7 @@ from changelog_engine.spark.job_group import name_stages
 from changelog_engine.spark.jvm import LOST, byte_array_tag, spark_ended
 from changelog_engine.spark.own_executors import OwnExecutors
 from changelog_engine.spark.same_code import worker_environment
-from changelog_engine.spark.session import local_cores, spark_context, temporary_folder
+from changelog_engine.spark.session import context_folder, local_cores, spark_context
 from changelog_engine.spark.task import failure_of_spark
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.locks import (
@@ -96,7 +96,7 @@ class BackgroundTasks:
         self._lock_made = threading.Lock()  # held by who makes the lock's file
         if most == 1 and local_cores(context.master) is not None and context._temp_dir:
             self._lock_path = os.path.join(context._temp_dir, f"{_LOCK}-{self._group}")
-        self.side_by_side = self._lock_path is None  # or elsewhere, where one may outlive ``stop``
+        self.parallel = self._lock_path is None  # or elsewhere, where one may outlive ``stop``
         with _in_use_lock:
             self._slot = _in_use.setdefault(context.applicationId, threading.Lock())
 
@@ -258,7 +258,7 @@ class BackgroundTasks:
         """The lock's file, which tasks do not make themselves; anew where a cleaner of temporary files removed it."""
         with self._lock_made:
             self._refuse_stopped()
-            temporary_folder(self._context)
+            context_folder(self._context)
             with contextlib.suppress(LockTakenError):
                 lock_file(path).release()
 

@@ -90,7 +90,7 @@ def find_archive(stem: Path) -> Path | None:
             found = archive.lstat()
             if (
                 archive == archive_name(stem, found.st_size)
-                and is_ours(stem.parent)
+                and is_private(stem.parent)
                 and _ours(found, stat.S_ISREG)
             ):
                 return archive
@@ -99,7 +99,7 @@ def find_archive(stem: Path) -> Path | None:
     return None
 
 
-def is_ours(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
     """Whether nobody but this user can write to a folder."""
     return _ours(folder.stat(), stat.S_ISDIR)
 
@@ -170,7 +170,7 @@ def _make_later(stem: Path) -> None:
         if failure_note(stem).exists():  # raises where the way there is closed to this user
             return
         stem.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_ours(stem.parent):
+        if not is_private(stem.parent):
             return
         # In this session: Linux shares a core among sessions first, and what a niceness says counts within one only.
         maker = subprocess.Popen(

@@ -32,7 +32,7 @@ class SparkCluster:
     def runner(self, job: ShippedJob, staged: StagedFiles) -> SparkEpochRunner:
         settings = job.settings
         jvm = JvmSettings(settings.jvm_options, settings.class_archive)
-        context = spark_context(files.session_options(settings), jvm, settings.folds_on_spark)
+        context = spark_context(files.with_jars(settings), jvm, settings.folds_on_spark)
         with said_when_ended(context):
-            job = replace(job, works_in=files.working_directory(context))
-            return SparkEpochRunner(context, job, files.ship(context, staged))
+            job = replace(job, works_in=files.workers_directory(context))
+            return SparkEpochRunner(context, job, files.add_archive(context, staged))

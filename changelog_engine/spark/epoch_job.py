@@ -34,7 +34,7 @@ from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
 from changelog_engine.spark.printed import printed_output
 from changelog_engine.spark.read_ahead import Begun, ReadAhead
-from changelog_engine.spark.session import epoch_slots, temporary_folder
+from changelog_engine.spark.session import context_folder, epoch_slots
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.spark.spare_room import SpareRoom
 from changelog_engine.spark.stage_rdds import Shuffled, StageRdds
@@ -210,7 +210,7 @@ class SparkEpochRunner:
 
     def _broadcast(self, job: ShippedJob) -> Any:
         """A broadcast variable of the job, which PySpark writes to a file first."""
-        temporary_folder(self.context)
+        context_folder(self.context)
         try:
             return self.context.broadcast(job)
         except (*LOST, pickle.PicklingError) as error:  # the latter in place of the file's error

@@ -69,7 +69,7 @@ class WorkerFiles:
 NO_FILES = WorkerFiles()
 
 
-def session_options(settings: JobSettings) -> dict[str, str]:
+def with_jars(settings: JobSettings) -> dict[str, str]:
     """The options of a session that a job starts: its own, and its jars.
 
     A session that is active already keeps its class path; a warning names the jars that are not on it.
@@ -129,7 +129,7 @@ def stage(files: JobFiles) -> StagedFiles:
         return _packed(root, executable)
 
 
-def ship(context: SparkContext, staged: StagedFiles) -> WorkerFiles:
+def add_archive(context: SparkContext, staged: StagedFiles) -> WorkerFiles:
     """Hand the archive to Spark, once per session."""
     if staged.archive is None:
         return WorkerFiles(staged.python)
@@ -139,7 +139,7 @@ def ship(context: SparkContext, staged: StagedFiles) -> WorkerFiles:
     return WorkerFiles(_on_workers(context, staged), {FILES_VARIABLE: staged.name})
 
 
-def working_directory(context: SparkContext) -> str | None:
+def workers_directory(context: SparkContext) -> str | None:
     """Where functions of a job that starts now work: where the program does; None where Spark says it, on other machines."""
     return paths.working_directory() if is_local(context.master) else None
 

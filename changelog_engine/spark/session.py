@@ -179,7 +179,7 @@ def epoch_slots(context: SparkContext) -> int | None:
     return None if slots is None else slots - int(context.getConf().get(BACKGROUND_SLOTS) or 0)
 
 
-def temporary_folder(context: SparkContext) -> str | None:
+def context_folder(context: SparkContext) -> str | None:
     """Where this process keeps files of a SparkContext; made again where somebody removed it. None where there is none."""
     folder: str | None = context._temp_dir
     if folder:

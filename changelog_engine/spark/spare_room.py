@@ -111,7 +111,9 @@ def room_beside(context: SparkContext, plan: JobPlan, ahead: Collection[int] = (
         return False
     if context.getConf().contains(BACKGROUND_SLOTS):
         return True
-    return slots > max(sum(stage.parallelism for stage in stages) for stages in side_by_side(plan, ahead))
+    return slots > max(
+        sum(stage.parallelism for stage in stages) for stages in concurrent_stages(plan, ahead)
+    )
 
 
 def spare_location(placement: Placement, plan: JobPlan) -> str | None:
@@ -120,7 +122,7 @@ def spare_location(placement: Placement, plan: JobPlan) -> str | None:
     if not there:
         return None
     taken = dict.fromkeys((executor.location for executor in there), 0)
-    for stages in side_by_side(plan):
+    for stages in concurrent_stages(plan):
         subtasks = Counter(
             placement.location(subtask, stage.parallelism)
             for stage in stages
@@ -132,7 +134,7 @@ def spare_location(placement: Placement, plan: JobPlan) -> str | None:
     return best if spare[best] > 0 else None
 
 
-def side_by_side(plan: JobPlan, ahead: Collection[int] = ()) -> Iterator[list[Stage]]:
+def concurrent_stages(plan: JobPlan, ahead: Collection[int] = ()) -> Iterator[list[Stage]]:
     """For each stage, itself and all that may run at the same time: those that neither need its output nor give it any.
 
     Args:

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from changelog_engine.errors import ConfigurationError, StorageError
 from changelog_engine.storage.locks import Lock, LockTakenError, lock_file
-from changelog_engine.storage.retry import explain
+from changelog_engine.storage.retry import storage_error
 
 _LOCK = ".lock"
 
@@ -108,7 +108,9 @@ def _own(root: str) -> str:
     except OSError as error:
         if isinstance(error, PermissionError | NotADirectoryError) or error.errno == errno.EROFS:
             raise ConfigurationError(f"{root} cannot be used for local state: {error}") from error
-        raise explain(error, "make a folder for local state", path, 1) from error  # of a disk, which may mend
+        raise storage_error(
+            error, "make a folder for local state", path, 1
+        ) from error  # of a disk, which may mend
     if found.st_uid != os.getuid() or os.path.islink(path):
         raise ConfigurationError(
             f"{path} belongs to another user: name a folder of your own by state.backend.rocksdb.localdir"

@@ -43,7 +43,7 @@ def is_api(module: str) -> bool:
     return any(module == top or module.startswith(f"{top}.") for top in (PYFLINK, API))
 
 
-def long_name(module: str) -> str:
+def own_name(module: str) -> str:
     """The API's own name of a module that a program calls ``pyflink.x`` or ``api.x``."""
     for top in (PYFLINK, SHORT):
         if module == top or module.startswith(f"{top}."):
@@ -51,7 +51,7 @@ def long_name(module: str) -> str:
     return module
 
 
-def is_ours(found: Any) -> bool:
+def is_of_api(found: Any) -> bool:
     """Whether an object is the API's, or of a class of the API."""
     module = getattr(found, "__module__", None) or type(found).__module__
     return module.startswith(_OURS) or type(found).__module__.startswith(_OURS)
@@ -65,7 +65,7 @@ def shown(module: ModuleType) -> str:
 @functools.cache
 def module(name: str) -> Known | No:
     """The module of the API that a program calls so."""
-    ours = long_name(name)
+    ours = own_name(name)
     try:
         return Known(importlib.import_module(ours))
     except ModuleNotFoundError as error:

@@ -74,7 +74,7 @@ class Calls:
         match function:
             case Bound():
                 return self._method(function, arguments, node)
-            case Known() if answers.is_ours(function.found) and callable(function.found):
+            case Known() if answers.is_of_api(function.found) and callable(function.found):
                 return self._function(function.found, arguments, node)
             case ProgramFunction():
                 return self._programs(function, arguments, function.takes_self)

@@ -507,7 +507,7 @@ class Walk:
             case Known() if isinstance(value.found, ModuleType):
                 owner = answers.shown(value.found)
                 return self._answered(answers.name_of(value.found, name, owner), name, node)
-            case Known() if not answers.is_ours(value.found):
+            case Known() if not answers.is_of_api(value.found):
                 return PLAIN
             case Known() | Instance():
                 return self._answered(answers.member(value, name), name, node)

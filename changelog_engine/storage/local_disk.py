@@ -28,7 +28,7 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import ForeignPathError, StorageError
 from changelog_engine.storage.locks import Lock, lock_file
 from changelog_engine.storage.protocol import TEMPORARY_PREFIX, Entry, Storage
-from changelog_engine.storage.retry import Retry, explain
+from changelog_engine.storage.retry import Retry, storage_error
 
 T = TypeVar("T")
 _STREAM_BYTES = 256 * 1024
@@ -181,12 +181,12 @@ class LocalDisk(Storage):
             self._calls.rename(place, full)
         except FileNotFoundError as error:
             if os.path.lexists(place):
-                raise explain(error, f"move {place} to", full, 1) from error
+                raise storage_error(error, f"move {place} to", full, 1) from error
             return False
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise StorageError(f"{full} was made by somebody else meanwhile", full) from error
-            raise explain(error, f"move {place} to", full, 1) from error
+            raise storage_error(error, f"move {place} to", full, 1) from error
         for folder in dict.fromkeys((os.path.dirname(full), os.path.dirname(place))):
             self._sync_folder(folder)
         return True
@@ -200,7 +200,7 @@ class LocalDisk(Storage):
                 raise
             except OSError as error:
                 if error.errno not in _NO_LINKS:
-                    raise explain(error, "link", self.join(path), 1) from error
+                    raise storage_error(error, "link", self.join(path), 1) from error
         self.write_durable(path, source.read(path))
         return False
 
@@ -402,7 +402,7 @@ def _once(operation: Callable[[], None], what: str, path: str) -> None:
     try:
         operation()
     except OSError as error:
-        raise explain(error, what, path, 1) from error
+        raise storage_error(error, what, path, 1) from error
 
 
 def _refuse_others(root: str, path: str) -> None:

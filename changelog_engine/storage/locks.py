@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 
 from changelog_engine.clock import wall_s
 from changelog_engine.errors import StorageError
-from changelog_engine.storage.retry import explain
+from changelog_engine.storage.retry import storage_error
 
 _NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 _NOTE_BYTES = 4096
@@ -87,7 +87,7 @@ class Lock:
                 os.pwrite(self._descriptor, note, 0)
                 os.ftruncate(self._descriptor, len(note))
             except OSError as error:
-                raise explain(error, "write who holds the lock file", self._path, 1) from error
+                raise storage_error(error, "write who holds the lock file", self._path, 1) from error
 
     def note_process(self) -> None:
         """Write down that this process holds the lock, and since when."""
@@ -125,7 +125,7 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool 
     try:
         descriptor = os.open(path, os.O_RDWR | flags, mode)
     except OSError as error:
-        raise explain(error, "open the lock file", path, 1) from error
+        raise storage_error(error, "open the lock file", path, 1) from error
     # At once: a child that is forked while others are waited for must not hold it.
     lock = Lock(path, descriptor)
     try:
@@ -138,7 +138,7 @@ def lock_file(path: str, flags: int = os.O_CREAT, mode: int = 0o644, wait: bool 
         lock.release()
         if error.errno in _NO_LOCKS:
             return lock
-        raise explain(error, "lock", path, 1) from error
+        raise storage_error(error, "lock", path, 1) from error
     return lock
 
 

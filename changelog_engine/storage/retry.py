@@ -73,7 +73,7 @@ class Retry:
                 if may_be_missing and isinstance(error, FileNotFoundError):
                     raise
                 if not is_transient(error, remote) or attempt == self.tries:
-                    raise explain(error, what, path, attempt) from error
+                    raise storage_error(error, what, path, attempt) from error
             self.sleep(pause)
             pause = min(pause * 2, self.max_pause_s)
         raise AssertionError("unreachable")
@@ -90,7 +90,7 @@ def is_transient(error: OSError, remote: bool) -> bool:
     return remote and error.errno is None
 
 
-def explain(error: OSError, what: str, path: str, tries: int) -> StorageError:
+def storage_error(error: OSError, what: str, path: str, tries: int) -> StorageError:
     """The error as ours: what failed, why, and what to do next."""
     if error.errno in FULL:
         return StorageError(

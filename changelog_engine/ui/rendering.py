@@ -30,7 +30,6 @@ def templates() -> jinja2.Environment:
     )
     found.filters.update(
         shown=shown,
-        type_name=type_name,
         bytes=size_text,
         duration=duration,
         amount=amount,
@@ -45,8 +44,3 @@ def shown(value: Any, most: int = _MOST_LETTERS) -> str:
     """A key or value as Python writes it, cut where it is long; nothing in it can steer what shows it."""
     text = "".join(c if c.isprintable() or c == " " else repr(c)[1:-1] for c in in_python(value, sys.maxsize))
     return text if len(text) <= most else f"{text[:most]}… ({len(text):,} letters)"
-
-
-def type_name(value: Any) -> str:
-    """The class of a value."""
-    return type(value).__name__

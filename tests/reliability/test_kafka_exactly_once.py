@@ -25,7 +25,7 @@ from api.common.serialization import SimpleStringSchema
 from changelog_engine.connectors import NumberSequenceSource, SinkContext, still_ours
 from changelog_engine.connectors.kafka import ClientProperties, RecordSchema, TransactionalKafkaSink
 from changelog_engine.connectors.kafka.exactly_once import TransactionalWriter, _Slot
-from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions
+from changelog_engine.connectors.kafka.transactions import Transaction, Transactions, TransactionState
 from changelog_engine.connectors.protocols import Prepared, RestoredSink
 from changelog_engine.errors import ConfigurationError, ConnectorError, FencedError, JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, NodeKind
@@ -327,8 +327,8 @@ def test_a_transaction_that_the_brokers_aborted(kafka: KafkaServer, caplog: pyte
         kept = writer.prepare(False)
         transactions = Transactions(sink.properties)
         transaction = Transaction(**kept.committables[0])
-        while transactions.state(transaction) is not State.ABORTED:
-            assert transactions.state(transaction) in (State.OPEN, State.ABORTED)
+        while transactions.state(transaction) is not TransactionState.ABORTED:
+            assert transactions.state(transaction) in (TransactionState.OPEN, TransactionState.ABORTED)
         transactions.close()
         with pytest.raises(ConnectorError, match=r"was aborted: it was not committed within .* \(1000\)"):
             one.start(kept)

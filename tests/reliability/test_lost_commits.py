@@ -31,7 +31,7 @@ from changelog_engine.errors import CorruptChangelogError, JobExecutionError, Lo
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.verification.repair import plan_repair, repair
+from changelog_engine.verification.log_repair import plan_repair, repair_logs
 from materializer import state_at
 from materializer.materialize import materialize
 
@@ -223,7 +223,7 @@ def test_case_47_an_empty_commit_that_a_delta_checkpoint_stands_for_costs_no_che
     assert plan is not None
     assert [Path(name).name for name in plan.aside if name.endswith(".json")] == [path.name for path in empty]
     assert plan.checkpoint == 10
-    repair(storage, plan)
+    repair_logs(storage, plan)
     assert plan_repair(storage) is None
 
 

@@ -27,7 +27,7 @@ from changelog_engine.driver.coordinator import Coordinator
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.driver.protocols import Following, JobOutcome, Orders
-from changelog_engine.driver.starting import start_job
+from changelog_engine.driver.starting import prepare_start
 from changelog_engine.errors import EpochFailedError, FencedError, JobExecutionError, StorageError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, RestartKind, RestartSettings
 from changelog_engine.graph.plan import plan_job
@@ -149,7 +149,7 @@ class TestJob:
             stack.enter_context(mock.patch.object(delta_log, "first_commit", _first_commit))
             journal: Any = None
             folder = None
-            plan, opened, start = start_job(plan, settings)
+            plan, opened, start = prepare_start(plan, settings)
             if opened is not None:
                 stack.callback(opened.close)
                 journal, folder = _Journal(opened, self), opened.parts_folder

@@ -73,7 +73,7 @@ def unpacked(staged: files.StagedFiles, target: Path) -> Path:
 def test_a_job_without_files_has_none(env):
     assert job_files(env) == JobFiles()
     assert files.stage(JobFiles()) == files.StagedFiles()
-    assert files.session_options(JobSettings(spark={"spark.a": "1"})) == {"spark.a": "1"}
+    assert files.with_jars(JobSettings(spark={"spark.a": "1"})) == {"spark.a": "1"}
 
 
 def test_what_calls_name_reaches_the_job(env, tmp_path):
@@ -287,20 +287,20 @@ def test_a_second_execution_does_not_warn_of_jars_that_are_loaded(monkeypatch, c
     settings = JobSettings(files=JobFiles(jars=("/a.jar", "/b c.jar")))
     monkeypatch.setattr(files, "active_context", lambda: Active("file:///a.jar,/x.jar,file:/b%20c.jar"))
     with caplog.at_level("WARNING", logger="changelog_engine"):
-        files.session_options(settings)
+        files.with_jars(settings)
         assert not caplog.text
         monkeypatch.setattr(files, "active_context", lambda: Active("/a.jar"))
-        files.session_options(settings)
+        files.with_jars(settings)
     assert "/b c.jar cannot be added" in caplog.text
 
 
 def test_jars_go_to_a_session_that_is_not_there_yet(monkeypatch, caplog):
     settings = JobSettings(spark={"spark.jars": "/x.jar"}, files=JobFiles(jars=("/a.jar", "/b.jar")))
     monkeypatch.setattr(files, "active_context", lambda: None)
-    assert files.session_options(settings) == {"spark.jars": "/x.jar,/a.jar,/b.jar"}
+    assert files.with_jars(settings) == {"spark.jars": "/x.jar,/a.jar,/b.jar"}
     monkeypatch.setattr(files, "active_context", lambda: Active(""))
     with caplog.at_level("WARNING", logger="changelog_engine"):
-        assert files.session_options(settings) == {"spark.jars": "/x.jar"}
+        assert files.with_jars(settings) == {"spark.jars": "/x.jar"}
     assert "/a.jar" in caplog.text
 
 

@@ -31,7 +31,7 @@ from changelog_engine.storage.delta_actions import AddFile
 from changelog_engine.storage.delta_checkpoints import shorten
 from changelog_engine.storage.delta_log import CommitConflictError, DeltaLog
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.storage.retry import explain
+from changelog_engine.storage.retry import storage_error
 from materializer.materialize import materialize
 from materializer.sweep import sweep
 
@@ -501,5 +501,5 @@ def test_a_disk_that_fails_for_a_moment_does_not_make_a_part_damaged() -> None:
     """A damaged file ends the job for good; an outage does not."""
     for error, damaged in ((OSError(errno.EIO, "Input/output error"), False), (OSError("no footer"), True)):
         with pytest.raises(StorageError, match="could not read") as raised, reading("part"):
-            raise explain(error, "read", "part", 4) from error
+            raise storage_error(error, "read", "part", 4) from error
         assert isinstance(raised.value, CorruptChangelogError) == damaged

@@ -159,8 +159,8 @@ def test_a_kept_process_folds_again_and_one_that_died_is_replaced(tmp_path: Path
 class Runner:
     """Runs tasks here, and counts them by their function."""
 
-    def __init__(self, side_by_side: bool) -> None:
-        self.side_by_side = side_by_side
+    def __init__(self, parallel: bool) -> None:
+        self.parallel = parallel
         self.counts: dict[str, int] = {}
 
     def map(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
@@ -169,23 +169,23 @@ class Runner:
         return [function(task) for task in tasks]
 
 
-@pytest.mark.parametrize("side_by_side", [False, True])
+@pytest.mark.parametrize("parallel", [False, True])
 def test_where_tasks_come_one_by_one_a_round_is_two_and_the_driver_plans_nothing(
-    tmp_path: Path, side_by_side: bool
+    tmp_path: Path, parallel: bool
 ) -> None:
     driver = Driver.start(tmp_path)
     last = driver.checkpoint({"a": 1, "bb": 2})
-    run = Runner(side_by_side)
+    run = Runner(parallel)
     done: list[Any] = []
     upkeep(driver.folder, run, AT_ONCE, done.append)  # type: ignore[arg-type]
     assert (done[0].checkpoint, done[0].rows) == (1, 2)
-    assert run.counts == {"fold_range" if side_by_side else "_materialize": 1, "_truncate": 1}
+    assert run.counts == {"fold_range" if parallel else "_materialize": 1, "_truncate": 1}
     assert state_at(driver.folder, last) == {"a": 1, "bb": 2}
 
 
-@pytest.mark.parametrize("side_by_side", [False, True])
-def test_what_is_deleted_ahead_of_a_snapshot_is_counted_too(tmp_path: Path, side_by_side: bool) -> None:
-    driver, run, now = Driver.start(tmp_path), Runner(side_by_side), time.time()
+@pytest.mark.parametrize("parallel", [False, True])
+def test_what_is_deleted_ahead_of_a_snapshot_is_counted_too(tmp_path: Path, parallel: bool) -> None:
+    driver, run, now = Driver.start(tmp_path), Runner(parallel), time.time()
     driver.checkpoint({"a": 1})
     keep = AT_ONCE._replace(grace_ms=60_000)
     for seconds, files, deleted in ((0, 1, 0), (120, 0, 1)):

@@ -43,7 +43,7 @@ from changelog_engine.spark.session import (
     task_cpus,
 )
 from changelog_engine.spark.session_options import session_options
-from changelog_engine.spark.spare_room import side_by_side, spare_location
+from changelog_engine.spark.spare_room import concurrent_stages, spare_location
 from changelog_engine.spark.stage_rdds import streams_are_plain
 from changelog_engine.spark.task import StageTask, describe_failure, failure_of
 from changelog_engine.storage.locks import is_stopped
@@ -714,8 +714,8 @@ def test_sockets_on_yarn_lie_where_their_paths_are_short() -> None:
 def test_background_tasks_go_where_epochs_leave_a_slot(slots: tuple[int, ...], spare: str | None) -> None:
     """A source and a keyed stage, one after the other, of three subtasks each."""
     plan = plan_job(keyed_job([], Count(), key_type=Types.LONG(), parallelism=3))
-    assert [[stage.id for stage in stages] for stages in side_by_side(plan)] == [[0], [1]]
-    assert [[stage.id for stage in stages] for stages in side_by_side(plan, {0})] == [[0, 1], [0, 1]]
+    assert [[stage.id for stage in stages] for stages in concurrent_stages(plan)] == [[0], [1]]
+    assert [[stage.id for stage in stages] for stages in concurrent_stages(plan, {0})] == [[0, 1], [0, 1]]
     there = [(str(number), count, 0) for number, count in enumerate(slots)]
     placement = Placement(Scheduler({0: there}, {}), [3], lambda: None)  # type: ignore[arg-type]
     placement.executors = [Executor(str(number), "host", count) for number, count in enumerate(slots)]

@@ -23,11 +23,11 @@ from changelog_engine.connectors.elasticsearch import (
     Emitter,
 )
 from changelog_engine.connectors.elasticsearch.cluster import MayPassError, Refusal
-from changelog_engine.connectors.elasticsearch.sink import BulkWriter
+from changelog_engine.connectors.elasticsearch.sink import ElasticsearchWriter
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.kafka import ClientProperties as KafkaProperties
-from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions
+from changelog_engine.connectors.kafka.transactions import Transaction, Transactions, TransactionState
 from changelog_engine.connectors.kinesis import ClientProperties, KinesisSink, SinkOptions
 from changelog_engine.connectors.kinesis.clients import RequestError
 from changelog_engine.connectors.kinesis.reader import OLDEST, TIME, Polling, ShardReader
@@ -130,7 +130,7 @@ def test_transactions_are_waited_for_by_the_clock(monkeypatch: pytest.MonkeyPatc
     time = Time()
     properties = KafkaProperties({"bootstrap.servers": "nowhere:1"}, "KafkaSink")
     transactions = Transactions(properties, 7.0, time.clock, time.sleep)
-    monkeypatch.setattr(transactions, "state", lambda transaction: State.COMMITTING)
+    monkeypatch.setattr(transactions, "state", lambda transaction: TransactionState.COMMITTING)
     with pytest.raises(ConnectorError, match="'t-1' does not end"):
         transactions.commit(Transaction("t-1", 1, 0, 0))
     assert 1_007 < time.now_s < 1_010
@@ -196,11 +196,13 @@ class Cluster:
         return RefusedForGoodError(str(self.failure(what)), reason)
 
 
-def bulk_writer(monkeypatch: pytest.MonkeyPatch, time: Time, cluster: Cluster, retries: int) -> BulkWriter:
-    monkeypatch.setattr(BulkWriter, "_retried", lambda self, ask: None)
+def bulk_writer(
+    monkeypatch: pytest.MonkeyPatch, time: Time, cluster: Cluster, retries: int
+) -> ElasticsearchWriter:
+    monkeypatch.setattr(ElasticsearchWriter, "_retried", lambda self, ask: None)
     bulk = BulkOptions(backoff=Backoff.CONSTANT, max_retries=retries, delay_ms=10_000)
     sink = ElasticsearchSink(Emitter("i", None, None, None), ClusterOptions(("h:1",)), bulk)
-    writer = BulkWriter(sink, time.clock, time.sleep)
+    writer = ElasticsearchWriter(sink, time.clock, time.sleep)
     writer._cluster = cluster  # type: ignore[assignment]
     return writer
 

@@ -31,7 +31,7 @@ from changelog_engine.errors import (
     UserFunctionError,
 )
 from changelog_engine.spark.task import describe_failure, failure_of
-from changelog_engine.storage.retry import explain
+from changelog_engine.storage.retry import storage_error
 
 
 def kafka(code: int, text: str = "said", seen: int | None = None) -> ConnectorError:
@@ -100,8 +100,8 @@ LASTING = {
         SimpleNamespace(failure=lambda what: ConnectorError(what)),
         "too large",  # type: ignore[arg-type]
     ),
-    "files: no right": explain(PermissionError(errno.EACCES, "Permission denied"), "write", "/a/b", 1),
-    "files: a disk that is read-only": explain(OSError(errno.EROFS, "Read-only"), "write", "/a/b", 1),
+    "files: no right": storage_error(PermissionError(errno.EACCES, "Permission denied"), "write", "/a/b", 1),
+    "files: a disk that is read-only": storage_error(OSError(errno.EROFS, "Read-only"), "write", "/a/b", 1),
 }
 PASSING = {
     "kafka: no broker": kafka(KAFKA._TRANSPORT),
@@ -119,8 +119,8 @@ PASSING = {
     "pulsar: timed out": pulsar("Timeout"),
     "cassandra: timed out": written_to_cassandra(cassandra.WriteTimeout("slow", write_type=0)),
     "cassandra: a busy node": written_to_cassandra(cassandra.OperationTimedOut()),
-    "files: a full disk": explain(OSError(errno.ENOSPC, "No space left"), "write", "/a/b", 1),
-    "files: of a disk": explain(OSError(errno.EIO, "I/O"), "write", "/a/b", 1),
+    "files: a full disk": storage_error(OSError(errno.ENOSPC, "No space left"), "write", "/a/b", 1),
+    "files: of a disk": storage_error(OSError(errno.EIO, "I/O"), "write", "/a/b", 1),
 }
 
 

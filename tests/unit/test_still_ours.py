@@ -18,7 +18,7 @@ from changelog_engine.connectors.cassandra.sink import CassandraWriter
 from changelog_engine.connectors.elasticsearch.cluster import Cluster, MayPassError
 from changelog_engine.connectors.elasticsearch.documents import Emitter
 from changelog_engine.connectors.elasticsearch.options import Backoff, BulkOptions, ClusterOptions
-from changelog_engine.connectors.elasticsearch.sink import BulkWriter, ElasticsearchSink
+from changelog_engine.connectors.elasticsearch.sink import ElasticsearchSink, ElasticsearchWriter
 from changelog_engine.connectors.jdbc import BatchingSink, ConnectionOptions, ExecutionOptions
 from changelog_engine.connectors.jdbc.dialects import SqliteDialect
 from changelog_engine.connectors.jdbc.sink import BatchingWriter
@@ -77,7 +77,9 @@ def elasticsearch(sent: Sent, fails: bool, folder: Any) -> Callable[[], None]:
     mock.patch.object(Emitter, "type_for", return_value=None).start()
     options = BulkOptions(max_actions=2, backoff=Backoff.CONSTANT, max_retries=3)
     sink = ElasticsearchSink(Emitter("i", None, "n", None), ClusterOptions(("http://localhost:9",)), options)
-    return lambda: BulkWriter(sink, sleep=lambda _: None).write([{"n": number} for number in range(6)])
+    return lambda: ElasticsearchWriter(sink, sleep=lambda _: None).write(
+        [{"n": number} for number in range(6)]
+    )
 
 
 def kinesis(sent: Sent, fails: bool, folder: Any) -> Callable[[], None]:

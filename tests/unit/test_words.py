@@ -16,7 +16,6 @@ OFTEN = 3  # so many modules named with a word make it one that must be explaine
 TWICE = {
     "Checkpoint": "an item of a scripted source, which users import from changelog_engine.testing, asks for one",
     "ConnectionOptions": "each connector has its own",
-    "BulkWriter": "each connector has its own",
     "Cluster": "each connector has its own",
     "ClientProperties": "each connector has its own",
     "Client": "each connector has its own",

@@ -10,7 +10,7 @@ from changelog_engine.connectors.jdbc import (
     ConnectionOptions,
     ExecutionOptions,
 )
-from changelog_engine.connectors.jdbc.dialects import driver_of
+from changelog_engine.connectors.jdbc.dialects import package_of
 from changelog_engine.connectors.jdbc.options import (
     DEFAULT_BATCH_INTERVAL_MS,
     DEFAULT_BATCH_SIZE,
@@ -142,7 +142,7 @@ class JdbcConnectionOptions:
             self._user: str | None = None
             self._password: str | None = None
 
-        @needs(driver_of)
+        @needs(package_of)
         def with_url(self, url: str) -> Self:
             """Set the URL.
 

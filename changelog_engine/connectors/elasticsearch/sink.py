@@ -54,11 +54,11 @@ class ElasticsearchSink(CommittingSink):
                 advice = "start the cluster, or give its address by set_hosts()"
                 raise cluster.failure(f"{error}; {advice}") from None
 
-    def committing_writer(self, context: SinkContext) -> BulkWriter:
-        return BulkWriter(self)
+    def committing_writer(self, context: SinkContext) -> ElasticsearchWriter:
+        return ElasticsearchWriter(self)
 
 
-class BulkWriter(CollectingWriter):
+class ElasticsearchWriter(CollectingWriter):
     """Collects documents, and sends them when they are enough, old enough, or a barrier comes."""
 
     def __init__(

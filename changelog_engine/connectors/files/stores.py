@@ -27,7 +27,7 @@ from changelog_engine.errors import ConfigurationError, RestoreError, StorageErr
 from changelog_engine.storage.file_systems import FileSystems, public_uri
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
-from changelog_engine.storage.retry import explain
+from changelog_engine.storage.retry import storage_error
 
 log = logging.getLogger("changelog_engine")
 
@@ -105,7 +105,7 @@ class Store:
         except StorageError:
             raise
         except OSError as error:
-            failure = explain(error, "write", self._storage.join(path), 1)
+            failure = storage_error(error, "write", self._storage.join(path), 1)
             raise type(failure)(self._told(str(failure))) from None
 
     def persist(self, stream: Any, path: str, closing: bool) -> None:
@@ -269,7 +269,7 @@ class Store:
 def _refuse_failures(error: OSError) -> None:
     """Refuse a listing with a gap: a file that is left out would be taken for one that was never there."""
     if not isinstance(error, FileNotFoundError | PermissionError):
-        raise explain(error, "list", str(error.filename), 1) from error
+        raise storage_error(error, "list", str(error.filename), 1) from error
 
 
 def open_store(file_systems: FileSystems, base_path: str) -> Store:

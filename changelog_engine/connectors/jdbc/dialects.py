@@ -515,7 +515,7 @@ def dialect_of(options: ConnectionOptions) -> Dialect:
     return _DIALECTS[database_of(options)]
 
 
-def driver_of(url: str) -> Package | None:
+def package_of(url: str) -> Package | None:
     """The package that a URL's database needs; None where it needs none, or the URL is not one."""
     try:
         return dialect_of(ConnectionOptions(url)).package

@@ -32,7 +32,12 @@ from changelog_engine.connectors.kafka.clients import named
 from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSchema
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.sink import KafkaSink, KafkaWriter, check_producer, first_partition
-from changelog_engine.connectors.kafka.transactions import State, Transaction, Transactions, admin_settings
+from changelog_engine.connectors.kafka.transactions import (
+    Transaction,
+    Transactions,
+    TransactionState,
+    admin_settings,
+)
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import (
     Committable,
@@ -200,15 +205,15 @@ class TransactionalWriter(CommittingWriter):
     def _commit_kept(self, transactions: Sequence[Transaction]) -> None:
         for transaction in transactions:
             state = self._transactions.commit(transaction)
-            if state is State.UNKNOWN:
+            if state is TransactionState.UNKNOWN:
                 self._unknown(transaction)
-            if state is State.ABORTED:
+            if state is TransactionState.ABORTED:
                 self._lost(
                     transaction,
                     f"was aborted: it was not committed within transaction.timeout.ms ({self._sink.timeout_ms}). Its "
                     "records are lost to readers",
                 )
-            if state is State.LEFT:
+            if state is TransactionState.LEFT:
                 self._lost(
                     transaction,
                     "was aborted when the job went back to a checkpoint before it. Its records are lost to readers",
@@ -306,7 +311,7 @@ class TransactionalWriter(CommittingWriter):
     def _await_end(self, transaction: Transaction) -> None:
         """When the job has ended, its last records can be seen."""
         deadline = Deadline(_STEP_TIMEOUT_S)
-        while self._transactions.state(transaction) is State.COMMITTING and not deadline.passed:
+        while self._transactions.state(transaction) is TransactionState.COMMITTING and not deadline.passed:
             time.sleep(0.01)
 
     def close(self) -> None:

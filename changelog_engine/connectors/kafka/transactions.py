@@ -54,7 +54,7 @@ class Transaction(NamedTuple):
     started_ms: int
 
 
-class State(enum.Enum):
+class TransactionState(enum.Enum):
     """What became of a transaction."""
 
     OPEN = "open"
@@ -127,7 +127,7 @@ class Transactions:
         return _transaction(transactional_id, found)
 
     def leave(self, transactional_id: str, timeout_ms: int) -> bool:
-        """Note that the open transaction of an id will be aborted although a checkpoint may keep it; see `State.LEFT`.
+        """Note that the open transaction of an id will be aborted although a checkpoint has it: `TransactionState.LEFT`.
 
         Args:
             timeout_ms: see `fence`.
@@ -141,23 +141,27 @@ class Transactions:
         self.fence(_left_id(_transaction(transactional_id, found)), timeout_ms)
         return True
 
-    def state(self, transaction: Transaction) -> State:
+    def state(self, transaction: Transaction) -> TransactionState:
         """What became of a transaction."""
         found = self._describe(transaction.id)
         if found is None:
-            return State.UNKNOWN
+            return TransactionState.UNKNOWN
         started = found.transaction_start_time_ms == transaction.started_ms
         if found.producer_id != transaction.producer_id or not started:
             # The id is used for others, which happens only after it
-            return State.COMMITTED if self._describe(_left_id(transaction)) is None else State.LEFT
+            return (
+                TransactionState.COMMITTED
+                if self._describe(_left_id(transaction)) is None
+                else TransactionState.LEFT
+            )
         state = found.state.value
         if state in ("PrepareAbort", "CompleteAbort", "PrepareEpochFence"):
-            return State.ABORTED
+            return TransactionState.ABORTED
         if state == "Ongoing":
-            return State.OPEN
-        return State.COMMITTING if state == "PrepareCommit" else State.COMMITTED
+            return TransactionState.OPEN
+        return TransactionState.COMMITTING if state == "PrepareCommit" else TransactionState.COMMITTED
 
-    def commit(self, transaction: Transaction) -> State:
+    def commit(self, transaction: Transaction) -> TransactionState:
         """Commit a transaction if it is open, and wait until its records can be seen.
 
         Returns:
@@ -170,9 +174,9 @@ class Transactions:
         wait_s = _RETRY_S
         while True:
             state = self.state(transaction)
-            if state not in (State.OPEN, State.COMMITTING):
+            if state not in (TransactionState.OPEN, TransactionState.COMMITTING):
                 return state
-            if state is State.OPEN:
+            if state is TransactionState.OPEN:
                 self._end(transaction)
             if deadline.passed:
                 raise ConnectorError(

@@ -77,7 +77,7 @@ def plan_repair(folder: Storage) -> Repair | None:
     return Repair((*log_aside, *snapshots_aside), None if newest is None else newest.id, wrong)
 
 
-def repair(folder: Storage, plan: Repair) -> str:
+def repair_logs(folder: Storage, plan: Repair) -> str:
     """Set aside what a plan names; returns the folder that holds it now.
 
     Raises:
