@@ -129,7 +129,7 @@ def fold_at(
     Args:
         key_groups: only entries of these.
         operators: only those of operators with these uids; None for all.
-        state: only the state of this name, and no timers; None for all.
+        state: only the state of this name, which may be such as "(event time timers)"; None for all.
 
     Raises:
         RestoreError, NotSerializableError, CorruptChangelogError: as ``state_at``.
@@ -172,7 +172,7 @@ def _fold_at(
                     entries = _live(entries, since, _VALUE)
                 folded.states[name] = _entries(entries, described, key_type)
         for timers, shown in TIMER_STATES.items():
-            tables = pending.pop((uid, timers), []) if wanted is None else []
+            tables = pending.pop((uid, timers), []) if wanted in (None, shown) else []
             if tables:
                 with _withholding(withheld, (uid, shown), allow_pickle):
                     folded.timers[uid, TIMER_DOMAINS[timers]] = pending_timers(tables, key_type)

@@ -38,7 +38,13 @@ def metrics(path: str, last: int) -> Answer:
     acknowledged = {each.parent: ms for each in found if (ms := each.parent_acknowledged_ms) is not None}
     intervals = [each.time_ms - times[each.parent] if each.parent in times else None for each in found]
     figures = [
-        {"id": each.id, "time_ms": each.time_ms, "interval_ms": interval, **measured(each), **each.figures}
+        {
+            "id": each.id,
+            "time_ms": each.time_ms,
+            "interval_ms": interval,
+            **measured(each),
+            **_named(each.figures),
+        }
         for each, interval in zip(found, intervals, strict=True)
     ]
     names = (
@@ -93,6 +99,18 @@ def _epochs(found: Sequence[Checkpoint]) -> list[Grid]:
             spare=("records out", "epochs", "encode ms", "read ms", "commit ms"),
         )
     ]
+
+
+def _named(figures: Figures) -> dict[str, Any]:
+    """Figures with the names of timers that people are shown."""
+    found: dict[str, Any] = {**figures}
+    for each in ("mutations", "sizes"):
+        if found.get(each):
+            found[each] = {
+                uid: {TIMER_STATES.get(state, state): figure for state, figure in of.items()}
+                for uid, of in found[each].items()
+            }
+    return found
 
 
 def details_of(figures: Figures) -> list[Grid]:

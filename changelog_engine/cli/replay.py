@@ -37,7 +37,7 @@ from changelog_engine.display import printable
     "leave_out",
     metavar="STATE",
     multiple=True,
-    help="Compare all but this state: its name, OPERATOR.STATE, or 'processing time timers'. May be given several times.",
+    help="Compare all but this state: its name, OPERATOR.STATE, or '(processing time timers)'. May be given several times.",
 )
 @most_option("Show at most so many differences in full.", 5)
 @name_option

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from changelog_engine.driver.figures import JobFigures
+from changelog_engine.state.backend import TIMER_STATES
 
 log = logging.getLogger("changelog_engine")
 
@@ -73,7 +74,7 @@ def summary(now: JobFigures) -> dict[str, Any]:
         "sources": {uid: source._asdict() for uid, source in now.sources.items()},
         "stages": {uid: stage._asdict() for uid, stage in now.stages.items()},
         "sizes": {
-            uid: {state: size._asdict() for state, size in states.items()}
+            uid: {TIMER_STATES.get(state, state): size._asdict() for state, size in states.items()}
             for uid, states in now.sizes.items()
         },
     }

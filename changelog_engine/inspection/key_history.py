@@ -181,7 +181,7 @@ def key_history(
     Args:
         key: as text, see ``values.key_identities``.
         operator: only in the one with this uid.
-        state: only in the state of this name.
+        state: only in the state of this name, which may be that of timers.
         at: on whose lineage, see ``ledger.points``; None for the newest checkpoint's.
         start, end: only from this point on, only up to this one; see ``inspection.ranges.range_of``.
         allow_pickle: load pickled values, which runs what is in them.
@@ -192,7 +192,7 @@ def key_history(
         CorruptChangelogError: a file is missing or damaged.
     """
     ledger, checkpoint = open_point(path, at)
-    check_names(checkpoint, operator, state)
+    check_names(checkpoint, operator, state, timers=True)
     wanted = range_of(ledger.lineage, start, end)
     everywhere = keyed_operators(checkpoint.operators)
     keyed = [each for each in everywhere if operator in (None, each.uid)]
@@ -406,7 +406,7 @@ class _Reader:
         }
         for name, rows in of_state.items():
             if name in TIMER_DOMAINS:
-                if state is None:
+                if state in (None, TIMER_STATES[name]):
                     yield from self._timer_changes(rows, key, fired)
             elif state in (None, name) and name in described:
                 yield from self._state_changes(rows, described[name], key, fired)

@@ -33,7 +33,7 @@ from changelog_engine.inspection.values import Withheld, keys_of
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Base, Ledger
 from changelog_engine.ledger.reading import read_history
-from changelog_engine.state.backend import TIMER_STATES
+from changelog_engine.state.backend import TIMER_STATES, logged_name
 from changelog_engine.types import TypeInformation
 from materializer.fold import OBJECT_KEYS, PICKLED, fold_rows
 
@@ -43,7 +43,6 @@ _CONDENSED = 5_000  # rows of a page from which on those that later ones make vo
 _COLUMNS = (
     "checkpoint_id", "key_group", "key", "namespace", "map_key", "operation", "value", "payload", "operator", "state",
 )  # fmt: skip
-_TIMERS = {shown: name for name, shown in TIMER_STATES.items()}
 
 Numbers = npt.NDArray[np.int64]
 
@@ -105,11 +104,11 @@ class StateOverTime:
     def __init__(
         self, ledger: Ledger, tip: Checkpoint, operator: str, state: str, since: Checkpoint | None = None
     ) -> None:
-        self._timers = _TIMERS.get(state)
-        check_names(tip, operator, None if self._timers else state)
+        self._timers = state in TIMER_STATES.values()
+        check_names(tip, operator, state, timers=True)
         self.tip = tip
         self.operator, self.state = operator, state
-        self._begins, held, logged = _rows(ledger, tip, operator, self._timers or state, since)
+        self._begins, held, logged = _rows(ledger, tip, operator, logged_name(state), since)
         tables = [*held, *logged] or [pa.table({name: pa.array([], _TYPES[name]) for name in _COLUMNS})]
         table = pa.concat_tables(tables)
         keys = coded(table["key"])
@@ -167,7 +166,7 @@ class StateOverTime:
         withheld = PICKLED if self._table["payload"].null_count < self._table.num_rows else None
         texts = self._texts.take(pa.array(chosen, pa.int64())).to_pylist()
         values: dict[str, list[tuple[str | None, Any]]] = {}
-        if withheld is None and (described is not None or self._timers is not None) and rows.num_rows:
+        if withheld is None and (described is not None or self._timers) and rows.num_rows:
             try:
                 values = self._values(rows, described, key_type, checkpoint.wall_clock_ms)
             except NotSerializableError:
@@ -186,7 +185,7 @@ class StateOverTime:
     ) -> dict[str, list[tuple[str | None, Any]]]:
         codec = key_codec_for(key_type)
         found: dict[str, list[tuple[str | None, Any]]] = {}
-        if self._timers is not None:
+        if self._timers:
             with refusing_objects():
                 for time, identity in timers_of([rows], key_type):
                     found.setdefault(codec.text(identity), []).append((None, time))
@@ -204,7 +203,7 @@ class StateOverTime:
         for operator in (*checkpoint.operators, *self.tip.operators):
             if operator.uid == self.operator:
                 key_type = key_type_of(operator)
-                if self._timers is not None:
+                if self._timers:
                     return None, key_type
                 states = {each.name: each for each in operator.states}
                 return states.get(self.state), key_type

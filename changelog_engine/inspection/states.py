@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any
 
 from changelog_engine.changelog.model import Checkpoint
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import Displayed, Document, Grid, Literal
 from changelog_engine.graph.descriptions import (
@@ -20,7 +22,7 @@ from changelog_engine.graph.descriptions import (
 from changelog_engine.graph.key_groups import key_group
 from changelog_engine.graph.nodes import StateId
 from changelog_engine.inspection.points import open_point
-from changelog_engine.inspection.values import key_identities
+from changelog_engine.inspection.values import key_identities, value_cell
 from changelog_engine.ledger.described import check_names
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.points import At
@@ -92,8 +94,9 @@ class StateEntry:
 
     Args:
         key: typed.
+        state: name; ``(event time timers)`` or ``(processing time timers)`` of timers.
         namespace: text of the window; None where the state has none.
-        value: typed; of a list state a list, of a map state a mapping.
+        value: typed; of a list state a list, of a map state a mapping, of a timer its time in epoch milliseconds.
     """
 
     operator: str
@@ -145,7 +148,7 @@ class EntriesAt(Displayed):
                 e.state,
                 Literal(e.key),
                 *([e.namespace or ""] if namespaced else []),
-                Literal(e.value),
+                value_cell("timer" if e.state in TIMER_STATES.values() else "", e.value),
             )
             for e in self.entries
         ]
@@ -214,7 +217,7 @@ def entries_at(
 
     Args:
         operator: only of the one with this uid.
-        state: only the one of this name.
+        state: only the one of this name. Timers are there where it is theirs, such as ``(event time timers)``.
         key: only this key, as text: see ``values.key_identities``. Only files that can hold its key group are read.
         allow_pickle: load pickled values, which runs what is in them.
         first: how many entries to pass over.
@@ -229,20 +232,20 @@ def entries_at(
     if limit is not None:
         whole_number(limit, "limit", 0)
     ledger, checkpoint = open_point(path, at)
-    check_names(checkpoint, operator, state)
+    check_names(checkpoint, operator, state, timers=True)
     missed: tuple[Miss, ...] = ()
     withheld: dict[StateId, str] = {}
     if key is None:
         operators = None if operator is None else frozenset([operator])
         folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle, operators=operators, state=state)
-        entries, withheld = _entries(folded), folded.withheld
+        entries, withheld = _entries(folded, state), folded.withheld
     else:
         entries = []
         for described in _keyed(checkpoint, operator, state):
             entries += _of_key(ledger, checkpoint, described, state, key, allow_pickle, withheld)
         if not entries:
             folded = fold_at(ledger, checkpoint, allow_pickle=allow_pickle, state=state)
-            there = [e for e in _entries(folded) if operator in (None, e.operator)]
+            there = [e for e in _entries(folded, state) if operator in (None, e.operator)]
             entries = [e for e in there if _is_written(e.key, key)]
             withheld = {name: why for name, why in folded.withheld.items() if operator in (None, name[0])}
             if not entries and OBJECT_KEYS not in withheld.values():  # which may be it
@@ -287,7 +290,10 @@ def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> l
         found
         for found in keyed_operators(checkpoint.operators)
         if operator in (None, found.uid)
-        and any(state in (None, described.name) for described in found.states)
+        and (
+            any(state in (None, described.name) for described in found.states)
+            or state in TIMER_STATES.values()
+        )
     ]
 
 
@@ -314,19 +320,29 @@ def _of_key(
             state=state,
         )
         withheld.update(folded.withheld)
-        found += _entries(folded, identities)
+        found += _entries(folded, state, identities)
     return found
 
 
-def _entries(folded: FoldedState, identities: list[Any] | None = None) -> list[StateEntry]:
-    """All entries of states, or those of some keys; timers are none."""
+def _entries(folded: FoldedState, state: str | None, identities: list[Any] | None = None) -> list[StateEntry]:
+    """All entries of states, or those of some keys; timers, as they will fire, where ``state`` is their name."""
     wanted = None if identities is None else frozenset(identities)
-    return [
+    found = [
         StateEntry(uid, name, *entry)
         for (uid, name), entries in folded.states.items()
         for entry in entries.spread()
         if wanted is None or entries.codec.identity(entry[0]) in wanted
     ]
+    for operator in folded.checkpoint.operators:
+        codec = key_codec_for(key_type_of(operator))
+        namespaced = any(each.namespace is not None for each in operator.states)
+        for domain in [each for each, shown_name in TIMER_STATES.items() if shown_name == state]:
+            timers = folded.timers.get((operator.uid, TIMER_DOMAINS[domain]), [])
+            for time, entry in sorted(timers, key=itemgetter(0)):
+                key, window = entry if namespaced else (entry, None)
+                if wanted is None or codec.identity(key) in wanted:
+                    found.append(StateEntry(operator.uid, TIMER_STATES[domain], key, window, time))
+    return found
 
 
 def _is_written(key: Any, text: str) -> bool:

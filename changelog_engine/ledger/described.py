@@ -6,6 +6,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState, keyed_operators, states_of
 from changelog_engine.nearest import did_you_mean, named
+from changelog_engine.state.backend import TIMER_STATES
 
 
 def parallelism_of(checkpoint: Checkpoint) -> dict[str, int]:
@@ -35,8 +36,13 @@ def described_state(
     return states_of(checkpoint.operators)[operator, state]
 
 
-def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None) -> None:
+def check_names(
+    checkpoint: Checkpoint, operator: str | None, state: str | None, timers: bool = False
+) -> None:
     """Raise when a checkpoint has no operator with state, or no state, of a name.
+
+    Args:
+        timers: whether the name may be that of timers, such as ``(event time timers)``.
 
     Raises:
         RestoreError: says which there are, and of many the nearest.
@@ -48,6 +54,8 @@ def check_names(checkpoint: Checkpoint, operator: str | None, state: str | None)
             f"checkpoint {checkpoint.id}: {named('operator with state', operator, uids)}{did_you_mean(operator, uids)}"
         )
     names = [name for uid, name in states_of(keyed) if operator in (None, uid)]
+    if timers:
+        names += TIMER_STATES.values()
     if state is not None and state not in names:
         of = "" if operator is None else f", operator {operator!r}"
         raise RestoreError(

@@ -24,6 +24,7 @@ from changelog_engine.driver.figures import BUCKETS_MS, Histogram, JobFigures, J
 from changelog_engine.errors import ConfigurationError
 from changelog_engine.event_time import moment_of
 from changelog_engine.operators.metrics import MetricFigure
+from changelog_engine.state.backend import TIMER_STATES
 
 PREFIX = "changelog_engine_"
 STATUSES = (
@@ -210,7 +211,7 @@ def _samples(now: JobFigures) -> Iterator[tuple[str, dict[str, str], float]]:
         yield from _known("stage_watermark_seconds", labels, _seconds(stage.watermark))
     for uid, states in now.sizes.items():
         for state, size in states.items():
-            labels = {"operator": uid, "state": state}
+            labels = {"operator": uid, "state": TIMER_STATES.get(state, state)}
             yield from _known("state_entries", labels, size.entries)
             yield from _known("state_bytes", labels, size.bytes)
 
@@ -227,7 +228,7 @@ def _by_state(
 ) -> Iterator[tuple[str, dict[str, str], float]]:
     for uid, states in counts.items():
         for state, count in states.items():
-            yield name, {"operator": uid, "state": state}, count
+            yield name, {"operator": uid, "state": TIMER_STATES.get(state, state)}, count
 
 
 def _seconds(watermark: int | None) -> float | None:

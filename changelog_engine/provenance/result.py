@@ -145,7 +145,7 @@ class ExplainedMutation:
         number: place in the real order of the replay's mutations, over states and operators.
         checkpoint: with which it became durable.
         operator: uid of the operator.
-        state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
+        state: the state's name; ``(event time timers)`` or ``(processing time timers)`` for timers.
         operation: put, remove, clear, append, replace, register_timer or delete_timer.
         value: the value, as in the log; None where the operation has none.
         map_key: in a map state, the entry's key.

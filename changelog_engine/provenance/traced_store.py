@@ -29,8 +29,8 @@ from changelog_engine.operators.store import KeyedStore
 from changelog_engine.operators.store_config import StoreConfig
 from changelog_engine.provenance.result import CodeLine
 from changelog_engine.provenance.trace import Event, Held, Step, Tracker
-from changelog_engine.replay.log_rows import TIMERS, Mutation, user_value
-from changelog_engine.state.backend import StateBackend
+from changelog_engine.replay.log_rows import Mutation, user_value
+from changelog_engine.state.backend import TIMER_STATES, StateBackend
 from changelog_engine.state.compiled_handles import general
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.factory import HandleFactory, OpenState
@@ -258,7 +258,7 @@ class TracedLog:
                 identity = log.map_keys[event.index]
                 map_key = None if operation == CLEAR else log._map_codec.key_of(identity)
             event.mutation = Mutation(
-                TIMERS.get(log.state, log.state),
+                TIMER_STATES.get(log.state, log.state),
                 log._key_codec.key_of(plain),
                 operation,
                 values[position],

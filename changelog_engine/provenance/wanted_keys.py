@@ -23,6 +23,7 @@ from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.ledger import Ledger, plan_restore
 from changelog_engine.ledger.reading import read_suffix
 from changelog_engine.replay.recorded import RecordedRange
+from changelog_engine.state.backend import logged_name
 from changelog_engine.types import TypeInformation
 
 _WINDOWS = (1, 8, 64)  # checkpoints that are looked through for the key's last change; then all
@@ -130,7 +131,7 @@ class KeyRows:
             if state is None:
                 yield table
             else:
-                yield table.filter(pc.equal(table["state"].cast(pa.string()), state))
+                yield table.filter(pc.equal(table["state"].cast(pa.string()), logged_name(state)))
 
 
 def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[WantedKey]:

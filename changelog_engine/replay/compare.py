@@ -33,8 +33,8 @@ from changelog_engine.graph.descriptions import (
 from changelog_engine.graph.nodes import StateId, StateKind, StateSpec
 from changelog_engine.nearest import named
 from changelog_engine.operators.windows_merging import MERGING_WINDOWS
-from changelog_engine.replay.log_rows import TIMERS, Mutation, mutations_of
-from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.replay.log_rows import Mutation, mutations_of
+from changelog_engine.state.backend import TIMER_DOMAINS, TIMER_STATES
 from changelog_engine.state.mutation_log import DELETE_TIMER, PUT, REGISTER_TIMER, REMOVE
 from changelog_engine.state.ttl import TimedType, user_type
 from changelog_engine.types import Row, TypeInformation
@@ -71,7 +71,7 @@ class Difference:
 
     Args:
         operator: uid of the operator.
-        state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
+        state: the state's name; ``(event time timers)`` or ``(processing time timers)`` for timers.
         namespace: in state of windows, the window's text.
         checkpoint: with which the mutations were logged; None for the final state.
         recorded: the log's mutations of the key; of the final state, its live entries as puts and appends.
@@ -146,16 +146,15 @@ def states_named(names: Iterable[str], operators: Sequence[DescribedOperator]) -
     known: dict[str, set[StateId]] = {}
     for operator in keyed_operators(operators):
         uid = operator.uid
-        states = {state.name: state.name for state in operator.states}
-        for shown_name, state in [*states.items(), *((words, domain) for domain, words in TIMERS.items())]:
+        timers = {shown_name: domain for domain, shown_name in TIMER_STATES.items()}
+        for shown_name, state in (timers | {each.name: each.name for each in operator.states}).items():
             for name in (shown_name, f"{uid}.{shown_name}"):
                 known.setdefault(name, set()).add((uid, state))
     found: set[StateId] = set()
     for name in names:
-        wanted = name.strip("()")  # as the console shows timers
-        if wanted not in known:
+        if name not in known:
             raise ConfigurationError(named("state", name, known))
-        found |= known[wanted]
+        found |= known[name]
     return frozenset(found)
 
 
@@ -251,7 +250,7 @@ def _by_key(
         ):
             continue
         first = next(mutation for mutation in (*mutations[0], *mutations[1]))
-        state = TIMERS.get(name[1], name[1])
+        state = TIMER_STATES.get(name[1], name[1])
         found.append(Difference(name[0], state, first.key, key[1], checkpoint, mutations[0], mutations[1]))
     return found
 

@@ -172,7 +172,7 @@ def replay_job(
         end: a later checkpoint of the same branch, likewise; None, the default, for the newest.
         job: the job's name, in a program that executes several; None, the default, for the first.
         leave_out: states that are not compared: ``total``, ``count.total`` for that of one operator, or
-            ``processing time timers``.
+            ``(processing time timers)``.
 
     Returns:
         The report; ``report.equal`` is True for code that is deterministic and unchanged.

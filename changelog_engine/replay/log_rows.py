@@ -11,18 +11,16 @@ from changelog_engine.changelog.rows import SCHEMA, Columns
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.codec.values import CLEARED, codec_for
 from changelog_engine.graph.nodes import StateId, StateSpec
-from changelog_engine.state.backend import TIMER_DOMAINS
+from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.state.ttl import TimedType
 from changelog_engine.types import TypeInformation
-
-TIMERS = {state: f"{words} timers" for state, words in TIMER_DOMAINS.items()}
 
 
 class Mutation(NamedTuple):
     """One change of one state, as the changelog has it.
 
     Args:
-        state: the state's name; ``event time timers`` or ``processing time timers`` for timers.
+        state: the state's name; ``(event time timers)`` or ``(processing time timers)`` for timers.
         operation: put, remove, clear, append, replace, register_timer or delete_timer.
         value: the value; a timer's timestamp; None where the operation has none.
         map_key: in a map state, the entry's key.
@@ -80,7 +78,7 @@ def mutations_of(
         column_of(table, "operation").to_pylist(),
         column_of(table, "namespace").to_pylist(),
     )
-    shown = TIMERS.get(state, state)
+    shown = TIMER_STATES.get(state, state)
     rows = zip(found_keys, operations, values, map_keys, namespaces, strict=True)
     return [Mutation(shown, *row) for row in rows]
 

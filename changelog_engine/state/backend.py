@@ -29,10 +29,16 @@ KeyIdentity = Any
 EVENT_TIMERS = "__event_time_timers"
 PROCESSING_TIMERS = "__processing_time_timers"
 TIMER_DOMAINS = {EVENT_TIMERS: "event time", PROCESSING_TIMERS: "processing time"}
-# As people are shown them.
+# As people are shown them, and name them.
 TIMER_STATES = {state: f"({words} timers)" for state, words in TIMER_DOMAINS.items()}
+_LOGGED = {shown: state for state, shown in TIMER_STATES.items()}
 
 PAGE = "docs/state-backends.md"  # for messages
+
+
+def logged_name(state: str) -> str:
+    """What the log calls a state, or timers, by the name that people are shown."""
+    return _LOGGED.get(state, state)
 
 
 @runtime_checkable

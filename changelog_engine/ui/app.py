@@ -33,7 +33,7 @@ from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import iso
 from changelog_engine.state.backend import TIMER_STATES
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.ui.commands import commands_at, explain_command, explained_state
+from changelog_engine.ui.commands import commands_at, explain_command
 from changelog_engine.ui.drawing import draw_life, timeline_values
 from changelog_engine.ui.explaining import AskedChange, CannotExplainError, Explainer, Program
 from changelog_engine.ui.now import now_of
@@ -251,10 +251,7 @@ class Page:
             "total": len(history.changes),
             "life": draw_life(changes, say, width),
             "script": None if self._explainer is None else self._explainer.program.script,
-            "explain": lambda c: explain_command(
-                job.root, c.operator, explained_state(c), key, c.checkpoint, script
-            ),
-            "state_of": explained_state,
+            "explain": lambda c: explain_command(job.root, c.operator, c.state, key, c.checkpoint, script),
         }
 
     def _now(self, job: OpenedJob, request: Request) -> dict[str, Any]:

@@ -6,7 +6,6 @@ import shlex
 from typing import NamedTuple
 
 from changelog_engine.config.options import BASE_PATH
-from changelog_engine.inspection.key_history import KeyChange
 
 
 class Command(NamedTuple):
@@ -52,11 +51,6 @@ def explain_command(
     """The command that says which input records made a change: it replays what the job read, so it needs the program."""
     where = (f"--operator={operator}", f"--state={state}", "--at", checkpoint)
     return _line("explain", f"--key={key}", *where, script, root)
-
-
-def explained_state(change: KeyChange) -> str:
-    """What ``explain`` calls the state of a change."""
-    return change.state.strip("()") if change.kind == "timer" else change.state
 
 
 def timeline_command(root: str, last: int) -> str:

@@ -54,7 +54,7 @@ from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import job_status, list_jobs
 from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.points import open_ledger, open_point
-from changelog_engine.inspection.states import entries_at
+from changelog_engine.inspection.states import entries_at, states_at
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.inspection.values import as_json, key_identities
 from changelog_engine.ledger.job_path import NAME_A_JOB, open_job
@@ -1027,6 +1027,31 @@ def test_timers_are_compared(tmp_path: Path) -> None:
         differences(f"{tmp_path}/job", "1", "3", state="timer")
     shown = cli("diff", f"{tmp_path}/job", "1", "-1")
     assert "removed  remind    (event time timers)  'ann'  1970-01-01 00:00:01.001  -" in shown.output
+
+
+def test_timers_have_one_name(tmp_path: Path) -> None:
+    """Whatever lists them, so that every command takes it."""
+    reminded(tmp_path)
+    path = f"{tmp_path}/job"
+    event, processing = "(event time timers)", "(processing time timers)"
+    listed = [each.state for each in states_at(path, 2).states]
+    assert listed == ["count", event, processing]
+    shown = cli("state", path, "--at", 2, "--state", event, "--key", "bob").output
+    assert "remind    (event time timers)  'bob'  1970-01-01 00:00:02.001" in shown
+    pending = entries_at(path, 2, state=event).entries
+    assert [(each.key, each.value) for each in pending][:2] == [("ann", 2001), ("bob", 2001)]
+    missed = cli("state", path, "--state", processing, "--key", "bo")
+    assert (missed.exit_code, "the nearest of 2: 'bob'" in missed.output) == (1, True)
+    assert {each.state for each in key_history(path, "ann", state=event).changes} == {event}
+    figures = json.loads(cli("metrics", path, "--json").output)[0]
+    assert {*figures["mutations"]["remind"]} == {*figures["sizes"]["remind"]} == {*listed}
+
+
+def test_timers_of_windows_have_their_windows(tmp_path: Path) -> None:
+    case = Case(StateKind.REDUCING, Firing.EMIT, 5, 5)
+    TestJob(tmp_path, Script((1,))).run_driver(window_job([("a", 1, "x"), ("b", 13, "y")], case.spec(), None))
+    (timer,) = entries_at(str(tmp_path / "job"), 1, state="(event time timers)", key="a").entries
+    assert (timer.key, timer.namespace, timer.value) == ("a", "[0,5]", 4)
 
 
 def test_a_change_that_a_timer_of_processing_time_may_have_made_is_not_the_elements(tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ def test_output_state_timers_and_mutations_of_a_keyed_function() -> None:
     assert harness.event_time_timers == [(110, "ann"), (111, "bob"), (112, "ann")]
     assert harness.processing_time_timers == [(1005, "ann"), (1005, "bob")]
     assert [mutation for mutation in harness.mutations if mutation.key == "bob"] == [
-        Mutation("event time timers", "bob", "register_timer", 111),
-        Mutation("processing time timers", "bob", "register_timer", 1005),
+        Mutation("(event time timers)", "bob", "register_timer", 111),
+        Mutation("(processing time timers)", "bob", "register_timer", 1005),
         Mutation("count", "bob", "put", 1),
         Mutation("pages", "bob", "append", "/"),
         Mutation("by page", "bob", "put", 1, "/"),
@@ -95,7 +95,7 @@ def test_output_state_timers_and_mutations_of_a_keyed_function() -> None:
     assert harness.side_output("other") == []
     assert harness.state("count") == {"bob": 2}
     assert harness.mutations[:2] == [
-        Mutation("event time timers", "ann", "delete_timer", 110),
+        Mutation("(event time timers)", "ann", "delete_timer", 110),
         Mutation("count", "ann", "clear"),
     ]
     harness.clear()

@@ -123,7 +123,7 @@ def test_a_replay_is_bounded_and_nothing_of_it_stays(script: Path):
         explainer = Explainer(Program(str(script), ("words",)), timeout_s=60)
         found = await explainer.explain(change(script), never)
         assert [each["value"] for each in found["mutations"]] == [1, 2]
-        timers = await explainer.explain(change(script, state="processing time timers"), never)
+        timers = await explainer.explain(change(script, state="(processing time timers)"), never)
         assert [each["operation"] for each in timers["mutations"]] == ["register_timer"] * 2
         with pytest.raises(CannotExplainError, match="ended with status 2 without an answer") as refused:
             await explainer.explain(change(script, job="another"), never)
@@ -279,3 +279,5 @@ def test_other_keys_timers_stay_out_of_an_explanation(tmp_path: Path) -> None:
         program()
     found = explain(program, "a", operator="reminds")
     assert [mutation.value for mutation in found.mutations if mutation.state == "count"] == [2]
+    timers = explain(program, "a", state="(event time timers)")
+    assert [mutation.operation for mutation in timers.mutations] == ["delete_timer"]

@@ -26,6 +26,7 @@ from changelog_engine.errors import ConfigurationError
 from changelog_engine.observing import prometheus
 from changelog_engine.observing.prometheus import ENGINE_METRICS, PREFIX, Reporter, families
 from changelog_engine.operators.metrics import MetricFigure
+from changelog_engine.state.backend import EVENT_TIMERS, TableSize
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_count", "_sum"), "gauge": ("",)}
@@ -74,7 +75,8 @@ def scraped(address: str) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 def test_a_scrape_shows_what_the_job_did(figures: JobFigures) -> None:
     monitor = JobMonitor()
-    monitor.latest = replace(figures, upkeep=UpkeepFigures(2, 1, 1, 7, 0.5))
+    sizes = {**figures.sizes, "timed": {EVENT_TIMERS: TableSize(1, 8)}}
+    monitor.latest = replace(figures, upkeep=UpkeepFigures(2, 1, 1, 7, 0.5), sizes=sizes)
     reporter = Reporter("127.0.0.1", 0, monitor)
     try:
         found = scraped(reporter.address)
@@ -86,6 +88,8 @@ def test_a_scrape_shows_what_the_job_did(figures: JobFigures) -> None:
         ({**labels, "job": ""}, value) for labels, value in found[PREFIX + "mutations_total"]
     ]
     assert sum(value for labels, value in found[PREFIX + "state_entries"] if labels["state"] == "count") == 4
+    timers = [labels for labels, _ in found[PREFIX + "state_entries"] if labels["operator"] == "timed"]
+    assert [labels["state"] for labels in timers] == ["(event time timers)"]
     assert found[PREFIX + "checkpoint_duration_seconds_count"][0][1] == figures.checkpoints > 0
     assert found[PREFIX + "materializations_failed_total"][0][1] == 1
     seen = found[PREFIX + "user_seen"]
