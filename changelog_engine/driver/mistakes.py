@@ -188,7 +188,10 @@ def _innermost(error: BaseException) -> str:
 def _is_outage(error: BaseException) -> bool:
     """Whether an error, what it was raised from, or one of a group is one of the system around the program."""
     if isinstance(error, RefusedForGoodError):
-        return False  # whatever its client raised
+        # Of a schema's error it is raised from that; while its client's is handled, it says more than the client.
+        if error.__cause__ is None:
+            return False
+        error = error.__cause__
     for each in errors_within(error):
         if getattr(each, "sqlite_errorcode", None) == _SQLITE_ERROR:
             continue
