@@ -15,6 +15,7 @@ from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.clock import wall_s
 from changelog_engine.display import Grid, Size, When
 from changelog_engine.inspection.jobs import (
+    NOT_BEGUN,
     FailedAttempt,
     JobStatus,
     SourcePosition,
@@ -122,12 +123,15 @@ def _state(found: JobStatus) -> str:
     if driver.running:
         between = found.newest_failure
         waits = "" if between is None else f"; attempt {between.attempt} failed, and the next has not begun"
+        waits = waits if found.attempts else "; the first attempt has not begun"
         return f"running:{who}{waits}{_doubt(driver)}"
     if driver.running is None and (who or found.summary.state in ("ended", UNTOLD)):
         state = found.summary.state.removesuffix(" or running")
         return f"{state}, or running elsewhere{f' (the last driver known here:{who}{_doubt(driver)})' if who else ''}"
     if found.summary.state == NOT_RUN:
         return "a fork that was not run yet"
+    if found.summary.state == NOT_BEGUN:
+        return f"no attempt has begun{f' (the last driver known here:{who})' if who else ''}"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
 
 
@@ -165,11 +169,16 @@ def _last_sign(ago_ms: float) -> str:
 def _what_to_do(found: JobStatus) -> list[str]:
     """Of a job that nobody stopped and that does not run: the last lines of its error, and the next step."""
     state, next_run = found.summary.state, found.next_run
-    if state not in ("failed", "killed", "killed or running", "ended") or next_run is None:
+    if state not in ("failed", "killed", "killed or running", "ended", NOT_BEGUN) or next_run is None:
         return []
     again = (
         f"by default it {_begins(next_run)}. `changelog-engine help runbook` goes from symptoms to commands."
     )
+    if state == NOT_BEGUN:
+        return [
+            "Its driver ended before the first attempt, as where Spark does not start: the last line that it wrote on "
+            f"standard error says why. Do what that says, then start the job again: {again}"
+        ]
     last = found.failures[-1] if found.failures else None
     if state != "failed" or last is None:
         elsewhere = "" if state == "killed" else "if no driver runs it elsewhere, "

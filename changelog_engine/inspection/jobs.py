@@ -31,6 +31,8 @@ from materializer.lock import LOCK
 from materializer.remembered import recall
 from materializer.retention import Retention
 
+NOT_BEGUN = "empty"
+
 
 @dataclass(frozen=True)
 class JobSummary:
@@ -40,7 +42,7 @@ class JobSummary:
         kind: job or savepoint.
         state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise; on an
             object store or another machine it may run, though it gave no sign of life of late), ended (killed or failed:
-            nothing was noted; there, it may run as well), not run yet (a fork), empty (nothing ran in it yet), damaged,
+            nothing was noted; there, it may run as well), not run yet (a fork), empty (no attempt has begun), damaged,
             unreadable (no right to read it, or somebody else's table).
         newest: the newest checkpoint; None for none.
         bytes: of the files that its tables list.
@@ -301,7 +303,7 @@ def _summary(
     of_last = lineage.newest_checkpoint(lineage.newest_attempt_id)
     state = end_of(of_last, last, True, driver.running)
     if state == ENDED and last is None:  # nothing says how
-        state = "empty" if newest is None else NOT_RUN if is_unused(ledger, last) else "ended"
+        state = NOT_BEGUN if newest is None else NOT_RUN if is_unused(ledger, last) else "ended"
     return JobSummary(
         folder.name,
         folder.storage.root,

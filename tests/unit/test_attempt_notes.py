@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,18 @@ def test_a_job_between_two_attempts_is_told_from_one_that_goes_well(tmp_path: Pa
         assert "the next has not begun" not in shown
     finally:
         journal.close()
+
+
+def test_a_driver_that_ends_before_the_first_attempt_is_said_to_have_begun_none(tmp_path: Path):
+    def shown() -> str:
+        return " ".join(CliRunner().invoke(main, ["status", str(tmp_path / "job")]).stdout.split())
+
+    with closing(JobJournal.open(str(tmp_path), "job")):
+        assert re.search(
+            r"running: process \d+ on \S+, since .* UTC; the first attempt has not begun", shown()
+        )
+    assert re.search(r"state no attempt has begun \(the last driver known here: process \d+ on ", shown())
+    assert "the last line that it wrote on standard error says why. Do what that says, then start" in shown()
 
 
 def test_a_driver_that_gives_up_before_the_first_checkpoint_leaves_its_error(tmp_path: Path):
