@@ -68,8 +68,11 @@ class Cluster(Protocol):
 class ClosingRunner(EpochRunner, Protocol):
     """An epoch runner that is closed at the end of its job."""
 
-    def noted(self, attempt: int) -> tuple[int, int, int] | None:
-        """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
+    def noted(self, attempt: int) -> tuple[int, int, int] | str:
+        """How many subtasks are up in an attempt, and the rows and bytes of state they have read.
+
+        Where that is not known: what the first epoch waits for, in words; "" once it goes on.
+        """
 
     def background(self) -> Sequence[TaskRunner]:
         """What may run tasks beside the epochs, the best first; nothing where there is no room for them."""
@@ -408,10 +411,10 @@ def _as_shown(failed: JobExecutionError) -> JobExecutionError:
     return failed
 
 
-def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan) -> WorkersAtStart | None:
+def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan) -> WorkersAtStart | str:
     noted = runner.noted(monitor.latest.attempt)
-    if noted is None:
-        return None
+    if isinstance(noted, str):
+        return noted
     up, *restored = noted
     return WorkersAtStart(up, monitor.subtasks or sum(stage.parallelism for stage in plan.stages), *restored)
 

@@ -63,8 +63,12 @@ class Observers:
             with contextlib.suppress(Exception):
                 DISPLAY.begun(self._shown)
 
-    def ask_workers(self, workers: Callable[[], WorkersAtStart | None]) -> None:
-        """From now on this says how far the workers are when an attempt begins; any thread may call it, at any time."""
+    def ask_workers(self, workers: Callable[[], WorkersAtStart | str]) -> None:
+        """From now on this says how far the workers are when an attempt begins; any thread may call it, at any time.
+
+        Args:
+            workers: see ``starting_words``.
+        """
         if self._shown is not None:
             self._shown.workers = workers
 

@@ -50,7 +50,7 @@ class ShownJob:
     def __init__(self, monitor: JobMonitor, interval_ms: int) -> None:
         self.monitor = monitor
         self.interval_ms = interval_ms
-        self.workers: Callable[[], WorkersAtStart | None] = lambda: None
+        self.workers: Callable[[], WorkersAtStart | str] = str
         self._before = monitor.latest  # what rates are since
         self._newer = monitor.latest
         self._told_ms = monotonic_ms()  # when the last line was written
@@ -98,11 +98,11 @@ class ShownJob:
             self._before = self._newer = now
         return f"job {now.job!r}: {words}"
 
-    def _workers(self) -> WorkersAtStart | None:
-        found = None
+    def _workers(self) -> WorkersAtStart | str:
+        found: WorkersAtStart | str = ""
         with contextlib.suppress(Exception):  # files that are gone meanwhile
             found = self.workers()
-        if found is None or not found.rows:
+        if isinstance(found, str) or not found.rows:
             self._reading_ms = None
             return found
         now_ms = monotonic_ms()

@@ -47,13 +47,14 @@ def first_words(
 def starting_words(
     now: JobFigures,
     now_ms: float,
-    workers: WorkersAtStart | None,
+    workers: WorkersAtStart | str,
     size: RestoreSize | None,
     starting: str = "starting",
 ) -> str:
     """What a job does that processes nothing yet.
 
     Args:
+        workers: how far they are; where that is not known what the first epoch waits for, "" once it goes on.
         starting: what it waits for before its first attempt.
     """
     seconds = (now_ms - now.status_ms) / 1000
@@ -63,20 +64,23 @@ def starting_words(
         return f"rescaling ({seconds:.0f} s)"
     if now.status == "RESTARTING":
         return f"waiting to restart, restart {now.restarts} ({seconds:.0f} s)"
-    up = "" if workers is None else f"workers {workers.up} of {workers.all}"
-    if workers is not None and workers.up == workers.all and now.status != "RESTORING":
-        return f"all {workers.all} workers are up, the first epoch goes on ({seconds:.0f} s)"
+    if isinstance(workers, str):
+        up = f"waiting for executors: {workers}" if workers else "the first epoch goes on"
+    elif workers.up == workers.all and now.status != "RESTORING":
+        up = f"all {workers.all} workers are up, the first epoch goes on"
+    else:
+        up = f"workers {workers.up} of {workers.all}"
     if now.status != "RESTORING":
-        return f"{up or 'starting workers'} ({seconds:.0f} s)"
+        return f"{up} ({seconds:.0f} s)"
     text = f"restoring checkpoint {now.restored_from}"
     if size is not None:
         rows, total_bytes = size.snapshot_rows + size.log_rows, size.snapshot_bytes + size.log_bytes
         text += f": {amount(rows)} rows ({size_text(total_bytes)})"
-        if workers is not None and rows and workers.rows:
+        if not isinstance(workers, str) and rows and workers.rows:
             text += f", {100 * min(workers.rows, rows) // rows} % read"
             if workers.reading_ms >= _RATE_MS:
                 text += f", {size_text(1000 * workers.bytes / workers.reading_ms)}/s"
-    return ", ".join(filter(None, [text, up])) + f" ({seconds:.0f} s)"
+    return f"{text}, {up} ({seconds:.0f} s)"
 
 
 def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: float = 0.0) -> str:

@@ -225,9 +225,11 @@ class SparkEpochRunner:
         with said_when_ended(self.context):
             return epoch_slots(self.context) if self._placement is None else self._placement.slots()
 
-    def noted(self, attempt: int) -> tuple[int, int, int] | None:
-        """How many subtasks are up in an attempt, and the rows and bytes of state they have read; None: not known."""
-        return None if self._notes is None else self._notes.read(attempt)
+    def noted(self, attempt: int) -> tuple[int, int, int] | str:
+        """See ClosingRunner. On executors nothing is noted: there an epoch starts the workers that it needs."""
+        if self._notes is not None:
+            return self._notes.read(attempt)
+        return "" if self._placement is None else self._placement.awaited
 
     def background(self) -> list[BackgroundTasks]:
         """What may run tasks beside the epochs; see SpareRoom."""

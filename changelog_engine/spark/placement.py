@@ -27,6 +27,7 @@ from pyspark import SparkContext
 
 from changelog_engine.clock import monotonic_s
 from changelog_engine.errors import EpochFailedError
+from changelog_engine.readable import counted
 from changelog_engine.spark.jvm import LOST, byte_array_tag
 from changelog_engine.spark.session import task_cpus
 
@@ -103,7 +104,7 @@ class Wanted:
         if self.executors is not None:
             return f"{len(found)} of {self.executors} executors registered"
         slots = sum(executor.slots for executor in found)
-        return f"{len(found)} executors registered, which run {slots} of {self.slots} tasks at a time"
+        return f"{counted(len(found), 'executor')} registered, with room for {slots} of {self.slots} tasks at a time"
 
 
 def wanted(master: str, setting: Setting, subtasks: int) -> Wanted:
@@ -149,6 +150,9 @@ class Placement:
         cancelled: why waiting has to end; None as long as it has not.
         clock: seconds; for tests.
         pause: sleeps for a number of seconds; for tests.
+
+    Attributes:
+        awaited: what an attempt that begins waits for, in words; "" while it waits for no executor.
     """
 
     def __init__(
@@ -177,6 +181,7 @@ class Placement:
         self._clock = clock
         self._pause = pause
         self._attempt = 0
+        self.awaited = ""
 
     def place(self, attempt: int) -> bool:
         """Choose the executors: once an attempt, and anew when one of them is gone.
@@ -191,7 +196,11 @@ class Placement:
         """
         if self.executors and attempt == self._attempt and not self.lost():
             return False
-        before, self.executors = self.executors, self._awaited()
+        before = self.executors
+        try:
+            self.executors = self._await_executors()
+        finally:
+            self.awaited = ""
         self._attempt = attempt
         self._used = self._with_subtasks()
         self._hold()
@@ -285,7 +294,7 @@ class Placement:
         alive = self.alive()
         return [executor for executor in self.executors if executor.id in alive]
 
-    def _awaited(self) -> list[Executor]:
+    def _await_executors(self) -> list[Executor]:
         began = last = self._clock()
         target, patience_s = self._target()
         tell_s, found = _TOLD_AFTER_S, self._staying()
@@ -295,6 +304,7 @@ class Placement:
             self._ask_for(needed)
             ask_at += _ASK_AGAIN_S
         while not target.suffices(found):
+            self.awaited = target.told(found)
             if self._clock() >= ask_at:
                 self._ask_for(needed)
                 ask_at += _ASK_AGAIN_S

@@ -224,11 +224,15 @@ def test_a_second_executor_that_comes_late_is_waited_for_and_told_of(
     late = {0: [("0", 2, 0)], 40: [("0", 2, 0), ("10", 2, 0), ("9", 8, 7)]}
     scheduler = Scheduler(late, {})
     placement = placed(scheduler)
+    awaited: list[str] = []
+    placement._pause = lambda seconds: (awaited.append(placement.awaited), scheduler.pause(seconds))[1]
     with caplog.at_level(logging.WARNING, "changelog_engine"):
         assert placement.place(1)
+    assert set(awaited) == {"1 executor registered, with room for 2 of 4 tasks at a time"}
+    assert not placement.awaited
     assert placement.executors == [Executor("0", "10.0.0.0", 2), Executor("10", "10.0.0.10", 2)]
     assert 40 <= scheduler.now < 41
-    assert "1 executors registered, which run 2 of 4 tasks at a time on spark://host:7077" in caplog.text
+    assert "1 executor registered, with room for 2 of 4 tasks at a time on spark://host:7077" in caplog.text
     assert "at most 55 s more" in caplog.text
     assert caplog.text.count("the job waits for the rest") == 2, "not at each look"
     where = [placement.location(subtask, 4) for subtask in range(4)]

@@ -151,6 +151,16 @@ class TestWords:
         workers = WorkersAtStart(3, 8, 250, 1_000_000, 2_000)
         assert starting_words(now, 3_000, workers, size, "starting Spark on yarn") == expected
 
+    @pytest.mark.parametrize(
+        ("workers", "expected"),
+        [("", "the first epoch goes on"), ("1 of 2", "waiting for executors: 1 of 2")],
+    )
+    def test_a_start_on_executors_that_note_nothing(self, workers: str, expected: str) -> None:
+        now = replace(NOTHING, status="RUNNING", status_ms=1_000, restored_from=7)
+        assert starting_words(now, 3_000, workers, None) == f"{expected} (2 s)"
+        restoring = starting_words(replace(now, status="RESTORING"), 3_000, workers, None)
+        assert restoring == f"restoring checkpoint 7, {expected} (2 s)"
+
     def test_a_restore_that_has_read_nothing_yet(self) -> None:
         now = replace(NOTHING, status="RESTORING", status_ms=1_000, restored_from=7)
         size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
