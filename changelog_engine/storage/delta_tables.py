@@ -330,12 +330,12 @@ class UserTable:
         return self.storage.local is not None or wall_ms() - file.time_ms > _OLD_MS
 
     def _refuse_gone(self, files: Iterable[NewFile]) -> None:
-        """Refuse files that are not there, as of a table that was deleted and made again: nobody could read it."""
-        gone = [file.path for file in files if not self.storage.exists(file.path)]
+        """Refuse files that are not there as they were written, as of a table that was made again: nobody could read it."""
+        gone = [file.path for file in files if self.storage.size(file.path) != file.size]
         if gone:
             raise RefusedForGoodError(
-                f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone, "
-                f"such as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or give the sink another "
+                f"{len(gone)} files that were written to the Delta table {self.storage.root} for a checkpoint are gone or "
+                f"cut, such as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or give the sink another "
                 "uid(), to go on without their rows"
             )
 

@@ -312,7 +312,9 @@ class TestSink:
         engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)
         engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)  # it finds them there
         shutil.rmtree(path)
-        with pytest.raises(ConnectorError, match=r"1 files .* are gone, such as part-.*another uid\(\)"):
+        with pytest.raises(
+            ConnectorError, match=r"1 files .* are gone or cut, such as part-.*another uid\(\)"
+        ):
             engine.DeltaSink(path, ROW).commit_all(CONTEXT, committables)
         assert table_rows(path) == []
 
@@ -446,7 +448,20 @@ class TestSink:
         committables = writer.prepare(False).committables
         table = deltalake.DeltaTable(str(tmp_path))
         table.vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False, full=True)
-        with pytest.raises(ConnectorError, match=r"1 files .* are gone, such as part-"):
+        with pytest.raises(ConnectorError, match=r"1 files .* are gone or cut, such as part-"):
+            sink.commit_all(CONTEXT, committables)
+        assert table_rows(tmp_path) == [(1, 0)]
+
+    def test_files_that_were_cut_before_their_commit(self, tmp_path):
+        """Nobody could read the table."""
+        sink = engine.DeltaSink(str(tmp_path), ROW)
+        writer = sink.committing_writer(CONTEXT)
+        self.committed(sink, writer, 1)
+        writer.write([(2, 0)])
+        committables = writer.prepare(False).committables
+        file = tmp_path / committables[0]["path"]
+        os.truncate(file, file.stat().st_size - 1)
+        with pytest.raises(ConnectorError, match=r"1 files .* are gone or cut, such as part-"):
             sink.commit_all(CONTEXT, committables)
         assert table_rows(tmp_path) == [(1, 0)]
 

@@ -233,22 +233,29 @@ class TestRestore:
         assert texts(tmp_path) == ["a\nb\n", "b again\nc\n"]
 
     @pytest.mark.parametrize("anew", [False, True])
-    def test_a_compacted_file_that_was_deleted_before_it_was_shown_is_an_error(self, tmp_path, anew):
+    @pytest.mark.parametrize(("left", "said"), [(None, "is gone"), ("a\n", "has 2 bytes, .* counts 4")])
+    def test_a_compacted_file_that_was_deleted_or_cut_before_it_was_shown_is_an_error(
+        self, tmp_path, left, said, anew
+    ):
         """Its sources were removed all the same, and a line in the log was all that was left of them."""
         sink = compacting(tmp_path, checkpoints=2)
         writer = sink.committing_writer(context())
         checkpoint(writer, "a")
         newer = checkpoint(writer, "b", commits=False)
         (made,) = [path for path in hidden(tmp_path) if PREFIX in path.name]
-        made.unlink()
+        if left is None:
+            made.unlink()
+        else:
+            made.write_text(left)
         shown = (
             (lambda: self.restored(sink, newer))
             if anew
             else lambda: writer.commit(newer.prepared.committables)
         )
-        with pytest.raises(RestoreError, match=r"which was to become .* is gone"):
+        with pytest.raises(RestoreError, match=f"which was to become .* {said}"):
             shown()
-        assert {path.read_text() for path in hidden(tmp_path)} == {"a\n", "b\n"}
+        assert {"a\n", "b\n"} <= {path.read_text() for path in hidden(tmp_path)}
+        assert finished(tmp_path) == []
 
     def killed_before_the_removal(self, writer):
         """Two checkpoints, of which the second one's file has its name; the driver died before its sources were removed."""

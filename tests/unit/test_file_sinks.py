@@ -212,6 +212,25 @@ class TestRestore:
             writer.commit(committables)
         writer.close()
 
+    @pytest.mark.parametrize("anew", [False, True])
+    def test_a_file_that_was_cut_before_it_was_shown_is_an_error(self, tmp_path, anew):
+        """It was shown, and what had been cut off was missing without a word."""
+        writer = sink_to(tmp_path).committing_writer(context())
+        writer.write(["a", "b"])
+        prepared = writer.prepare(True)
+        (left,) = hidden(tmp_path)
+        left.write_text("a\n")
+        again = context(attempt=2, restored=[RestoredSink(0, prepared)])
+        shown = (
+            (lambda: sink_to(tmp_path).committing_writer(again))
+            if anew
+            else lambda: writer.commit(prepared.committables)
+        )
+        with pytest.raises(RestoreError, match=r"which was to become .* has 2 bytes, .* counts 4"):
+            shown()
+        assert (hidden(tmp_path), finished(tmp_path)) == ([left], [])
+        writer.close()
+
     def test_no_restart_takes_such_a_file_for_one_that_was_shown(self, tmp_path):
         """The job restarted from that checkpoint, and ended well without the elements."""
         job = TestJob(tmp_path / "log", Script((20,)))

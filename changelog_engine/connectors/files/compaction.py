@@ -277,7 +277,7 @@ class HeldFiles:
             first: nobody has done so before.
 
         Raises:
-            RestoreError: it is gone, and was never shown.
+            RestoreError: it has another size; or it is gone, and was never shown.
         """
         store, files = self._store, [PendingFile(*source) for source in sources]
         tag = Tag.of(temporary)
@@ -294,7 +294,7 @@ class HeldFiles:
                     final,
                 )
                 for file in there:
-                    store.finish(file.temporary, file.final)
+                    store.finish(file.temporary, file.final, file.size)
                 store.remove(marker)
                 store.remove(temporary)
                 return
@@ -303,7 +303,7 @@ class HeldFiles:
         elif not store.exists(marker):
             # It goes after the sources: with one of them there, nobody has shown the file.
             first = first or any(store.exists(file.temporary) for file in files)
-        store.finish(temporary, final, first)
+        store.finish(temporary, final, size, first)
         left = [file for file in files if not store.remove(file.temporary)]
         if not left:
             store.remove(marker)

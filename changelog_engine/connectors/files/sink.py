@@ -377,7 +377,7 @@ class FileWriter(CommittingWriter):
             if sources:
                 self._held.publish(temporary, final, size, sources[0], first)
             else:
-                self._store.finish(temporary, self._place(temporary, final), first)
+                self._store.finish(temporary, self._place(temporary, final), size, first)
             self._prepared.discard(temporary)
 
     def _place(self, temporary: str, final: str, size: int | None = None) -> str:

@@ -112,15 +112,25 @@ class Store:
         """Make durable what was written; close the stream or not."""
         self._storage.persist(stream, path, closing)
 
-    def finish(self, temporary: str, final: str, first: bool = False) -> None:
+    def finish(self, temporary: str, final: str, size: int, first: bool = False) -> None:
         """Show a pending file under its name.
 
         Args:
+            size: its bytes.
             first: nobody has done so before: who asks has just made it.
 
         Raises:
-            RestoreError: it is gone, and was never shown. Final, as the next attempt would take it for one that readers had.
+            RestoreError: it has another size; or it is gone, and was never shown. Final, as the next attempt would take it
+                for one that readers had.
         """
+        # On object stores, looking is a request, and within moments nobody has changed what was just made.
+        found = self._storage.size(temporary) if self.appends or not first else None
+        if found not in (None, size):
+            raise RestoreError(
+                f"the file {self._masked(self._storage.join(temporary))}, which was to become "
+                f"{self._masked(self._storage.join(final))}, has {found} bytes, and the checkpoint counts {size}: somebody "
+                "changed it. Keep others from hidden files here, and put it back as it was, or restore the checkpoint before"
+            )
         if not self._storage.move(temporary, final) and not self._storage.exists(final):
             target = self._masked(self._storage.join(final))
             if first:
