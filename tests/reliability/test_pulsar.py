@@ -356,7 +356,7 @@ class TestWriting:
             def serialize(self, element: Any) -> Any:
                 return 5
 
-        with pytest.raises(TypeMismatchError, match="gave 5, which is not bytes for 'a'"):
+        with pytest.raises(TypeMismatchError, match="gave 5 for 'a', which is not bytes"):
             sink_of(pulsar, topic, Numbers()).writer(0, 1).write(["a"])
 
 

@@ -517,7 +517,7 @@ class TestSink:
 
         queue = rabbitmq.create_queue()
         writer = sink_of(rabbitmq, queue, Text()).writer(0, 1)
-        with pytest.raises(TypeError, match="gave a str for 7: it must give bytes"):
+        with pytest.raises(TypeError, match="gave '7' for 7, which is not bytes"):
             writer.write([7])
         writer.close()
 

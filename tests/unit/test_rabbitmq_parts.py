@@ -321,7 +321,7 @@ class TestWriting:
                 raise ValueError("no repr")
 
         for value in (Unshowable(), "x" * 10_000):
-            with pytest.raises(TypeMismatchError, match="it must give bytes") as caught:
+            with pytest.raises(TypeMismatchError, match="which is not bytes") as caught:
                 writer.write([value])
             assert len(str(caught.value)) < 500
 

@@ -33,6 +33,7 @@ from changelog_engine.connectors.kafka.producing import RecordProducer, RecordSc
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.sink import KafkaSink, KafkaWriter, check_producer, first_partition
 from changelog_engine.connectors.kafka.transactions import (
+    TOO_LONG,
     Transaction,
     Transactions,
     TransactionState,
@@ -145,8 +146,7 @@ class _Slot:
                 tries -= 1
                 if error.code() == kafka.KafkaError.INVALID_TRANSACTION_TIMEOUT:
                     raise ConfigurationError(
-                        f"{self._sink.properties.what}: property 'transaction.timeout.ms' is {self._sink.timeout_ms}, which "
-                        "is larger than the brokers' transaction.max.timeout.ms; set a smaller one"
+                        f"{self._sink.properties.what}: {TOO_LONG} than {self._sink.timeout_ms}"
                     ) from None
                 why = self.producer.failure(doing, error)
                 if not error.retriable() or tries <= 0:

@@ -23,6 +23,7 @@ from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import INPUT_END_MS
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.schemas import unwritable
 from changelog_engine.connectors.still_ours import ASKS_EVERY, check_still_ours
 from changelog_engine.errors import ConnectorError, RefusedForGoodError, TypeMismatchError
 from changelog_engine.graph.hooks import bulk_of
@@ -75,9 +76,7 @@ class RecordSchema:
         assert self.select_topic is not None
         topic: Any = self.select_topic(element)
         if not isinstance(topic, str) or not topic:
-            raise TypeMismatchError(
-                f"the topic selector gave {shown(topic)} for {shown(element)}, which is not a topic's name"
-            )
+            raise unwritable("the topic selector", topic, element, "a topic's name")
         return topic
 
 

@@ -27,11 +27,11 @@ from changelog_engine.connectors.kafka.topic_ids import TopicIds
 from changelog_engine.connectors.packages import KAFKA
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.schemas import unreadable
 from changelog_engine.errors import ConnectorError, RefusedForGoodError
 from changelog_engine.graph.hooks import bulk_of, hook_of
 from changelog_engine.types import Row
 from changelog_engine.types.copies import as_given
-from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
 
@@ -576,12 +576,12 @@ class Decoder:
         return False
 
     def _failure(self, record: Any, error: Exception) -> RefusedForGoodError:
-        value = record.value()
-        shown = "no value (a tombstone)" if value is None else shown_bytes(value)
-        return RefusedForGoodError(
-            f"{named(self._properties)}: the record of topic {record.topic()!r}, partition "
-            f"{record.partition()}, offset {record.offset()} can't be read: {type(error).__name__}: {error}. It is {shown}. "
-            "Let the schema ignore such records, or send them to a side output by set_bad_records_tag()"
+        which = TopicPartition(record.topic(), record.partition())
+        return unreadable(
+            f"{named(self._properties)}: the record of {which}, offset {record.offset()}",
+            error,
+            record.value(),
+            "Let the schema ignore such records, or send them to a side output by set_bad_records_tag()",
         )
 
 

@@ -30,6 +30,7 @@ from changelog_engine.errors import ConnectorError, NotSupportedError, RefusedFo
 
 log = logging.getLogger("changelog_engine")
 
+TOO_LONG = "property 'transaction.timeout.ms' is larger than the brokers' transaction.max.timeout.ms; set a smaller one"
 _RETRY_S = 0.02
 _LONGEST_RETRY_S = 0.5
 _ENDED_TIMEOUT_S = 60.0
@@ -295,10 +296,7 @@ class Transactions:
         errors = self._kafka.errors
         text = self._properties.redacted(f"{type(error).__name__}: {error}")
         if isinstance(error, errors.InvalidTransactionTimeoutError):
-            text = (
-                "property 'transaction.timeout.ms' is larger than the brokers' transaction.max.timeout.ms; set a "
-                "smaller one"
-            )
+            text = TOO_LONG
         elif isinstance(error, errors.UnsupportedVersionError | errors.IncompatibleBrokerVersion):
             text += "; writing exactly once needs brokers of Kafka 3.0 or newer"
         return ConnectorError(f"{named(self._properties)}: {doing} failed: {text}")

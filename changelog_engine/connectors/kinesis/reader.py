@@ -22,10 +22,10 @@ from changelog_engine.connectors.kinesis.clients import EXPIRED_ITERATOR, NOT_FO
 from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.schemas import unreadable
 from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.copies import as_given
-from changelog_engine.types.typeinfo import shown_bytes
 
 # A position: [kind, value, read to]. The last is the time up to which all was read, in ms of Kinesis's clock.
 OLDEST, TIME, AFTER = "oldest", "time", "after"
@@ -252,17 +252,16 @@ class ShardReader(SplitReader):
             try:
                 value = as_given(self._decode(record if self._whole else data))
             except Exception as error:
-                raise self._unreadable(record, f"{type(error).__name__}: {error}") from error
+                raise self._unreadable(record, error) from error
             if value is not None:
                 values.append(value)
                 times.append(record.timestamp)
         return values, times
 
-    def _unreadable(self, record: KinesisRecord, why: str) -> RefusedForGoodError:
-        return self._client.refused(
-            f"the record {record.sequence_number} of {self._named()} can't be read: {why}. It is "
-            f"{shown_bytes(record.data)}. "
-            "Let the schema return None for records that are to be left out"
+    def _unreadable(self, record: KinesisRecord, why: Exception | str) -> RefusedForGoodError:
+        which = str(self._client.failure(f"the record {record.sequence_number} of {self._named()}"))
+        return unreadable(
+            which, why, record.data, "Let the schema return None for records that are to be left out"
         )
 
     def _named(self) -> str:

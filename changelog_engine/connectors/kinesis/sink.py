@@ -22,6 +22,7 @@ from changelog_engine.connectors.kinesis.properties import ClientProperties
 from changelog_engine.connectors.packages import KINESIS
 from changelog_engine.connectors.protocols import CommittingSink, SinkContext
 from changelog_engine.connectors.reconnecting import Trouble
+from changelog_engine.connectors.schemas import unwritable
 from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.typeinfo import shown, shown_bytes
@@ -123,9 +124,7 @@ class KinesisWriter(CollectingWriter):
     def _record(self, value: Any) -> _Record:
         data, key = self._serialize(value), self._key_of(value)
         if not isinstance(data, (bytes, bytearray)):
-            raise TypeMismatchError(
-                f"the schema of a Kinesis sink gave {shown(data)} for {shown(value)}, which is not bytes"
-            )
+            raise unwritable("the schema of a Kinesis sink", data, value)
         if type(key) is not str or not 1 <= len(key) <= _LONGEST_KEY:
             raise TypeMismatchError(
                 f"the partition key {shown(key)} of {shown(value)} is not a str of 1 to {_LONGEST_KEY} characters"

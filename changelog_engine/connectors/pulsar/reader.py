@@ -37,11 +37,11 @@ from changelog_engine.connectors.pulsar.cursors import (
     shown,
 )
 from changelog_engine.connectors.reconnecting import Trouble, connected
+from changelog_engine.connectors.schemas import unreadable
 from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.event_time import NO_TIMESTAMP
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.copies import as_given
-from changelog_engine.types.typeinfo import shown_bytes
 
 log = logging.getLogger("changelog_engine")
 
@@ -50,6 +50,7 @@ _FIRST_WAIT_MS = 200  # for the first messages of a reader that was just made
 _PAUSE_S = 0.5
 # How often a reader without messages looks whether its topic is still the one that it has read
 _LOOK_S = 10.0
+_MADE_AGAIN = "the topic was deleted and made again, or its brokers lost their storage with messages that were not read"
 
 
 class PulsarMessage(NamedTuple):
@@ -254,14 +255,13 @@ class PartitionReader(SplitReader):
         assert self._last is not None
         last = ":".join(map(str, self._last[:2]))  # drives our own code
         self._lost(
-            f"up to message {last}, and the next one is {shown(found)}, although it was published later: the topic was "
-            "deleted and made again, or its brokers lost their storage, and messages that were not read with it"
+            f"up to message {last}, and the next one is {shown(found)}, although it was published later: {_MADE_AGAIN}"
         )
 
     def _is_another(self, known: Any) -> None:
         self._lost(
-            f"up to message {shown(known)}, and another one has that id now: it was published at another time. The topic "
-            "was deleted and made again, or its brokers lost their storage, and messages that were not read with it"
+            f"up to message {shown(known)}, and another one has that id now, which was published at another time: "
+            f"{_MADE_AGAIN}"
         )
         self._read_from_the_beginning()
 
@@ -310,10 +310,7 @@ class PartitionReader(SplitReader):
         if end[0] < 0 or end[:2] >= place[:2]:
             return  # nothing is there, as all was deleted that was read; or all is as it was
         ids = [":".join(map(str, key[:2])) for key in (place, end)]  # drives our own code
-        self._lost(
-            f"up to message {ids[0]}, and its last one is {ids[1]} now: the topic was deleted and made again, or its "
-            "brokers lost their storage, and messages that were not read with it"
-        )
+        self._lost(f"up to message {ids[0]}, and its last one is {ids[1]} now: {_MADE_AGAIN}")
         self._read_from_the_beginning()
 
     def acknowledged(self, position: Position) -> None:
@@ -378,11 +375,11 @@ class PartitionReader(SplitReader):
         )
 
     def _unreadable(self, message: Any, error: Exception) -> RefusedForGoodError:
-        value = value_of(message)
-        said = "without a value" if value is None else shown_bytes(value)
-        return RefusedForGoodError(
-            f"{self._client.named}: message {shown(message.message_id())} of {self._topic!r} can't be read: "
-            f"{type(error).__name__}: {error}. It is {said}. Let the schema return None for messages that are to be left out"
+        return unreadable(
+            f"{self._client.named}: message {shown(message.message_id())} of {self._topic!r}",
+            error,
+            value_of(message),
+            "Let the schema return None for messages that are to be left out",
         )
 
 

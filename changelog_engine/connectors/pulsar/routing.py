@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Any
 
-from changelog_engine.errors import TypeMismatchError
+from changelog_engine.connectors.schemas import unwritable
 from changelog_engine.types.java_text import hash_of_text
-from changelog_engine.types.typeinfo import shown
 
 _MASK = 0xFFFFFFFF
 
@@ -52,9 +51,7 @@ class Router:
         if self._custom is not None:
             chosen: Any = self._custom(element, key, partitions)
             if not isinstance(chosen, str) or not chosen:
-                raise TypeMismatchError(
-                    f"the topic router gave {shown(chosen)} for {shown(element)}, which is not a topic's name"
-                )
+                raise unwritable("the topic router", chosen, element, "a topic's name")
             name: str = chosen
             return name
         if self._routing is Routing.MESSAGE_KEY_HASH:

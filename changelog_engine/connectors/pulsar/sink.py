@@ -21,10 +21,10 @@ from changelog_engine.connectors.pulsar.clients import Client
 from changelog_engine.connectors.pulsar.properties import ClientProperties
 from changelog_engine.connectors.pulsar.routing import Router, Routing, java_hash, murmur3_hash
 from changelog_engine.connectors.reconnecting import connected
+from changelog_engine.connectors.schemas import unwritable
 from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import ConfigurationError, ConnectorError, TypeMismatchError
 from changelog_engine.graph.hooks import hook_of
-from changelog_engine.types.typeinfo import shown
 
 log = logging.getLogger("changelog_engine")
 
@@ -128,9 +128,7 @@ class PulsarWriter(SinkWriter):
             made = encode(value)
             message = made if whole else OutgoingMessage(made)
             if not isinstance(message, OutgoingMessage) or not isinstance(message.value, bytes):
-                raise TypeMismatchError(
-                    f"the serialization schema gave {_shown(made, whole)} for {shown(value)}"
-                )
+                raise _unwritable(made, whole, value)
             time_ms = -1 if times is None else next(times)
             if time_ms == INPUT_END_MS:
                 time_ms = -1
@@ -228,7 +226,7 @@ def _map(properties: ClientProperties) -> dict[str, str] | None:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
-def _shown(made: Any, whole: bool) -> str:
+def _unwritable(made: Any, whole: bool, element: Any) -> TypeMismatchError:
     if isinstance(made, OutgoingMessage):
         made, whole = made.value, False
-    return f"{shown(made)}, which is not {'an OutgoingMessage' if whole else 'bytes'}"
+    return unwritable("the serialization schema", made, element, "an OutgoingMessage" if whole else "bytes")

@@ -19,9 +19,9 @@ from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Sink, SinkWriter
 from changelog_engine.connectors.rabbitmq.link import ANSWER_TIMEOUT_S, GONE, connected, declare, failure
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
+from changelog_engine.connectors.schemas import unwritable
 from changelog_engine.connectors.still_ours import check_still_ours
-from changelog_engine.errors import RefusedForGoodError, TypeMismatchError
-from changelog_engine.types.typeinfo import shown
+from changelog_engine.errors import RefusedForGoodError
 
 log = logging.getLogger("changelog_engine")
 
@@ -82,9 +82,7 @@ class QueueWriter(SinkWriter):
         for value in values:
             body = self._serialize(value)
             if not isinstance(body, (bytes, bytearray)):
-                raise TypeMismatchError(
-                    f"RMQSink: the serialization schema gave a {type(body).__name__} for {shown(value)}: it must give bytes"
-                )
+                raise unwritable("RMQSink: the serialization schema", body, value)
             bodies.append(bytes(body))
             size += len(body)
             if len(bodies) >= _BATCH or size >= _BATCH_BYTES:

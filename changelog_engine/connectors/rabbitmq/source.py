@@ -32,6 +32,7 @@ from changelog_engine.connectors.packages import RABBITMQ
 from changelog_engine.connectors.protocols import Position, Range, Source, Split, SplitReader
 from changelog_engine.connectors.rabbitmq.link import Link, connected, declare
 from changelog_engine.connectors.rabbitmq.options import ConnectionOptions
+from changelog_engine.connectors.schemas import unreadable
 from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.types.copies import as_given
@@ -419,8 +420,9 @@ class QueueReader(SplitReader):
             return as_given(self._schema.deserialize(message.body))
         except Exception as error:
             named = "" if message.id is None else f" with correlation id {message.id!r}"
-            raise RefusedForGoodError(
-                f"{self._options.where}: a message{named} of queue {self._queue!r} cannot be read: {type(error).__name__}: "
-                f"{error}. It is {shown_bytes(message.body)}. It stays in the queue; let the schema give None for such "
-                "messages, or take it out of the queue"
+            raise unreadable(
+                f"{self._options.where}: a message{named} of queue {self._queue!r}",
+                error,
+                message.body,
+                "It stays in the queue; let the schema return None for such messages, or take it out of the queue",
             ) from error
