@@ -22,6 +22,11 @@ HOW_TO_SHIP = (
 )
 
 
+MAKES_NO_CHECKPOINTS = (
+    "this job makes none: call env.enable_checkpointing(interval); BATCH mode never makes any"
+)
+
+
 class Origin(NamedTuple):
     """What raised first, as it travels from a worker to the driver.
 

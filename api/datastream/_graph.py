@@ -161,8 +161,7 @@ class Transformation:
             raise ConfigurationError(
                 f"{what}: the parallelism of a source that is not parallel must be 1, got {value}"
             )
-        if value != 1 and not self.parallel:
-            raise ConfigurationError(f"{what}: it must be 1 after force_non_parallel(), got {value}")
+        self._check_forced(value, what)
         self.parallelism = None if default else value
 
     def set_max_parallelism(self, max_parallelism: Any, what: str) -> None:
@@ -173,9 +172,12 @@ class Transformation:
         """
         what = f"{what} of {self.name!r}"
         value = _arguments.max_parallelism(max_parallelism, what)
+        self._check_forced(value, what)
+        self.max_parallelism = value
+
+    def _check_forced(self, value: int, what: str) -> None:
         if value != 1 and not self.parallel:
             raise ConfigurationError(f"{what}: it must be 1 after force_non_parallel(), got {value}")
-        self.max_parallelism = value
 
     def force_non_parallel(self) -> None:
         """Set parallelism and max parallelism to 1, for good."""

@@ -6,6 +6,7 @@ import click
 
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.options import (
+    KEY_FORMS,
     PATH,
     at_option,
     most_option,
@@ -23,7 +24,7 @@ from changelog_engine.readable import counted, iso
 
 @click.command()
 @click.argument("path", type=PATH)
-@click.option("--key", required=True, help="The key: as it is shown, as plain text, or as JSON.")
+@click.option("--key", required=True, help=f"The key: {KEY_FORMS}.")
 @operator_option
 @state_option("name")
 @point_option("--from", "start", what="Only from this point on")

@@ -11,7 +11,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.completion import complete_operator, complete_state
 from changelog_engine.cli.fork import commands_to_run
 from changelog_engine.cli.given_corrections import GivenCorrections, corrections_in, key_of, values_of_text
-from changelog_engine.cli.options import PATH, at_option, pickle_option
+from changelog_engine.cli.options import PATH, at_option, new_name_option, pickle_option
 from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import Repaired, repair
@@ -59,7 +59,7 @@ from changelog_engine.state.ttl import user_type
 )
 @click.option("--who", help="Who makes the corrections.")
 @click.option("--why", help="Why they are made.")
-@click.option("--name", "job_name", help="Name of the new job; the last part of NEW_PATH when left out.")
+@new_name_option
 @click.option("--dry-run", is_flag=True, help="Show what would be changed, and change nothing.")
 @pickle_option
 @shows
@@ -75,7 +75,7 @@ def correct(
     file: str | None,
     who: str | None,
     why: str | None,
-    job_name: str | None,
+    new_name: str | None,
     dry_run: bool,
     allow_pickle: bool,
 ) -> Answer:
@@ -105,7 +105,7 @@ def correct(
             who=given.who,
             why=given.why,
             target=new_path,
-            name=job_name,
+            name=new_name,
             dry_run=dry_run,
             allow_pickle=allow_pickle,
         )

@@ -6,7 +6,7 @@ import shlex
 
 import click
 
-from changelog_engine.cli.options import PATH, at_option
+from changelog_engine.cli.options import PATH, at_option, new_name_option
 from changelog_engine.config.layers import JOB_VARIABLE
 from changelog_engine.config.options import BASE_PATH
 from changelog_engine.display import printable
@@ -20,8 +20,8 @@ from changelog_engine.savepoints.forks import Fork, fork_job
 @click.argument("path", type=PATH)
 @click.argument("new_path", type=PATH)
 @at_option
-@click.option("--name", help="Name of the new job; the last part of NEW_PATH when left out.")
-def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:
+@new_name_option
+def fork(path: str, new_path: str, at: str | None, new_name: str | None) -> None:
     """Make a job that starts from a checkpoint of another.
 
     PATH is the folder of the other job, <base>/<job>, or of a savepoint; it is not changed, and may be running. NEW_PATH is
@@ -32,7 +32,7 @@ def fork(path: str, new_path: str, at: str | None, name: str | None) -> None:
     @read_again
     def forked(path: str) -> Fork:
         job = open_job(path)
-        return fork_job(job, checkpoint_at(job.open_lineage(), at), new_path, name)
+        return fork_job(job, checkpoint_at(job.open_lineage(), at), new_path, new_name)
 
     made = forked(path)
     click.echo(

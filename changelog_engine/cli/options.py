@@ -12,6 +12,7 @@ from changelog_engine.cli.completion import complete_operator, complete_point, c
 from changelog_engine.config.paths import working_directory
 from changelog_engine.ledger.points import FORMS
 
+KEY_FORMS = "as it is shown, as plain text, or as JSON"  # see inspection.values.key_identities
 PATH = click.Path(path_type=str, readable=False)  # what cannot be read the engine names
 
 
@@ -52,6 +53,9 @@ def most_option(
     return click.option(name, type=click.IntRange(least, most), default=default, show_default=True, help=text)
 
 
+new_name_option = click.option(
+    "--name", "new_name", help="Name of the new job; the last part of NEW_PATH when left out."
+)
 name_option = click.option("--name", metavar="TEXT", help="Name of a job whose execute() gives none.")
 script_argument = click.argument("script", metavar="SCRIPT", type=PATH)
 arguments_argument = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGUMENTS]...")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import click
 
 from changelog_engine.cli.options import (
+    KEY_FORMS,
     PATH,
     at_option,
     most_option,
@@ -42,7 +43,7 @@ def states(path: str, at: str | None, allow_pickle: bool) -> Answer:
 @at_option
 @operator_option
 @state_option("name")
-@click.option("--key", help="Only this key: as it is shown, as plain text, or as JSON.")
+@click.option("--key", help=f"Only this key: {KEY_FORMS}.")
 @most_option("Show at most so many entries.", 20)
 @click.option("--skip", type=click.IntRange(min=0), default=0, help="Pass over so many entries first.")
 @pickle_option

@@ -29,6 +29,7 @@ from changelog_engine.ledger.ownership import SIGN_EVERY_S, SILENT_S, Driver
 from changelog_engine.ledger.restore_decision import RestoreDecision
 from changelog_engine.readable import counted, duration, iso, size_text
 from changelog_engine.savepoints.unfinished_forks import unfinished_forks
+from changelog_engine.storage.locks import go_on
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.types.typeinfo import cut
 from materializer.retention import Retention
@@ -146,7 +147,7 @@ def _since(driver: Driver) -> str:
 def _doubt(driver: Driver) -> str:
     """That a driver which is there, or may be, does nothing."""
     if driver.stopped:
-        return f"; that process is stopped: let it go on (kill -CONT {driver.pid}), or end it"
+        return f"; that process is stopped: {go_on(driver.pid)}"
     if driver.signed_ms is None:
         return ""
     ago_ms = wall_s() * 1000 - driver.signed_ms

@@ -136,11 +136,6 @@ class _State:
         self.uid, self.name = operator.uid, described.name
         self.kind = StateKind(described.kind)
         self.where = f"state {self.name!r} of operator {self.uid!r}"
-        if (self.uid, self.name) in folded.withheld:
-            raise ConfigurationError(
-                f"{self.where} {folded.withheld[self.uid, self.name]}: pass allow_pickle=True if this table was "
-                "written by your own job, or name other states"
-            )
         self.checkpoint = folded.checkpoint
         self.entries = folded.states[self.uid, self.name]
         self.times = folded.accessed.get((self.uid, self.name))

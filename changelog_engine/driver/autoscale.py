@@ -27,7 +27,7 @@ from changelog_engine.connectors.protocols import is_endless
 from changelog_engine.driver.figures import JobFigures, JobMonitor
 from changelog_engine.driver.interval_thread import IntervalThread
 from changelog_engine.driver.rescaling import RescaleRequests
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError
+from changelog_engine.errors import MAKES_NO_CHECKPOINTS, ChangelogEngineError, ConfigurationError
 from changelog_engine.graph.nodes import JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.graph.rescaling import following, rescaled
@@ -103,8 +103,7 @@ def bounds_of(plan: JobPlan, settings: JobSettings) -> ScalingBounds | None:
         return None
     if settings.checkpoint_interval_ms is None:
         raise ConfigurationError(
-            "changelog.autoscale: a job is rescaled at a checkpoint, and this job makes none: call "
-            "env.enable_checkpointing(interval), or remove the option. BATCH mode never makes checkpoints"
+            f"changelog.autoscale: a job is rescaled at a checkpoint, and {MAKES_NO_CHECKPOINTS}; or remove the option"
         )
     least, most = settings.autoscale_min_parallelism, settings.autoscale_max_parallelism
     if most is not None and most < least:

@@ -16,7 +16,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError, JobExecutionError
+from changelog_engine.errors import (
+    MAKES_NO_CHECKPOINTS,
+    ChangelogEngineError,
+    ConfigurationError,
+    JobExecutionError,
+)
 from changelog_engine.graph.plan import JobPlan
 from changelog_engine.graph.rescaling import Parallelism, ParallelismChange, changes, in_words, rescaled
 
@@ -108,10 +113,7 @@ class RescaleRequests:
                 parallelism that it had.
         """
         if not self._makes_checkpoints:
-            raise ConfigurationError(
-                "a job is rescaled at a checkpoint, and this job makes none: call env.enable_checkpointing(interval); BATCH "
-                "mode never makes any"
-            )
+            raise ConfigurationError(f"a job is rescaled at a checkpoint, and {MAKES_NO_CHECKPOINTS}")
         with self._in_turn:
             self._refuse_when_ended()
             if of is not None and of is not self._plan:

@@ -23,7 +23,6 @@ from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.codec.arrow_columns import as_array, of_type
-from changelog_engine.errors import ForeignPathError
 from changelog_engine.graph.descriptions import DescribedOperator, DescribedState
 from changelog_engine.history.held_entries import HeldEntries, held_entries
 from changelog_engine.history.pickles import pickled_type_of
@@ -44,7 +43,7 @@ from changelog_engine.history.state_columns import (
     ViewColumn,
     identity_columns,
 )
-from changelog_engine.ledger.job_path import open_changelog
+from changelog_engine.ledger.job_path import open_changelog, refuse_another
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_file, read_parts, read_suffix
 from changelog_engine.ledger.suffix import Suffix
@@ -171,11 +170,8 @@ class MutationRange(MutationPiece):
             ForeignPathError: the folder was made anew.
         """
         log = open_changelog(self.path)
-        if log.table_id() != self.table:
-            raise ForeignPathError(
-                f"{self.path} is another changelog than the one that the table or stream was made of: the job's folder was "
-                "made anew. Make the table or stream anew, too"
-            )
+        remedy = "Make the table or stream anew, too"
+        refuse_another(self.path, log.table_id(), self.table, "the table or stream was made of", remedy)
         ledger = Ledger(log)
         columns = self.wanted.typed
         assert columns is not None

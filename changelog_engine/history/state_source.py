@@ -14,7 +14,6 @@ from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.row_filter import OfKeys
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.errors import ForeignPathError
 from changelog_engine.graph.descriptions import key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS, key_group
 from changelog_engine.history.data_sources import (
@@ -28,6 +27,7 @@ from changelog_engine.history.pushed_filters import key_texts
 from changelog_engine.history.state_columns import StateColumns
 from changelog_engine.history.tables import Tables
 from changelog_engine.ledger.described import described_operator
+from changelog_engine.ledger.job_path import refuse_another
 from changelog_engine.ledger.reading import read_parts
 
 STATE = "changelog_state"
@@ -58,11 +58,8 @@ class StateReader(DataSourceReader):
 
     def _tables(self) -> Tables:
         tables = Tables(self._path)
-        if tables.table != self._table:
-            raise ForeignPathError(
-                f"{self._path} is another changelog than the one that the DataFrame or view was made of: the job's folder "
-                "was made anew. Make the DataFrame or view anew"
-            )
+        remedy = "Make the DataFrame or view anew"
+        refuse_another(self._path, tables.table, self._table, "the DataFrame or view was made of", remedy)
         return tables
 
     def partitions(self) -> Sequence[InputPartition]:

@@ -19,7 +19,7 @@ from changelog_engine.changelog.rows import milliseconds_of
 from changelog_engine.changelog.segments import segment_of
 from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.display import MOST_ROWS, Displayed, Document, Grid, When
-from changelog_engine.errors import ChangelogEngineError, RestoreError
+from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.graph.descriptions import (
     DescribedOperator,
     DescribedState,
@@ -32,7 +32,7 @@ from changelog_engine.graph.key_groups import key_group
 from changelog_engine.history.held_entries import held_entries
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.ranges import PointRange, range_of
-from changelog_engine.inspection.states import entries_at, key_types
+from changelog_engine.inspection.states import entries_at, no_such_key
 from changelog_engine.inspection.values import (
     EntryName,
     Withheld,
@@ -213,7 +213,7 @@ def key_history(
                 described, {codec.identity(entry.key) for entry in there if entry.operator == described.uid}
             )
     if not search.found and keyed and keyed == everywhere and not any(meant.values()):
-        raise RestoreError(f"{key!r} is not a key of any operator; their keys are: {key_types(keyed)}")
+        raise no_such_key(repr(key), keyed)
     return search.history(wanted)
 
 

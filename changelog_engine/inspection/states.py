@@ -12,6 +12,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.config.numbers import whole_number
 from changelog_engine.display import Displayed, Document, Grid, Literal
+from changelog_engine.errors import RestoreError
 from changelog_engine.graph.descriptions import (
     DescribedOperator,
     DescribedState,
@@ -280,9 +281,14 @@ def key_name(operator: DescribedOperator) -> str:
     return declared_name(key_type_of(operator))
 
 
-def key_types(operators: Iterable[DescribedOperator]) -> str:
-    """The operators with the types of their keys, for a message."""
-    return ", ".join([f"{each.uid!r}: {key_name(each)}" for each in operators])
+def no_such_key(key: str, operators: Iterable[DescribedOperator]) -> RestoreError:
+    """The error of a key that none of the operators can have.
+
+    Args:
+        key: as messages show it.
+    """
+    types = ", ".join([f"{each.uid!r}: {key_name(each)}" for each in operators])
+    return RestoreError(f"{key} is not a key of any operator; their keys are: {types}")
 
 
 def _keyed(checkpoint: Checkpoint, operator: str | None, state: str | None) -> list[DescribedOperator]:

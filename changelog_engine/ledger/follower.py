@@ -22,11 +22,10 @@ from changelog_engine.changelog.segments import before, common, ids_after, last_
 from changelog_engine.errors import (
     ConfigurationError,
     CorruptChangelogError,
-    ForeignPathError,
     NotLoggedError,
     RestoreError,
 )
-from changelog_engine.ledger.job_path import open_changelog
+from changelog_engine.ledger.job_path import open_changelog, refuse_another
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.suffix import Suffix
 from changelog_engine.storage.delta_log import DeltaLog
@@ -271,11 +270,8 @@ class LogFollower:
         )
 
     def _check_table(self, table: str) -> None:
-        if table != self._table:
-            raise ForeignPathError(
-                f"{self._log.storage.root} is another changelog than the one that was read before: the job's folder was "
-                f"made anew. Begin anew (a streaming query of Spark: with another checkpointLocation)"
-            )
+        remedy = "Begin anew (a streaming query of Spark: with another checkpointLocation)"
+        refuse_another(self._log.storage.root, table, self._table, "was read before", remedy)
 
     def _base(self, end: Reached) -> int | None:
         """The checkpoint after which all mutations up to a point are there; None: all of the lineage's are."""

@@ -43,6 +43,14 @@ def open_changelog(path: str) -> DeltaLog:
     return log
 
 
+def refuse_another(root: str, table: str, expected: str, what: str, remedy: str) -> None:
+    """Raise ForeignPathError where a changelog's id is not the expected one; ``what`` was done with that one, in words."""
+    if table != expected:
+        raise ForeignPathError(
+            f"{root} is another changelog than the one that {what}: the job's folder was made anew. {remedy}"
+        )
+
+
 def open_job(path: str) -> JobFolder:
     """The folder of a job, by the path of it or of the changelog folder in it.
 

@@ -19,6 +19,7 @@ from changelog_engine.provenance.source_ranges import RecordAt
 from changelog_engine.provenance.trace import Event, Held, Origin, OutputAt, Step, Via
 from changelog_engine.state.backend import TIMER_DOMAINS
 
+_LONGER = "and so on: the chain is longer than is followed"
 _LONGEST = 40  # timers that timers set, and stages one after the other, that are followed
 
 
@@ -87,7 +88,7 @@ class Answers:
     def _cause_of_step(self, step: Step, depth: int, left: int) -> Cause:
         """Why a keyed function was called."""
         if not left:
-            return UnknownCause("and so on: the chain is longer than is followed")
+            return UnknownCause(_LONGER)
         if step.timer is None:
             return self._cause(step.origin, depth, left)
         domain, timestamp = step.timer
@@ -110,7 +111,7 @@ class Answers:
             return SourceRecord(read.source, read.name, read.split, position, value, through)
         if isinstance(origin, Step):
             if not left:
-                return UnknownCause("and so on: the chain is longer than is followed", through)
+                return UnknownCause(_LONGER, through)
             return KeyedElement(
                 origin.operator,
                 self._key(origin.operator, origin.key),

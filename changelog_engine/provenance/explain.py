@@ -32,7 +32,7 @@ from changelog_engine.provenance.touched import Touched
 from changelog_engine.provenance.trace import Tracker
 from changelog_engine.provenance.wanted_keys import ComparedRows, KeyRows, WantedKey, shown_key, wanted_keys
 from changelog_engine.replay.compare import StateTypes, differences, types_of
-from changelog_engine.replay.job import notes_of
+from changelog_engine.replay.job import FAILED, notes_of
 from changelog_engine.replay.recorded import RecordedRange, recorded_folder
 from changelog_engine.replay.run import ReplayRun, plan_of
 from changelog_engine.state.local_folder import temporary_folder
@@ -346,7 +346,7 @@ class Replays:
                             result.difference = str(differing[0])
                             break
                 except UserFunctionError as error:
-                    result.difference = f"the code failed, and did not when it was recorded:\n{error}"
+                    result.difference = f"{FAILED}:\n{error}"
                 yield result.equal
 
 

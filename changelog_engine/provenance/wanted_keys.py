@@ -16,7 +16,7 @@ from changelog_engine.codec.keys import KeyIdentity, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.graph.descriptions import key_type_of, keyed_operators
 from changelog_engine.graph.key_groups import key_group
-from changelog_engine.inspection.states import key_types
+from changelog_engine.inspection.states import no_such_key
 from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import described_operator
 from changelog_engine.ledger.job_folder import JobFolder
@@ -146,9 +146,7 @@ def wanted_keys(checkpoint: Checkpoint, key: Any, operator: str | None) -> list[
             group = key_group(identity, each.max_parallelism)
             found.append(WantedKey(each.uid, identity, text, group))
     if not found:
-        raise RestoreError(
-            f"{shown_key(key)} is not a key of any operator; their keys are: {key_types(known)}"
-        )
+        raise no_such_key(shown_key(key), known)
     return found
 
 

@@ -32,6 +32,7 @@ from changelog_engine.replay.recorded import RecordedPiece, RecordedRange, recor
 from changelog_engine.replay.run import ReplayRun
 from changelog_engine.state.local_folder import temporary_folder
 
+FAILED = "the code failed, and did not when it was recorded"
 _SHUFFLING = (Partitioner.REBALANCE, Partitioner.RESCALE, Partitioner.SHUFFLE)
 
 
@@ -99,7 +100,7 @@ class ReplayReport(Displayed):
             return f"{what}: equal ({size})"
         lines = [f"{what}: DIFFERENT ({size})"]
         if self.failure:
-            lines += ["the code failed, and did not when it was recorded:", self.failure]
+            lines += [f"{FAILED}:", self.failure]
         for (operator, state), (mutations, final) in self.counts().items():
             lines.append(
                 f"{state!r} of {operator!r}: mutations of {counted(mutations, 'key')} differ, final state of {final}"
@@ -126,7 +127,7 @@ class ReplayReport(Displayed):
             )
         return Document(
             first,
-            [*(["the code failed, and did not when it was recorded"] if self.failure else [])],
+            [FAILED] if self.failure else [],
             [
                 Grid(
                     ("operator", "state", "keys whose mutations differ", "keys whose final state differs"),

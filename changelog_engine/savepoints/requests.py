@@ -16,7 +16,12 @@ from concurrent.futures import Future
 from typing import NamedTuple
 
 from changelog_engine.changelog.model import Checkpoint
-from changelog_engine.errors import ChangelogEngineError, ConfigurationError, JobExecutionError
+from changelog_engine.errors import (
+    MAKES_NO_CHECKPOINTS,
+    ChangelogEngineError,
+    ConfigurationError,
+    JobExecutionError,
+)
 from changelog_engine.ledger.job_folder import JobFolder
 from changelog_engine.ledger.protection import Protection, protect, release
 from changelog_engine.savepoints.folder import new_savepoint
@@ -68,10 +73,7 @@ class SavepointRequests:
         """
         folder = self._folder
         if folder is None:
-            raise ConfigurationError(
-                "savepoints are made of checkpoints, and this job makes none: call env.enable_checkpointing(interval); "
-                "BATCH mode never makes any"
-            )
+            raise ConfigurationError(f"savepoints are made of checkpoints, and {MAKES_NO_CHECKPOINTS}")
         if directory is None:
             raise ConfigurationError(
                 "no savepoint directory: give one, or set it by env.set_default_savepoint_directory(directory) or "

@@ -48,6 +48,7 @@ from changelog_engine.storage.delta_names import (
 from changelog_engine.storage.new_table import FIRST_COMMIT, first_commit
 from changelog_engine.storage.protocol import Storage
 
+_ANOTHER = "is not the commit that this process wrote or saw"
 COMMIT_TRIES = 20  # of one who looks again each time that another process was faster
 
 
@@ -150,7 +151,7 @@ class DeltaLog:
         path = commit_path(self.version)
         try:
             if self._tip is not None and self._differs(self.storage.read(path).to_pybytes()):
-                raise self._lost(path, "is not the commit that this process wrote or saw")
+                raise self._lost(path, _ANOTHER)
         except FileNotFoundError:
             pass  # cleaned up behind a Delta checkpoint
         self._tip = None
@@ -273,7 +274,7 @@ class DeltaLog:
                 return  # somebody cleaned up behind the Delta checkpoint, which holds all of it
             raise self._lost(path, "is gone") from None
         if self._differs(found):
-            raise self._lost(path, "is not the commit that this process wrote or saw")
+            raise self._lost(path, _ANOTHER)
         if not found.strip():
             raise self._lost(path, "is empty")
         self._tip = self.version, found

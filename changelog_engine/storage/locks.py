@@ -52,7 +52,7 @@ class LockTakenError(StorageError):
         if (host, pid) == (socket.gethostname(), os.getpid()):
             words += "; that is this process: call cancel() of the job's client, or close() of its results"
         elif host == socket.gethostname() and is_stopped(pid):
-            words += f"; that process is stopped: {_go_on(pid)}"
+            words += f"; that process is stopped: {go_on(pid)}"
         return words
 
 
@@ -189,7 +189,7 @@ def stopped_below() -> str:
     while more := {pid for pid, (_, parent) in found.items() if parent in below} - below:
         below |= more
     stopped = sorted(pid for pid in below if found.get(pid, _GONE)[0] in _STOPPED)
-    return "".join(f"; process {pid} of it on this machine is stopped: {_go_on(pid)}" for pid in stopped)
+    return "".join(f"; process {pid} of it on this machine is stopped: {go_on(pid)}" for pid in stopped)
 
 
 def _state_and_parent(pid: object) -> tuple[str, int]:
@@ -217,7 +217,7 @@ def stopped_materializer_is_told(worker: Callable[[], int | None]) -> Iterator[N
                 log.warning(
                     "a process of the materializer (pid %d) is stopped, and nothing is materialized meanwhile: %s",
                     pid,
-                    _go_on(pid),
+                    go_on(pid),
                 )
                 return
 
@@ -228,7 +228,8 @@ def stopped_materializer_is_told(worker: Callable[[], int | None]) -> Iterator[N
         ended.set()
 
 
-def _go_on(pid: object) -> str:
+def go_on(pid: object) -> str:
+    """What to do with a process that is stopped."""
     return f"let it go on (kill -CONT {pid}), or end it (kill -KILL {pid})"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from functools import lru_cache
 from typing import Any
 
-from changelog_engine.errors import TypeMismatchError, UnknownFieldError
+from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.basic import IntegerTypeInfo
 from changelog_engine.types.foreign import attributes_of
 from changelog_engine.types.row import (
@@ -17,6 +17,7 @@ from changelog_engine.types.row import (
     field_names_of,
     make_row,
     row_of_fields,
+    unknown_field,
     values_of,
 )
 from changelog_engine.types.row_loops import LOOPS
@@ -275,9 +276,7 @@ class RowTypeInfo(_FieldsTypeInfo):
         try:
             return self._names.index(field_name)
         except ValueError:
-            raise UnknownFieldError(
-                f"there is no field {field_name!r}: the row has the fields {', '.join(self._names)}"
-            ) from None
+            raise unknown_field(field_name, self._names) from None
 
     def parameters(self) -> tuple[Any, ...]:
         return (tuple(self._names), tuple(self._types))

@@ -224,9 +224,7 @@ class Row(_Parts):
             return self._values
         unknown = [name for name in names if name not in own]
         if unknown:
-            raise UnknownFieldError(
-                f"there is no field {unknown[0]!r}: the row has the fields {', '.join(own)}"
-            )
+            raise unknown_field(unknown[0], own)
         values = values_of(self)
         return [values[own.index(name)] for name in names]
 
@@ -274,8 +272,7 @@ class Row(_Parts):
     def _position(self, name: Any) -> int:
         names = field_names_of(self)
         if names is None or name not in names:
-            has = "no field names" if names is None else f"the fields {', '.join(names)}"
-            raise UnknownFieldError(f"there is no field {name!r}: the row has {has}")
+            raise unknown_field(name, names)
         return names.index(name)
 
     def __copy__(self) -> Row:
@@ -350,6 +347,12 @@ def field_names_of(row: Row) -> list[str] | None:
 def _by_name(row: Row) -> dict[str, Any]:
     """A named row's values, in the order of the names."""
     return dict(sorted(zip(field_names_of(row) or (), values_of(row), strict=False), key=itemgetter(0)))
+
+
+def unknown_field(name: Any, names: Sequence[str] | None) -> UnknownFieldError:
+    """The error of a field that a row with these names, None for a row without any, has not."""
+    has = "no field names" if names is None else f"the fields {', '.join(names)}"
+    return UnknownFieldError(f"there is no field {name!r}: the row has {has}")
 
 
 def values_of(row: Row) -> list[Any]:

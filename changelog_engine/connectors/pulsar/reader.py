@@ -50,7 +50,9 @@ _FIRST_WAIT_MS = 200  # for the first messages of a reader that was just made
 _PAUSE_S = 0.5
 # How often a reader without messages looks whether its topic is still the one that it has read
 _LOOK_S = 10.0
-_MADE_AGAIN = "the topic was deleted and made again, or its brokers lost their storage with messages that were not read"
+_MADE_AGAIN = (
+    "the topic was deleted and made again, or its brokers lost their storage with messages that were not read"
+)
 
 
 class PulsarMessage(NamedTuple):
