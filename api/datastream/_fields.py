@@ -11,7 +11,9 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+from changelog_engine.codec.keys import key_codec_for
 from changelog_engine.errors import ArgumentTypeError, ConfigurationError, TypeMismatchError
+from changelog_engine.graph.key_groups import key_group
 from changelog_engine.types import BasicTypeInfo, Row, RowTypeInfo, TupleTypeInfo, TypeInformation, Types
 from changelog_engine.types.row import field_names_of, make_row
 
@@ -192,6 +194,16 @@ class KeyAndElement:
     def map(self, value: Any) -> Row:
         """The row."""
         return Row(f0=self._key(value), f1=value)
+
+
+def subtask_of_key(key_type: TypeInformation | None, key: Any, subtasks: int) -> int:
+    """The number of the subtask that gets all rows of a key.
+
+    Example:
+        >>> subtask_of_key(None, "a", 1)
+        0
+    """
+    return key_group(key_codec_for(key_type).identity(key), subtasks)
 
 
 def projected_type(type_info: TypeInformation, field_indexes: tuple[Any, ...]) -> TypeInformation:

@@ -29,6 +29,7 @@ from changelog_engine.types import TypeInformation
 from changelog_engine.whose_code import calling_line
 
 from .. import _arguments
+from ._fields import KeyAndElement
 from .slot_sharing_group import SlotSharingGroup
 
 # What only says where elements come from or go: nothing can be set on it, and people do not see it.
@@ -381,7 +382,8 @@ def _check_uids(transformations: list[Transformation]) -> None:
 
 def _check_all_have_uids(transformations: list[Transformation]) -> None:
     for each in transformations:
-        if each.stable_id is None and each.kind not in WAYS:
+        engines_own = each.kind in WAYS or isinstance(each.function, KeyAndElement)
+        if each.stable_id is None and not engines_own:
             raise InvalidJobError(
                 f"operator {each.name!r} has no uid, and generated ones are switched off: give it one with uid(), or "
                 "call env.get_config().enable_auto_generated_uids()"

@@ -12,8 +12,10 @@ and returns the handle of that, and nothing runs. The kinds of streams make each
 from __future__ import annotations
 
 import contextlib
+import functools
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar, overload
 
@@ -45,7 +47,7 @@ from ..common.watermark_strategy import WatermarkStrategy
 from . import _wrappers
 from ._connectors import as_sink, as_sink_function
 from ._elsewhere import OF_STREAMS, OF_WINDOWS
-from ._fields import KeyAndElement, Projection, aggregation, projected_type
+from ._fields import KeyAndElement, Projection, aggregation, projected_type, subtask_of_key
 from ._graph import Chaining, GraphBuilder, Transformation
 from ._java_environment import JavaDataStream
 from ._not_a_collection import NotACollection
@@ -685,6 +687,10 @@ class DataStream(_OfOperator):
         """What makes the elements that `execute_and_collect` gives."""
         return self._transformation
 
+    def _with_its_keys(self) -> Transformation:
+        """What a function of two inputs reads where one alone has keys: of a keyed stream, rows with the key."""
+        return self._transformation
+
     def _operator(self, method: str) -> Transformation:
         """The operator that a method means.
 
@@ -735,6 +741,14 @@ class KeyedStream(DataStream):
         return self._graph.prepare(
             NodeKind.MAP, "KeyAndElement", (origin,), KeyAndElement(keyed.function), self.get_type()
         )
+
+    def _with_its_keys(self) -> Transformation:
+        keyed = self._transformation
+        rows = self._origin_stream._then(
+            NodeKind.MAP, "KeyAndElement", KeyAndElement(keyed.function), self.get_type()
+        )
+        subtask = functools.partial(subtask_of_key, keyed.key_type)
+        return rows.partition_custom(subtask, itemgetter(0))._transformation
 
     def get_type(self) -> TypeInformation:
         """The type of the rows of key and element that ``execute_and_collect`` gives."""
@@ -1118,7 +1132,8 @@ class ConnectedStreams(NotACollection, NamesOfPyFlink):
     """Two streams, of types of their own, whose elements come to one function; from ``connect()``.
 
     With both streams keyed, elements of either stream with the same key come to the same subtask, and the
-    function may use keyed state. Which of two elements of different streams comes first is not determined.
+    function may use keyed state. With one keyed it may not, and gets rows of key and element (``f0``, ``f1``) from that
+    one, those of a key in one subtask. Which of two elements of different streams comes first is not determined.
 
     Args:
         stream1: the first stream.
@@ -1165,9 +1180,6 @@ class ConnectedStreams(NotACollection, NamesOfPyFlink):
         Args:
             func: ``map1`` takes elements of the first stream, ``map2`` of the second; None makes no element.
             output_type: type of the new elements; a list of types for rows.
-
-        Raises:
-            InvalidJobError: one stream is keyed and the other is not.
         """
         function = _wrappers.as_function(func, CoMapFunction, "ConnectedStreams.map")
         return self._then(NodeKind.CO_MAP, "map", "Co-Map", function, output_type)
@@ -1179,9 +1191,6 @@ class ConnectedStreams(NotACollection, NamesOfPyFlink):
             func: ``flat_map1`` takes elements of the first stream, ``flat_map2`` of the second; None makes no
                 elements.
             output_type: type of the new elements; a list of types for rows.
-
-        Raises:
-            InvalidJobError: one stream is keyed and the other is not.
         """
         function = _wrappers.as_function(func, CoFlatMapFunction, "ConnectedStreams.flat_map")
         return self._then(NodeKind.CO_FLAT_MAP, "flat_map", "Co-Flat Map", function, output_type)
@@ -1195,9 +1204,6 @@ class ConnectedStreams(NotACollection, NamesOfPyFlink):
             func: ``process_element1`` takes elements of the first stream, ``process_element2`` of the second.
                 Without keys a `KeyedCoProcessFunction` runs too: an error says so when it asks for keyed state.
             output_type: type of the new elements; a list of types for rows.
-
-        Raises:
-            InvalidJobError: one stream is keyed and the other is not.
         """
         name = "Keyed Co-Process" if self.is_keyed() else "Co-Process"
         function = _wrappers.as_co_process_function(func, "ConnectedStreams.process")
@@ -1213,9 +1219,7 @@ class ConnectedStreams(NotACollection, NamesOfPyFlink):
         what = f"ConnectedStreams.{method}"
         first, second = self.stream1._transformation, self.stream2._transformation
         if first.keyed != second.keyed:
-            raise InvalidJobError(
-                f"{what}: one of the streams is keyed and the other is not; call key_by() for both or for none"
-            )
+            first, second = self.stream1._with_its_keys(), self.stream2._with_its_keys()
         declared = _output_type(output_type, what)
         operator = self.stream1._graph.add(kind, name, (first, second), function, declared)
         return DataStream(self.stream1.get_execution_environment(), operator)

@@ -294,9 +294,6 @@ CALLS: dict[str, Callable[[_Use], Any]] = {
         _co_process(u, "KeyedCoProcessFunction")
     ),
     "connected.key_by(5, 6)": lambda u: u.ints.connect(u.texts).key_by(5, 6),
-    "connected of a keyed and another stream": lambda u: u.keyed.connect(u.ints).process(
-        _co_process(u, "CoProcessFunction")
-    ),
     "broadcast.process(5)": lambda u: u.ints.connect(_broadcast(u)).process(5),
     "broadcast.process(KeyedBroadcastProcessFunction) without key_by": lambda u: u.ints.connect(
         _broadcast(u)

@@ -19,9 +19,10 @@ from api.datastream import (
     StreamExecutionEnvironment,
     data_stream,
 )
+from api.datastream._fields import subtask_of_key
 from api.datastream.functions import BaseBroadcastProcessFunction
 from api.datastream.state import BroadcastState, MapStateDescriptor, ReadOnlyBroadcastState
-from changelog_engine.errors import ConfigurationError, InvalidJobError
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.graph.nodes import BroadcastSpec, NodeKind, Partitioner
 
 RULES = MapStateDescriptor("rules", Types.STRING(), Types.INT())
@@ -142,8 +143,22 @@ class TestConnectedStreams:
     def test_only_one_is_keyed(self, words, numbers):
         for connected in (words.key_by(len).connect(numbers), words.connect(numbers.key_by(abs))):
             assert not connected.is_keyed()
-            with pytest.raises(InvalidJobError, match=r"ConnectedStreams\.map: one of the streams is keyed"):
-                connected.map(Map())
+            found = nodes_of(connected.map(Map()))
+            assert [node.kind for node in found if node.kind is NodeKind.KEY_BY] == []
+            custom = [node for node in found if node.kind is NodeKind.PARTITION]
+            assert [found[node.inputs[0]].name for node in custom] == ["KeyAndElement"]
+
+    def test_rows_with_keys_need_no_uid(self, env, words, numbers):
+        env.get_config().disable_auto_generated_uids()
+        for number, stream in enumerate((words, numbers)):
+            stream.uid(f"source {number}")
+        words.key_by(len).connect(numbers).map(Map()).uid("both")
+        assert env.get_execution_plan()
+
+    def test_rows_of_a_key_come_to_one_subtask(self):
+        keys = ["a", "b", 1, 1.0, None, (1, "a")]
+        assert [{subtask_of_key(None, key, 3) for _ in range(2)} <= {0, 1, 2} for key in keys] == [True] * 6
+        assert len({subtask_of_key(Types.LONG(), key, 4) for key in range(50)}) == 4
 
     @pytest.mark.parametrize(
         ("call", "message"),

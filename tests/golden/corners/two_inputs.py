@@ -290,3 +290,41 @@ def connected_after_union(env):
     """Three streams: two united, one connected."""
     ints = env.from_collection([1], Types.INT()).union(env.from_collection([2], Types.INT()))
     return ints.connect(env.from_collection(["a"], Types.STRING())).map(_Named(), Types.STRING())
+
+
+class _AsGiven(CoFlatMapFunction):
+    def flat_map1(self, value):
+        yield f"first {value!r}"
+
+    def flat_map2(self, value):
+        yield f"second {value!r}"
+
+
+@unordered(_BETWEEN)
+def one_keyed_input_of_two(env):
+    """Where one stream alone has keys, its elements come as rows with their keys."""
+    pairs = env.from_collection([("a", 1), ("b", 2), ("a", 3)], _PAIRS)
+    numbers = env.from_collection([7, 8], Types.INT())
+    declared = pairs.key_by(lambda v: v[0], Types.STRING())
+    mapped = declared.connect(numbers).map(_Named(), Types.STRING())
+    turned = numbers.connect(pairs.key_by(lambda v: v[1])).flat_map(_AsGiven(), Types.STRING())
+    return mapped.union(turned, declared.connect(numbers.broadcast()).flat_map(_AsGiven(), Types.STRING()))
+
+
+@unordered(_BETWEEN)
+def one_keyed_input_of_a_process_function(env):
+    """Such a function knows no current key, and sees the elements' times."""
+
+    class Both(KeyedCoProcessFunction):
+        def process_element1(self, value, ctx):
+            try:
+                key = ctx.get_current_key()
+            except Exception:
+                key = "error"
+            yield f"first {value} {ctx.timestamp()} {key}"
+
+        def process_element2(self, value, ctx):
+            yield f"second {value} {ctx.timestamp()}"
+
+    keyed = _timed(env, ("a", 1), ("b", 2), ("a", 3)).key_by(lambda v: v[0], Types.STRING())
+    return keyed.connect(_timed(env, ("c", 4))).process(Both(), Types.STRING())
