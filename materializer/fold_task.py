@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.condensing import DICTIONARIES, Condensing
 from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.changelog.model import Part, RestorePoint

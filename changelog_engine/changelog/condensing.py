@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
-from changelog_engine.changelog.compaction import condensed
+from changelog_engine.changelog.bulk_fold import condensed
 from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.graph.nodes import StateId

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.fold import (
     column_of,
     fill_decoded,

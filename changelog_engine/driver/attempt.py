@@ -27,10 +27,10 @@ from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.orders import EpochOrders
 from changelog_engine.driver.pace import Pace, work_ms
 from changelog_engine.driver.plan_traits import acknowledges, closes, stages_ahead
-from changelog_engine.driver.progress import SourceProgress
 from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
+from changelog_engine.driver.source_progress import SourceProgress
 from changelog_engine.operators.messages import Durable, EpochKind, EpochReport
 from changelog_engine.readable import iso
 

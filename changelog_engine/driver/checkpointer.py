@@ -25,7 +25,7 @@ from changelog_engine.driver.held_output import HeldOutput
 from changelog_engine.driver.job import Job
 from changelog_engine.driver.journal import JobJournal
 from changelog_engine.driver.mistakes import FATAL
-from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.driver.source_progress import SourceProgress
 from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.ledger.ownership import CommittedAfterAllError
 from changelog_engine.operators.messages import EpochReport

@@ -10,7 +10,7 @@ from changelog_engine.driver.epoch import Epoch
 from changelog_engine.driver.job import AttemptStart, Job
 from changelog_engine.driver.merged_state import merged_state
 from changelog_engine.driver.pace import Pace
-from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.driver.source_progress import SourceProgress
 from changelog_engine.operators.messages import EpochOrder
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import RestorePoint, Segment
 from changelog_engine.changelog.part_selection import PartFile

@@ -26,7 +26,7 @@ def view_values(live: Sequence[pa.Table], columns: StateColumns, time_ms: int) -
     """The rows of the view of a state, or of an operator's timers.
 
     Args:
-        live: its live rows, as ``compaction.fold_state`` gives them.
+        live: its live rows, as ``bulk_fold.fold_state`` gives them.
         time_ms: when that was; entries whose time to live had ended then are left out.
     """
     rows = [row for table in live for row in dated(table).to_pylist()]

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from changelog_engine.changelog import segments
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.coded import coded
-from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.changelog.model import Checkpoint, RestorePoint
 from changelog_engine.changelog.segments import last_of

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.changelog.bulk_fold import live_rows
 from changelog_engine.changelog.coded import coded, numbered, pair_codes
-from changelog_engine.changelog.compaction import live_rows
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.codec.arrow_columns import without_dictionary
 from changelog_engine.codec.canonical import refusing_objects

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.coded import Coded, coded
-from changelog_engine.changelog.compaction import fold_state
 from changelog_engine.changelog.condensing import DICTIONARIES
 from changelog_engine.changelog.fold import group_by_state, timers_of
 from changelog_engine.changelog.model import Checkpoint

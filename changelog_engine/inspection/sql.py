@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import on_lineage

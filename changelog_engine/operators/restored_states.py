@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterator
 
 import pyarrow as pa
 
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.conversion import TypeVersions, fill_versions
 from changelog_engine.changelog.fold import RowsByState, fill_state, timers_of
 from changelog_engine.changelog.rows import Columns, LogColumns

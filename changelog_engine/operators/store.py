@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from changelog_engine.changelog.buffer import ChangelogBuffer
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.conversion import clear_all
 from changelog_engine.changelog.fold import RowsByState, group_by_state
 from changelog_engine.changelog.model import Part, RestorePoint

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.bulk_fold import live_rows
 from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.config.numbers import whole_number

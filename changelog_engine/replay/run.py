@@ -24,7 +24,7 @@ from changelog_engine.clock import WallClock
 from changelog_engine.connectors.protocols import DiscoveringSource
 from changelog_engine.driver.compatibility import check_restorable
 from changelog_engine.driver.merged_state import merged_state
-from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.driver.source_progress import SourceProgress
 from changelog_engine.errors import RestoreError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateId, StateSpec
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.bulk_fold import live_rows
 from changelog_engine.changelog.model import FORMAT_VERSION, Attempt, Checkpoint, Part, RestorePoint, Segment
 from changelog_engine.changelog.part_writer import ROW_GROUP_ROWS, PartWriter
 from changelog_engine.changelog.rows import SCHEMA

@@ -41,7 +41,7 @@ from api.datastream.window import (
     SlidingEventTimeWindows,
     TumblingEventTimeWindows,
 )
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.fold import fill_state, group_by_state, timers_of
 from changelog_engine.errors import EpochFailedError
 from changelog_engine.ledger.reading import read_parts

@@ -13,7 +13,7 @@ from support.graphs import keyed_job
 from changelog_engine.changelog.split_ends import SplitEnd
 from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors import DiscoveringSource, Split, SplitReader
-from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.driver.source_progress import SourceProgress
 from changelog_engine.graph.plan import plan_job
 
 

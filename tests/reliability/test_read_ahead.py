@@ -31,7 +31,7 @@ from changelog_engine.connectors.scripted import Checkpoint, ScriptedSource
 from changelog_engine.connectors.sinks import CollectSink
 from changelog_engine.driver.pace import Pace
 from changelog_engine.driver.plan_traits import stages_ahead
-from changelog_engine.driver.progress import SourceProgress
+from changelog_engine.driver.source_progress import SourceProgress
 from changelog_engine.errors import JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind
 from changelog_engine.graph.plan import JobPlan, plan_job

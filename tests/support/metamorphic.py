@@ -34,7 +34,7 @@ from api.datastream.state import (
 )
 from changelog_engine.changelog import logged_keys, part_writer, spilled_rows
 from changelog_engine.changelog import snapshot as snapshot_module
-from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.bulk_fold import live_rows
 from changelog_engine.codec import columns as columns_module
 from changelog_engine.codec import values as values_module
 from changelog_engine.errors import ChangelogEngineError, JobExecutionError, RestoreError

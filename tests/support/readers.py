@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.bulk_fold import live_rows
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.part_reader import read_part
 from changelog_engine.changelog.part_selection import PartFile

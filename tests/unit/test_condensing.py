@@ -10,7 +10,7 @@ import pyarrow as pa
 from test_commit_helpers import Driver, state_at
 
 from changelog_engine.changelog import condensing
-from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.bulk_fold import live_rows
 from changelog_engine.changelog.condensing import DICTIONARIES, Condensing, without_passed
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.ledger import reading

@@ -23,7 +23,7 @@ from test_commit_helpers import Driver, fold, state_at
 
 from changelog_engine.changelog import oversized, part_writer
 from changelog_engine.changelog.buffer import ChangelogBuffer
-from changelog_engine.changelog.compaction import fold_state
+from changelog_engine.changelog.bulk_fold import fold_state
 from changelog_engine.changelog.fold import fill_state
 from changelog_engine.changelog.log_files import parse_part
 from changelog_engine.changelog.part_reader import read_part, read_rows

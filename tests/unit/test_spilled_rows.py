@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.materialized import damage, stopped
 
-from changelog_engine.changelog.compaction import live_rows
+from changelog_engine.changelog.bulk_fold import live_rows
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.spilled_rows import spilled
 from changelog_engine.errors import StorageError

@@ -1,7 +1,7 @@
 """The fold of log rows into live rows, in bulk: what a snapshot keeps of a log.
 
-The rows that come out are puts, appends and timer registrations; filled into empty tables (``replay``) they give the same
-state as all the rows that went in. So live rows and later log rows can be folded again.
+The rows that come out are puts, appends and timer registrations; filled into empty tables (``fold.fill_state``) they give
+the same state as all the rows that went in. So live rows and later log rows can be folded again.
 
 Invariants:
     * Rows go in in log order, all rows of a key together: a range of key groups is folded by itself.

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from changelog_engine.changelog import compaction
-from changelog_engine.changelog.compaction import condensed, fold_state, live_rows
+from changelog_engine.changelog import bulk_fold
+from changelog_engine.changelog.bulk_fold import condensed, fold_state, live_rows
 from changelog_engine.changelog.fold import group_by_state
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.errors import StateTooLargeError
@@ -139,12 +139,12 @@ def test_what_does_not_fit_into_arrows_arrays_is_named(monkeypatch: pytest.Monke
     def coded(column: Any) -> Any:
         raise pa.ArrowInvalid("offset overflow while concatenating arrays")
 
-    monkeypatch.setattr(compaction, "coded", coded)
+    monkeypatch.setattr(bulk_fold, "coded", coded)
     table = table_of([("value", "a" * 100, None, None, mutation_log.PUT, "1")])
     for fold in (fold_state, condensed):
         with pytest.raises(pa.ArrowInvalid, match="offset overflow"):  # a hundred bytes are not too many
             fold([table])
-    monkeypatch.setattr(compaction, "ARRAY_BYTES", 99)
+    monkeypatch.setattr(bulk_fold, "ARRAY_BYTES", 99)
     for fold in (fold_state, condensed):
         with pytest.raises(
             StateTooLargeError, match=r"1 rows of state 'value' of operator 'op'.*offset overflow.*key"
