@@ -31,7 +31,7 @@ from changelog_engine.provenance.stages import traced
 from changelog_engine.provenance.touched import Touched
 from changelog_engine.provenance.trace import Tracker
 from changelog_engine.provenance.wanted_keys import ComparedRows, KeyRows, WantedKey, shown_key, wanted_keys
-from changelog_engine.replay.compare import StateTypes, differences, types_of
+from changelog_engine.replay.compare import differences, types_of
 from changelog_engine.replay.job import FAILED, notes_of
 from changelog_engine.replay.recorded import RecordedRange, recorded_folder
 from changelog_engine.replay.run import ReplayRun, plan_of
@@ -339,7 +339,7 @@ class Replays:
                             recorded[checkpoint.id],
                             replayed,
                             types_of(checkpoint.operators),
-                            StateTypes(*run.types()),
+                            run.types(),
                             checkpoint.id,
                         )
                         if differing:

@@ -248,7 +248,7 @@ def _compare_mutations(
         report.recorded += sum(table.num_rows for table in rows)
         replayed = run.run(checkpoint)
         report.replayed += sum(table.num_rows for table in replayed)
-        types, now = types_of(checkpoint.operators), StateTypes(*run.types())
+        types, now = types_of(checkpoint.operators), run.types()
         report.mutations += differences(rows, replayed, types, now, checkpoint.id, left_out)
 
 
@@ -256,8 +256,10 @@ def _compare_state(
     run: ReplayRun, history: RecordedRange, report: ReplayReport, left_out: frozenset[StateId]
 ) -> None:
     expected = live_rows(list(read_parts(history.point(history.end), ALL_KEY_GROUPS)))
-    types, (specs, keys) = types_of(history.end.operators), run.types()
-    now = StateTypes({**types.specs, **specs}, keys)  # what the job no longer declares is as it was
+    types, declared = types_of(history.end.operators), run.types()
+    now = StateTypes(
+        {**types.specs, **declared.specs}, declared.keys
+    )  # what the job no longer declares is as it was
     replayed_state = list(run.live_rows())
     report.state = differences(expected.values(), replayed_state, types, now, None, left_out)
     report.keys = _count_keys([*expected.values(), *replayed_state])

@@ -26,14 +26,14 @@ from changelog_engine.driver.compatibility import check_restorable
 from changelog_engine.driver.merged_state import merged_state
 from changelog_engine.driver.source_progress import SourceProgress
 from changelog_engine.errors import RestoreError
-from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind, StateId, StateSpec
+from changelog_engine.graph.nodes import JobGraph, JobSettings, Node, NodeKind
 from changelog_engine.graph.plan import JobPlan, Stage, plan_job
 from changelog_engine.operators.messages import EpochKind, EpochOrder, EpochReport, Positions
 from changelog_engine.operators.store import KeyedStore
+from changelog_engine.replay.compare import StateTypes
 from changelog_engine.replay.log_rows import table_of
 from changelog_engine.replay.source import NoSink, replayed, same
 from changelog_engine.storage.opening import open_storage
-from changelog_engine.types import TypeInformation
 
 _ALL = 1 << 62
 
@@ -203,14 +203,13 @@ class ReplayRun:
     def _read(self, part: Any) -> pa.Table:
         return read_part(self._scratch, PartFile(part.path, parse_part(part.path), part.size, part.rows))
 
-    def types(self) -> tuple[dict[StateId, StateSpec], dict[str, TypeInformation | None]]:
-        """States as they are stored, by (operator, state); and operator to the type of its keys."""
-        specs: dict[StateId, StateSpec] = {}
-        keys: dict[str, TypeInformation | None] = {}
+    def types(self) -> StateTypes:
+        """The types that the job declares."""
+        types = StateTypes({}, {})
         for store in self._stores():
-            specs.update(store.specs)
-            keys.update(dict.fromkeys(store.config.operators, store.key_type))
-        return specs, keys
+            types.specs.update(store.specs)
+            types.keys.update(dict.fromkeys(store.config.operators, store.key_type))
+        return types
 
     def live_rows(self) -> list[pa.Table]:
         """What the subtasks hold, as log rows."""
