@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+import ssl
 from types import SimpleNamespace
 from typing import Any
 
@@ -85,6 +86,10 @@ LASTING = {
     "kafka: timed out, as the login is refused": kafka(
         KAFKA._MSG_TIMED_OUT, "bad login", KAFKA._AUTHENTICATION
     ),
+    "kafka: no broker, as its certificate is not trusted": kafka(
+        KAFKA._TRANSPORT, "certificate verify failed", KAFKA._SSL
+    ),
+    "kafka: a controller is no broker": kafka(KAFKA._UNSUPPORTED_FEATURE),
     "rabbitmq: no right": rabbitmq(by_broker(403, "ACCESS_REFUSED - access to queue")),
     "rabbitmq: no queue": rabbitmq(by_broker(404, "NOT_FOUND - no queue 'q'")),
     "rabbitmq: too large": rabbitmq(by_broker(406, "PRECONDITION_FAILED - message size")),
@@ -108,6 +113,9 @@ PASSING = {
     "kafka: too few replicas": kafka(KAFKA.NOT_ENOUGH_REPLICAS),
     "kafka: fenced": kafka(KAFKA._FENCED),
     "kafka: a broker that ended within a login": kafka(KAFKA._AUTHENTICATION, "Broker transport failure"),
+    "kafka: a broker that ended within a handshake": kafka(
+        KAFKA._TRANSPORT, "SSL handshake failed: Disconnected", KAFKA._SSL
+    ),
     "rabbitmq: a queue whose node restarts": rabbitmq(
         by_broker(404, "home node of queue is down or inaccessible")
     ),
@@ -143,6 +151,13 @@ def _mysql(number: int, kind: type[Exception] = pymysql.err.OperationalError) ->
     return kind(number, "said")
 
 
+def _untrusted() -> Exception:
+    """As PyMySQL has it of a certificate that nobody signed whom it trusts."""
+    error: Any = _mysql(2003)
+    error.original_exception = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    return error  # type: ignore[no-any-return]
+
+
 def _postgresql(state: str) -> Exception:
     return psycopg.errors.lookup(state)("said")
 
@@ -156,6 +171,11 @@ def _postgresql(state: str) -> Exception:
         (PostgresDialect(), _postgresql("22P02"), False),  # another type
         (PostgresDialect(), psycopg.OperationalError('FATAL:  password authentication failed for user "a"'), False),
         (PostgresDialect(), psycopg.OperationalError('FATAL:  database "a" does not exist'), False),
+        (PostgresDialect(), psycopg.OperationalError("server does not support SSL, but SSL was required"), False),
+        (PostgresDialect(), psycopg.OperationalError("received invalid response to SSL negotiation: J"), False),
+        (PostgresDialect(), psycopg.OperationalError("SSL error: certificate verify failed"), False),
+        (PostgresDialect(), psycopg.OperationalError("fe_sendauth: no password supplied"), False),
+        (PostgresDialect(), psycopg.OperationalError("SSL connection has been closed unexpectedly"), True),
         (PostgresDialect(), psycopg.OperationalError("FATAL:  the database system is starting up"), True),
         (PostgresDialect(), psycopg.OperationalError("connection refused"), True),
         (PostgresDialect(), _postgresql("25006"), True),  # a standby now
@@ -165,6 +185,9 @@ def _postgresql(state: str) -> Exception:
         (MySqlDialect(), _mysql(1054), False),
         (MySqlDialect(), _mysql(1142), False),
         (MySqlDialect(), _mysql(1045), False),
+        (MySqlDialect(), _mysql(2026), False),  # no TLS, and it is required
+        (MySqlDialect(), _untrusted(), False),
+        (MySqlDialect(), _mysql(2003), True),  # nobody there
         (MySqlDialect(), _mysql(1047), True),  # a member of Galera that is not ready
         (MySqlDialect(), _mysql(1114), True),  # a full disk
         (MySqlDialect(), _mysql(1226), True),  # too many connections of a user

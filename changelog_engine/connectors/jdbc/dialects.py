@@ -12,6 +12,7 @@ import logging
 import math
 import re
 import sqlite3
+import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
@@ -34,16 +35,18 @@ _SQLITE_PASSING = frozenset({5, 6, 7, 10, 13})  # busy, locked, no memory, of th
 _SQLITE_WAIT_S = 10
 # A server that became a standby, a transaction that was idle or lasted too long.
 _POSTGRESQL_PASSING = frozenset({"25006", "25P03", "25P04"})
-# What libpq tells of a refused connection is text alone, in the server's language.
+# What libpq tells of a refused connection is text alone, after FATAL in the server's language.
 _POSTGRESQL_NO_LOGIN = re.compile(
     r"FATAL: .*(authentication failed|no pg_hba\.conf entry|does not exist|permission denied|not permitted to log in)"
+    r"|no password supplied|does not support SSL|invalid response to SSL negotiation|certificate verify failed"
+    r"|server certificate .*does not match|certificate file .*does not exist"
 )
 _MYSQL_PASSING = frozenset(
     {1040, 1042, 1043, 1053, 1077, 1079, 1152, 1158, 1159, 1160, 1161, 1205, 1213, 1290, 1927, 4031}
     | {1021, 1037, 1038, 1041, 1114, 1135, 1203, 1206, 1226, 1637}  # no room, or too many connections
     | {1047, 1180, 1836, 3100, 3101}  # of a cluster's member, or read-only
     | {1317, 1792, 1969, 3024}  # interrupted, in a read-only transaction, took too long
-    | set(range(2000, 2100))  # of the client: no connection, or lost
+    | set(range(2000, 2100)) - {2026, 2059, 2061}  # of the client: no connection, or lost; not: TLS, ways to log in
 )
 # As Java's drivers have it: in another mode a server cuts long texts in silence, and stores 0 for a text without a number.
 _STRICT = (
@@ -453,6 +456,8 @@ class MySqlDialect(Dialect):
         driver = self.driver()
         if isinstance(error, driver.InterfaceError):
             return True
+        if isinstance(getattr(error, "original_exception", None), ssl.SSLCertVerificationError):
+            return False
         number = error.args[0] if isinstance(error, driver.Error) and error.args else None
         return number in _MYSQL_PASSING
 

@@ -23,7 +23,7 @@ REQUEST_TIMEOUT_S = 30.0
 CONTACT_TIMEOUT_S = 10.0  # within which a broker must have been reached
 # Of what brokers and librdkafka answer: the same request would be answered so again.
 _LASTING = names_of(
-    "_AUTHENTICATION _INVALID_ARG _UNKNOWN_PARTITION "
+    "_AUTHENTICATION _INVALID_ARG _SSL _UNKNOWN_PARTITION _UNSUPPORTED_FEATURE "
     "CLUSTER_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED SASL_AUTHENTICATION_FAILED TOPIC_AUTHORIZATION_FAILED "
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED ILLEGAL_SASL_STATE UNSUPPORTED_SASL_MECHANISM "
     "INVALID_CONFIG INVALID_RECORD INVALID_REQUIRED_ACKS INVALID_TIMESTAMP MSG_SIZE_TOO_LARGE POLICY_VIOLATION "
@@ -50,7 +50,8 @@ class Troubles:
         """See librdkafka's error callback."""
         log.debug("Kafka: %s", error)
         self.last = error
-        if error.fatal() or error.code() == KAFKA.load().KafkaError._AUTHENTICATION:
+        refused = error.code() == KAFKA.load().KafkaError._AUTHENTICATION
+        if error.fatal() or refused or (error.name() == "_SSL" and _lasts(error)):
             self.final = error
 
 
