@@ -294,6 +294,10 @@ class ForbiddenError(StorageError):
     """The rights of a file or folder, or a disk that is read-only, do not let the job do what it must."""
 
 
+class DamagedInputError(StorageError):
+    """An input file cannot be read as it is: damaged, cut, replaced. Somebody must mend it, else the same comes again."""
+
+
 class ForeignPathError(StorageError):
     """The base path holds something that this engine did not write; it is left alone."""
 

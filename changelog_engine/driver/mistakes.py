@@ -4,8 +4,8 @@ Three kinds:
     * Final at once is what cannot succeed in any attempt: a module that is not there, a function that cannot be loaded, a
       configuration, a declaration.
     * A mistake is what the program's own code does wrong, what another system refuses for good (a row, a login: connectors
-      raise a RefusedForGoodError), or somebody who removes parts before their commit. It may depend on the moment, so it is
-      tried again; the same one several times, with no checkpoint in between, is final.
+      raise a RefusedForGoodError), an input file that is damaged, or somebody who removes parts before their commit. It may
+      depend on the moment, so it is tried again; the same one several times, with no checkpoint in between, is final.
     * Everything else is the environment: a worker, an executor, a broker, a disk. The restart strategy alone decides,
       however often it comes.
 
@@ -26,6 +26,7 @@ from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
     CorruptChangelogError,
+    DamagedInputError,
     EnvironmentNotReadyError,
     EpochFailedError,
     FencedError,
@@ -100,7 +101,7 @@ def is_final(failure: ChangelogEngineError) -> bool:
 
 def is_mistake(failure: ChangelogEngineError) -> bool:
     """Whether the program's own code did it, or somebody else's refusal that lasts, and not an outage."""
-    if isinstance(failure, UncommittedPartError | ForbiddenError):
+    if isinstance(failure, UncommittedPartError | ForbiddenError | DamagedInputError):
         return True
     if isinstance(failure, _MISTAKES):
         return not origin_of(failure).outage

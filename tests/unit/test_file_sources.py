@@ -26,12 +26,14 @@ from api.datastream.state import ValueStateDescriptor
 from changelog_engine.clock import MonotonicMs
 from changelog_engine.connectors import DiscoveringSource, Source
 from changelog_engine.connectors.files import (
+    AvroRecords,
     BasePathBuckets,
     CsvRecords,
     FileSink,
     FileSource,
     JsonLines,
     MonitoringFileSource,
+    ParquetRecords,
     StringEncoder,
     TextLines,
     input_files,
@@ -357,6 +359,33 @@ class TestTextFile:
         (split,) = source.splits(1)
         with pytest.raises(StorageError, match=r"g\.gz"):
             source.reader(split).read(split.start, 10)
+
+    @pytest.mark.parametrize("damage", ["g.gz", "g.parquet", "g.avro", "cut", "replaced", "forbidden"])
+    def test_what_no_restart_mends_ends_the_job(self, tmp_path, monkeypatch, damage):
+        """It was restarted for ever."""
+        path = tmp_path / (damage if damage.startswith("g.") else "f")
+        path.write_bytes(b"1\n2\n3\n")
+        records = {"g.parquet": ParquetRecords(), "g.avro": AvroRecords()}.get(damage, TextLines())
+        build = GraphBuilder("job", 1, 16)
+        build.collect(build.source(FileSource([str(path)], records), uid="files"))
+
+        class Mends(TestJob):
+            def on_commit(self, checkpoint):
+                if damage == "cut":
+                    os.truncate(path, 3)
+                elif damage == "replaced":
+                    os.utime(path, (1_000, 1_000))
+
+        if damage == "forbidden":
+            monkeypatch.setattr(
+                input_files, "open", Mock(side_effect=PermissionError(13, "denied")), raising=False
+            )
+        job = Mends(tmp_path / "base", Script((1,), (True,), (Failure(2, Fault.WORKER),)))
+        with pytest.raises(
+            JobExecutionError, match=r"the input file .*(damaged|Avro|cut or replaced|denied)"
+        ) as failed:
+            job.run_driver(build.graph())
+        assert failed.value.seen == 3
 
     def test_errors_name_the_path(self, tmp_path):
         with pytest.raises(ConfigurationError, match="does not exist"):

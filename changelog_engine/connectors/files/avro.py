@@ -14,7 +14,13 @@ from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.packages import AVRO
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
-from changelog_engine.errors import ConfigurationError, NotSupportedError, StorageError, TypeMismatchError
+from changelog_engine.errors import (
+    ConfigurationError,
+    DamagedInputError,
+    NotSupportedError,
+    StorageError,
+    TypeMismatchError,
+)
 from changelog_engine.formats.avro_records import to_write
 from changelog_engine.formats.parts import Convert
 from changelog_engine.types.typeinfo import shown
@@ -108,7 +114,8 @@ class _AvroReader(SplitReader):
             raise
         except Exception as error:  # fastavro raises all kinds for damaged files
             self.close()
-            raise StorageError(
+            kind = StorageError if isinstance(error, OSError) else DamagedInputError
+            raise kind(
                 f"cannot read the input file {self._file.name} as Avro, from {position} on: "
                 f"{type(error).__name__}: {error}"
             ) from error
@@ -134,12 +141,12 @@ class _AvroReader(SplitReader):
         """Go to the next block; False at the end of the file.
 
         Raises:
-            StorageError: the file has fewer bytes than it had.
+            DamagedInputError: the file has fewer bytes than it had.
         """
         block = next(self._blocks, None)
         if block is None:
             if (end := self._stream.tell()) < self._file.size:
-                raise StorageError(
+                raise DamagedInputError(
                     f"cannot read the input file {self._file.name} as Avro: it was cut while it was read: it ends before "
                     f"byte {end}, and had {self._file.size}"
                 )

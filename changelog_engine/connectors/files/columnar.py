@@ -26,7 +26,7 @@ from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactor
 from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
-from changelog_engine.errors import StorageError, TypeMismatchError
+from changelog_engine.errors import DamagedInputError, StorageError, TypeMismatchError
 from changelog_engine.formats.avro_records import to_write
 from changelog_engine.formats.parts import Convert
 from changelog_engine.types import RowTypeInfo, TypeInformation
@@ -160,7 +160,7 @@ class _ColumnarReader(SplitReader):
             total = self._contents.total
             values = list(itertools.islice(self._rows, max_records))
             if not values and max_records and position < total:
-                raise StorageError(
+                raise DamagedInputError(
                     f"the input file {self._file.name} says that it has {total} rows and ends after {position}: it is "
                     "damaged"
                 )
@@ -219,7 +219,7 @@ class _ColumnarReader(SplitReader):
         """Refuse columns of one name: of two, one would be lost."""
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise StorageError(
+            raise DamagedInputError(
                 f"the input file {self._file.name} has more than one column {twice[0]!r}{where}: rename them"
             )
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from changelog_engine.errors import ConfigurationError, ForbiddenError, StorageError
+from changelog_engine.errors import ConfigurationError, DamagedInputError, ForbiddenError, StorageError
 from changelog_engine.storage.file_systems import FileSystems, OpenedPath, refuses_key
 from changelog_engine.storage.retry import is_transient
 
@@ -62,7 +62,7 @@ class InputFile:
         """Open it: a binary stream that can be read and sought in.
 
         Raises:
-            StorageError: it cannot be read, or is no longer what was found.
+            StorageError: it cannot be read; a DamagedInputError where it is no longer what was found.
         """
         with self.reading():
             if self._file_system is None:
@@ -79,7 +79,7 @@ class InputFile:
             self.size = size
         elif (size, changed_us) != (self._expected, self._changed_us):
             stream.close()
-            raise StorageError(
+            raise DamagedInputError(
                 f"the input file {self.name} was cut or replaced: it has {size} bytes of {_time(changed_us)}, and had "
                 f"{self._expected} of {_time(self._changed_us or 0)} when the job found it. Put the earlier file back "
                 "(with its time: touch -d), or start the job without its checkpoints. Files must be whole when they "
@@ -96,14 +96,14 @@ class InputFile:
             stream.read(1)
         return self.size
 
-    def too_short(self, held: str, position: str) -> StorageError:
+    def too_short(self, held: str, position: str) -> DamagedInputError:
         """The error of a file that ends before a position.
 
         Args:
             held: how much there is of it, such as ``7 rows``.
             position: where reading must go on, such as ``after row 9``.
         """
-        return StorageError(
+        return DamagedInputError(
             f"the input file {self.name} has {held} and reading must go on {position}: it was cut or replaced; put the "
             "earlier file back, or start the job without its checkpoints"
         )
@@ -111,7 +111,14 @@ class InputFile:
     def unreadable(self, error: Exception) -> StorageError:
         """The error of a file that the file system does not give, or that is damaged."""
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        return StorageError(f"cannot read the input file {self.name}: {reason}")
+        said = f"cannot read the input file {self.name}: {reason}"
+        if isinstance(error, PermissionError):
+            return ForbiddenError(said, self.name)
+        if isinstance(error, OSError) and (error.errno is not None or self._file_system is not None):
+            return StorageError(
+                said, self.name
+            )  # of a store, which has no numbers, it may also be the connection
+        return DamagedInputError(f"{said}. It is damaged, or not what its name or its format says", self.name)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
