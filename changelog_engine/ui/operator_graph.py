@@ -1,4 +1,7 @@
-"""The graph of a job's operators as it is drawn: from left to right, each one behind those that feed it."""
+"""The graph of a job's operators as it is drawn: from left to right, each one behind those that feed it.
+
+Invariant: no way goes behind a box. One that boxes are in the way of goes between two rows.
+"""
 
 from __future__ import annotations
 
@@ -69,15 +72,20 @@ def draw_graph(operators: Sequence[OperatorNow], edges: Sequence[OperatorEdge]) 
         uid: (_EDGE + column[uid] * (_BOX_WIDTH + _GAP_X), _EDGE + rows[uid] * (_BOX_HEIGHT + _GAP_Y))
         for uid in uids
     }
+    taken = {(column[uid], rows[uid]) for uid in uids}
+    drawn = [
+        _edge(place[edge.source], place[edge.target], edge.exchange, _lane(edge, column, rows, taken))
+        for edge in edges
+    ]
     stage_of = {uid: uid for uid in uids} | {edge.target: edge.stage for edge in edges}
     slowest = next((each.uid for each in operators if each.slowest), None)
     return GraphPicture(
         2 * _EDGE + (max(column.values()) + 1) * (_BOX_WIDTH + _GAP_X) - _GAP_X,
-        2 * _EDGE + (max(rows.values()) + 1) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y,
+        2 * _EDGE + (max(rows.values()) + 1) * (_BOX_HEIGHT + _GAP_Y),
         _BOX_WIDTH,
         _BOX_HEIGHT,
         [OperatorBox(each, *place[each.uid], stage_of[each.uid] == slowest) for each in operators],
-        [_edge(place[edge.source], place[edge.target], edge.exchange) for edge in edges],
+        drawn,
     )
 
 
@@ -109,14 +117,30 @@ def _rows(uids: Sequence[str], before: dict[str, list[str]], column: dict[str, i
     return row
 
 
-def _edge(begin: tuple[int, int], end: tuple[int, int], exchange: str) -> DrawnEdge:
+def _lane(
+    edge: OperatorEdge, column: dict[str, int], row: dict[str, int], taken: set[tuple[int, int]]
+) -> int | None:
+    """The height at which a way passes the boxes that are between its ends, beside the row of its target; None for none."""
+    above, below = sorted((row[edge.source], row[edge.target]))
+    between = range(column[edge.source] + 1, column[edge.target])
+    if not any((x, y) in taken for x in between for y in range(above, below + 1)):
+        return None
+    under = row[edge.source] >= row[edge.target]
+    return _EDGE + (row[edge.target] + under) * (_BOX_HEIGHT + _GAP_Y) - _GAP_Y // 2
+
+
+def _edge(begin: tuple[int, int], end: tuple[int, int], exchange: str, lane: int | None) -> DrawnEdge:
     x1, y1 = begin[0] + _BOX_WIDTH, begin[1] + _BOX_HEIGHT // 2
     x2, y2 = end[0], end[1] + _BOX_HEIGHT // 2
     middle = _GAP_X / 2
+    comes_from = y1 if lane is None else lane
     # A way over other columns ends beside the one from the column before: their words stand on two lines.
-    apart = 0 if y1 == y2 else 30 if y1 > y2 else -12
+    apart = 0 if comes_from == y2 else 30 if comes_from > y2 else -12
+    way = "" if lane is None else f"C{x1 + middle:.0f} {y1} {x1 + middle:.0f} {lane} {x1 + _GAP_X} {lane}"
+    way += "" if lane is None else f"H{x2 - _GAP_X}"
+    last = x1 + middle if lane is None else x2 - middle
     return DrawnEdge(
-        f"M{x1} {y1}C{x1 + middle:.0f} {y1} {x2 - middle:.0f} {y2} {x2 - 2} {y2}",
+        f"M{x1} {y1}{way}C{last:.0f} {comes_from} {x2 - middle:.0f} {y2} {x2 - 2} {y2}",
         f"M{x2 - 8} {y2 - 4}l7 4l-7 4z",
         "" if exchange == _CHAIN else exchange,
         x2 - middle,

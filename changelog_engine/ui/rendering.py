@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from changelog_engine.readable import amount, duration, iso, per_second, size_text
+from changelog_engine.readable import amount, counted, duration, iso, per_second, size_text
 from changelog_engine.types.typeinfo import cut
 from changelog_engine.types.typeinfo import shown as in_python
 
@@ -33,6 +33,7 @@ def templates() -> jinja2.Environment:
         bytes=size_text,
         duration=duration,
         amount=amount,
+        counted=counted,
         per_second=per_second,
         time=iso,
         cut=cut,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -58,3 +61,38 @@ def test_words_at_ways_to_one_operator_do_not_lie_on_each_other() -> None:
     words = {edge.exchange: edge for edge in picture.edges}
     assert words["hash"].x == words["broadcast"].x
     assert abs(words["hash"].y - words["broadcast"].y) >= 12
+
+
+@pytest.mark.parametrize("skips", [1, 3])
+def test_no_way_goes_behind_a_box(skips: int) -> None:
+    """Of a chain with a branch, whose first operators feed later ones as well."""
+    uids = [f"op {number}" for number in range(12)]
+    operators = [
+        OperatorNow(uid, uid, "map", 1, None, False, None, None, None, None, False, None, None)
+        for uid in uids
+    ]
+    ways = [*itertools.pairwise(uids[:-1]), ("op 2", "op 11"), ("op 11", "op 8")]
+    ways += [(uids[number], uids[number + 1 + skips]) for number in range(0, 8, 2)]
+    picture = draw_graph(operators, [OperatorEdge(there, here, there, "hash") for here, there in ways])
+    assert picture is not None
+    for edge in picture.edges:
+        assert edge.path[0] == "M"
+        begin, *parts = re.findall(r"([MCH])([-0-9. ]+)", edge.path)
+        here = tuple(map(float, begin[1].split()))
+        for kind, numbers in parts:
+            given = [float(each) for each in numbers.split()]
+            ends = [(given[0], here[1])] if kind == "H" else list(zip(given[::2], given[1::2], strict=True))
+            points = [here, here, here, ends[0]] if kind == "H" else [here, *ends]
+            for x, y in (_on_curve(points, step / 50) for step in range(1, 50)):
+                assert 0 <= y <= picture.height
+                for box in picture.boxes:
+                    inside = 0 < x - box.x < picture.box_width and 0 < y - box.y < picture.box_height
+                    assert not inside, f"{edge.path} goes behind {box.operator.uid}"
+            here = ends[-1]
+
+
+def _on_curve(points: Sequence[tuple[float, ...]], at: float) -> tuple[float, float]:
+    """A point of a cubic Bezier curve."""
+    weights = [(1 - at) ** 3, 3 * at * (1 - at) ** 2, 3 * at**2 * (1 - at), at**3]
+    x, y = (sum(w * p[axis] for w, p in zip(weights, points, strict=True)) for axis in (0, 1))
+    return x, y
