@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 import time
 
 import click
@@ -132,7 +133,8 @@ def _silent(job: JobFolder, untaken: bool, driver: Driver) -> str:
             f"its driver (process {driver.pid} on {driver.host}) gave no sign {waited}: it was killed, is stopped, or does "
             "not reach the folder"
         )
-    taken = f"it had taken the request: changelog-engine timeline {job.storage.root} shows whether the job was rescaled"
+    timeline = f"changelog-engine timeline {shlex.quote(job.storage.root)}"
+    taken = f"it had taken the request: {timeline} shows whether the job was rescaled"
     return f"nobody answers for the job in {job.storage.root}: {who}; {'the request is withdrawn' if untaken else taken}"
 
 
@@ -140,9 +142,9 @@ def _unanswered(job: JobFolder, untaken: bool, timeout_s: float) -> str:
     if untaken:
         return (
             f"no driver took the request in {timeout_s:g} s, and it is withdrawn: see by changelog-engine status "
-            f"{job.storage.root} whether the job runs"
+            f"{shlex.quote(job.storage.root)} whether the job runs"
         )
     return (
         f"the driver has taken the request and did not answer in {timeout_s:g} s: changelog-engine timeline "
-        f"{job.storage.root} shows whether the job was rescaled"
+        f"{shlex.quote(job.storage.root)} shows whether the job was rescaled"
     )

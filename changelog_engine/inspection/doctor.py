@@ -263,7 +263,7 @@ def _listed(base: str) -> list[Check]:
             f"job {job.name}",
             WRONG,
             job.fault or "",
-            f"changelog-engine verify {job.path} says more, --repair mends"
+            f"changelog-engine verify {shlex.quote(job.path)} says more, --repair mends"
             if job.state == "damaged"
             else None,
         )

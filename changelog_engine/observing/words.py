@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from typing import NamedTuple
 
@@ -159,7 +160,11 @@ def last_words(now: JobFigures) -> str:
         least = "at least " if now.status == "FAILED" else ""
         since = "the start" if now.restored_from is None and not now.checkpoints else "the last checkpoint"
         text += f"; {least}{now.uncovered:,} records since {since} are read again by the next run"
-    return text if now.status == "CANCELED" else f"{text}. Next: changelog-engine status {now.folder}"
+    return (
+        text
+        if now.status == "CANCELED"
+        else f"{text}. Next: changelog-engine status {shlex.quote(now.folder)}"
+    )
 
 
 def _lag(source: SourceFigures, wall_ms: WallMs) -> str:

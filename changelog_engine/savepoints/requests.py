@@ -10,6 +10,7 @@ Invariants:
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -94,7 +95,7 @@ class SavepointRequests:
             return write_savepoint(folder, checkpoint, target).path
         except ChangelogEngineError as failure:
             failure.add_note(
-                f"Checkpoint {checkpoint.id} is there: changelog-engine savepoint create {folder.storage.root} "
+                f"Checkpoint {checkpoint.id} is there: changelog-engine savepoint create {shlex.quote(folder.storage.root)} "
                 f"DIRECTORY --at {checkpoint.id} makes a savepoint of it"
             )
             raise
@@ -147,7 +148,7 @@ class SavepointRequests:
 
     def _refuse_when_ended(self) -> None:
         if self._ended is not None:
-            where = "" if self._folder is None else f" {self._folder.storage.root}"
+            where = "" if self._folder is None else f" {shlex.quote(self._folder.storage.root)}"
             raise JobExecutionError(
                 f"{self._ended}: changelog-engine savepoint create{where} DIRECTORY makes a savepoint of its last "
                 "checkpoint"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shlex
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -196,6 +197,6 @@ def _refuse_features(storage: Storage, table: DeltaTable) -> None:
         return
     raise ForeignPathError(
         f"the Delta table {storage.root} {what}: somebody else changed it, and its files alone do not say any more "
-        "which rows there are. Nothing was read or changed. Ask 'changelog-engine verify "
-        f"{storage.root.rpartition('/')[0]} --repair' how to undo that, or restore the folder from a copy"
+        "which rows there are. Nothing was read or changed. Ask `changelog-engine verify "
+        f"{shlex.quote(storage.root.rpartition('/')[0])} --repair` how to undo that, or restore the folder from a copy"
     )

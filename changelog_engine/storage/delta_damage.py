@@ -8,6 +8,7 @@ Invariants:
 from __future__ import annotations
 
 import re
+import shlex
 import zlib
 from collections.abc import Iterable
 
@@ -87,10 +88,10 @@ def unreadable(storage: Storage, error: Exception) -> StorageError:
 
 def damaged(storage: Storage, path: str, what: str) -> CorruptChangelogError:
     """The error of a file of a log."""
-    folder = storage.root.rpartition("/")[0]
+    folder = shlex.quote(storage.root.rpartition("/")[0])
     return CorruptChangelogError(
         f"{what}, so the list of files of {storage.root} cannot be read. Nothing was changed. Put the file "
-        f"back from a copy, or ask 'changelog-engine verify {folder} --repair' what can still be had without it",
+        f"back from a copy, or ask `changelog-engine verify {folder} --repair` what can still be had without it",
         path,
     )
 

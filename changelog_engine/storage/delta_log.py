@@ -15,6 +15,7 @@ fsync. It makes tables and Delta checkpoints in a folder for temporary files, fr
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from typing import Any
 
@@ -286,11 +287,11 @@ class DeltaLog:
 
     def _lost(self, path: str, what: str) -> LostCommitError:
         full = self.storage.join(path)
-        folder = self.storage.root.rpartition("/")[0]
+        folder = shlex.quote(self.storage.root.rpartition("/")[0])
         return LostCommitError(
             f"{what}, and the next commit follows it: somebody removed or changed it, or put an older copy in the "
             "place of the folder. Nothing was committed over it, so no sink publishes what came after. Stop whatever "
-            f"changes the folder; then put the file back from a copy, or ask 'changelog-engine verify {folder} --repair' "
+            f"changes the folder; then put the file back from a copy, or ask `changelog-engine verify {folder} --repair` "
             "from which checkpoint the job can go on",
             full,
         )

@@ -13,6 +13,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -117,13 +118,13 @@ def _refusal(storage: Storage, commit: _Commit, same: int) -> CorruptChangelogEr
     removed, added = (sum(kind in action for action in commit.actions) for kind in ("remove", "add"))
     when = f" at {iso(info['timestamp'])}" if isinstance(info.get("timestamp"), int) else ""
     by = f" by {info['engineInfo']}" if info.get("engineInfo") else ""
-    folder = storage.root.rpartition("/")[0]
+    folder = shlex.quote(storage.root.rpartition("/")[0])
     return CorruptChangelogError(
         f"was committed by somebody else: {info.get('operation', 'an unnamed operation')}{by}{when}. It takes "
         f"{counted(removed, 'file')} from {storage.root} and adds {counted(added, 'file')}, and what this engine wrote "
         "is not to be found there any more. Nothing was changed since. Stop the job if it runs, then undo it: in Spark SQL "
         f"by RESTORE TABLE delta.`{storage.root}` TO VERSION AS OF {same}, or, if files were vacuumed or Spark is not at "
-        f"hand, by 'changelog-engine verify {folder} --repair', which says from which checkpoint the job can go on. To "
+        f"hand, by `changelog-engine verify {folder} --repair`, which says from which checkpoint the job can go on. To "
         "have an earlier state, undo it likewise and set changelog.restore",
         storage.join(commit_path(commit.version)),
     )

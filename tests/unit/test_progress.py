@@ -179,6 +179,7 @@ class TestWords:
             "job 'words' finished after 2 s: 30,000 records (50 of them read again), 12 checkpoints, 1 restart. "
             "Next: changelog-engine status /data/words"
         )
+        assert last_words(replace(ended, folder="/my data/words")).endswith("status '/my data/words'")
         stopped = replace(SOME, status="CANCELED", uncovered=5)
         assert last_words(stopped) == (
             "job 'words' stopped after 2 s: 30,000 records, 12 checkpoints; "
