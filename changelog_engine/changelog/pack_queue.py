@@ -19,7 +19,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import re
 import stat
@@ -36,11 +35,10 @@ from changelog_engine.changelog.part_stats import footer_of
 from changelog_engine.changelog.part_writer import SealedPart
 from changelog_engine.clock import monotonic_ms
 from changelog_engine.errors import StorageError
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.storage.damaged import PARQUET_ERRORS
 from changelog_engine.storage.locks import Lock, lock_file
 from changelog_engine.storage.protocol import Storage
-
-log = logging.getLogger("changelog_engine")
 
 # Larger parts are files of their own: a request more is nothing beside their bytes.
 MOST_BYTES = 8 * 1024 * 1024
@@ -71,7 +69,8 @@ class PackQueue:
         self._lock: str | None = None  # of the attempt and stage that wrote last: others are not waited for
         self._usable = self._made()
         if not self._usable:
-            log.warning(
+            warn(
+                "pack queue",
                 "%s cannot be made, or others can write to it: parts of this subtask are files of their own. Set TMPDIR "
                 "to a folder of this user's, or changelog.part.packs = false",
                 self._folder,

@@ -31,6 +31,7 @@ from changelog_engine.driver.protocols import Following, Orders
 from changelog_engine.driver.rescaling import Request
 from changelog_engine.driver.restore_notice import RestoreNotice
 from changelog_engine.driver.source_progress import SourceProgress
+from changelog_engine.graph import subtask_warnings
 from changelog_engine.operators.messages import Durable, EpochKind, EpochReport
 from changelog_engine.readable import iso
 
@@ -206,6 +207,7 @@ class AttemptRun:
         if kind.hands_over:
             self.paused_ms = epoch.began_ms
         reports = self._reports(epoch, timeout_s)
+        subtask_warnings.tell([report.warnings for report in reports], job.warned_of)
         job.monitor.take(epoch.number, job.clock.monotonic_ms() - epoch.began_ms, reports)
         self._sinks_wait = False
         records = self._take(reports)

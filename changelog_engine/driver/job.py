@@ -27,6 +27,7 @@ class Job:
     outputs: Outputs
     clock: Clock = field(default_factory=SystemClock)
     monitor: JobMonitor = field(default_factory=JobMonitor)
+    warned_of: set[str] = field(default_factory=set)  # what subtasks' warnings were about
 
     @property
     def name(self) -> str:

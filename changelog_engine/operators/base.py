@@ -11,7 +11,6 @@ Invariants:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from itertools import compress
 from operator import itemgetter
@@ -23,14 +22,13 @@ from changelog_engine.changelog.small_state import KeptBroadcast
 from changelog_engine.errors import InvalidJobError, TypeMismatchError
 from changelog_engine.event_time import MIN_WATERMARK
 from changelog_engine.graph.hooks import hook_of
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.graph.tags import OutputTag
 from changelog_engine.nearest import did_you_mean
 from changelog_engine.operators.failures import NotIterableError, UsersCode
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import own, own_tested, separate
 from changelog_engine.types.typeinfo import shown
-
-log = logging.getLogger("changelog_engine")
 
 
 class Receiver(Protocol):
@@ -308,7 +306,8 @@ class Operator:
         """Push elements on to a side output; that nobody reads it, so that they go nowhere, is told once."""
         receivers = self.side_outputs.get(tag)
         if receivers is None:
-            log.warning(
+            warn(
+                f"tag {tag!r} of {self.name!r}",
                 "operator %r gives elements for the tag %r, and nobody reads it, so they go nowhere: "
                 "get_side_output(OutputTag(%r)) reads them%s",
                 self.name,

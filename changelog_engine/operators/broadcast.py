@@ -92,8 +92,8 @@ class BroadcastMap(ReadOnlyBroadcastMap):
     def elements_end(self) -> None:
         """The function has returned: warn of what it changed in place and did not put again."""
         if self._values is not None and (lost := self._values.lost()) is not None:
-            where = f"operator {self._operator!r}, map key {self._keys.key_of(lost)!r}"
-            tell(where, f"broadcast state {self._spec.name!r}", "put(key, value)")
+            key = f", map key {self._keys.key_of(lost)!r}"
+            tell(self._operator, key, f"broadcast state {self._spec.name!r}", "put(key, value)")
 
     def put(self, key: Any, value: Any) -> None:
         """Set the value of a key."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -15,12 +14,11 @@ from changelog_engine.clock import WallClock
 from changelog_engine.errors import ArgumentTypeError, InvalidJobError, NotKeyedError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP
 from changelog_engine.graph.nodes import StateDescription, StateKind, StateSpec
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.cursor import Cursor, NamespaceScope
 from changelog_engine.state.timers import TimerQueue, of_whole_ms
-
-log = logging.getLogger("changelog_engine")
 
 
 @dataclass(frozen=True)
@@ -258,9 +256,10 @@ class KeyedTimerService:
     def _ignore(self, timestamp: Any) -> None:
         if not self._warned:
             self._warned = True
-            log.warning(
+            warn(
+                "timers set by last timers",
                 "a timer for %s was set while the last timers of a key fire: in BATCH mode such timers are ignored, as in "
-                "Flink. Further ones of this subtask are not named",
+                "Flink. Further ones are not named",
                 timestamp,
             )
 

@@ -11,7 +11,6 @@ The loops of ``process_keyed`` run once per record. Keep them free of what isn't
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from changelog_engine.errors import ChangelogEngineError
 from changelog_engine.event_time import MAX_WATERMARK, NO_TIMESTAMP, other_unit
 from changelog_engine.graph.hooks import hook_of
 from changelog_engine.graph.nodes import StateKind, StateSpec
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.operators.base import results_of
 from changelog_engine.operators.context import KeyedElementContext, KeyedTimerService, TaskContext
 from changelog_engine.operators.failures import (
@@ -38,8 +38,6 @@ from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 from changelog_engine.types.in_state import in_state
 from changelog_engine.windowing.reserved import REDUCED
-
-log = logging.getLogger("changelog_engine")
 
 _EMIT_AT = 16_384
 _NO_RESULTS = ()
@@ -246,7 +244,8 @@ class TimerOperator(KeyedOperator, ABC):
         unit = None if first is None or first > now_ms else other_unit(first)
         if unit is not None and not self._warned:
             self._warned = True
-            log.warning(
+            warn(
+                f"timers of {self.name!r}",
                 "operator %r set a timer of processing time for %d, which seems to be %s, and fires at once: timers are "
                 "milliseconds since 1970",
                 self.name,
@@ -319,7 +318,8 @@ class TimerFunctionOperator(TimerOperator):
         self.tell_of_parts(result)
         if timestamp is not None and self._deaf:
             self._deaf = False
-            log.warning(
+            warn(
+                f"on_timer of {self.name!r}",
                 "a timer of operator %r fired for nothing: %s has no on_timer(timestamp, ctx)",
                 self.name,
                 type(function).__name__,

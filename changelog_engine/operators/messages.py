@@ -146,6 +146,7 @@ class EpochReport:
         times_ms: how long it took to "read" from sources, to "process" elements, to "encode" changes and blocks, and to
             "write" parts and what sinks prepare.
         restored_ms: how long the subtask took to build its operators and take its state first; None when it held them.
+        warnings: of those that others may give alike: see graph.subtask_warnings.
         kept: its keyed state was in memory from the attempt before, and only what changed since the checkpoint was read.
     """
 
@@ -165,6 +166,7 @@ class EpochReport:
     moved: bool = False
     restored_ms: float | None = None
     kept: bool = False
+    warnings: dict[str, str] = field(default_factory=dict)
     metrics: list[MetricFigure] = field(default_factory=list)
     records_out: int = 0
     logged: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from inspect import isgenerator
@@ -12,6 +11,7 @@ from typing import Any
 from changelog_engine.changelog.small_state import KeptTimes
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.event_time import MAX_WATERMARK, MIN_WATERMARK, NO_TIMESTAMP, other_unit
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.operators.base import (
     UNCHECKED,
     Operator,
@@ -24,8 +24,6 @@ from changelog_engine.operators.failures import UsersCode, refuse_not_iterable
 from changelog_engine.types import Row, TypeInformation
 from changelog_engine.types.copies import IMMUTABLE, own, take_each
 from changelog_engine.types.typeinfo import shown
-
-log = logging.getLogger("changelog_engine")
 
 
 class FunctionOperator(Operator):
@@ -51,7 +49,8 @@ class FunctionOperator(Operator):
         """
         if not self._told_of_parts and _is_one_element(result):
             self._told_of_parts = True
-            log.warning(
+            warn(
+                f"parts of {self.name!r}",
                 "the function of operator %r returned %s, and each part of this %s becomes an element, as in Flink: yield "
                 "it if it is one element, or return a list",
                 self.name,
@@ -278,7 +277,8 @@ class TimestampsOperator(Operator):
         unit = other_unit(time)
         if unit is not None and not self._warned:
             self._warned = True
-            log.warning(
+            warn(
+                f"timestamps of {self.name!r}",
                 "extract_timestamp of operator %r gave %d, which seems to be %s: a timestamp is milliseconds since 1970",
                 self.name,
                 time,

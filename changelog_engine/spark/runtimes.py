@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from changelog_engine.clock import WallClock, monotonic_s, wall_ms
 from changelog_engine.driver.structured_logs import log_as_json
 from changelog_engine.errors import StateLostError
+from changelog_engine.graph.subtask_warnings import collected
 from changelog_engine.operators.blocks import encode_report
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.forked import ends_in_forked_children
@@ -76,8 +77,10 @@ class Runtimes:
             UserFunctionError: a user's function raised.
         """
         with ends_in_forked_children():
-            runtime, restored_ms = self._runtime(load_job, order, (stage, subtask), notes)
-            sent, report = runtime.run(order, data)
+            with collected() as warnings:
+                runtime, restored_ms = self._runtime(load_job, order, (stage, subtask), notes)
+                sent, report = runtime.run(order, data)
+            report.warnings = warnings
             report.restored_ms, report.kept = restored_ms, restored_ms is not None and runtime.kept
             sent.append((0 if runtime.exchanges else -1, encode_report(report)))
             if order.kind.closes:

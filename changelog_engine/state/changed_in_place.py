@@ -11,19 +11,17 @@ Invariants:
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from changelog_engine.codec.values import Encoded, codec_for
 from changelog_engine.graph.nodes import StateKind
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.state.backend import KeyIdentity
 from changelog_engine.state.compiled_handles import has_own_class
 from changelog_engine.state.factory import OpenState
 from changelog_engine.types import TypeInformation
 from changelog_engine.windowing.reserved import RESERVED
-
-log = logging.getLogger(__name__)
 
 _VALUES = 100  # of a state, that are looked at
 _BYTES = 1 << 20  # of a state's values, encoded, behind which no more are looked at
@@ -184,8 +182,8 @@ class _Watch:
         lost = self._values.lost()
         if lost is not None:
             self._leave()
-            where = f"operator {self._state.operator!r}{self._state.cursor.words(lost.key)}"
-            tell(where, f"state {self._state.spec.name!r}", _REMEDIES[self._kind])
+            key, name = self._state.cursor.words(lost.key), self._state.spec.name
+            tell(self._state.operator, key, f"state {name!r}", _REMEDIES[self._kind])
         return self._values.left == 0
 
     def _stored(self, at: _At) -> Any:
@@ -197,17 +195,19 @@ class _Watch:
         return entry[at.place] if at.place < len(entry) else None
 
 
-def tell(where: str, state: str, remedy: str) -> None:
+def tell(operator: str, key: str, state: str, remedy: str) -> None:
     """Warn of a change that is lost.
 
     Args:
-        where: the operator, and the key if there is one.
+        key: in words, as they follow the operator's name; "" for none.
         remedy: the call that keeps it.
     """
-    log.warning(
-        "%s: a value of %s was changed in place, and not set again. The change is lost; PyFlink's process mode shows it "
-        "until a restore. Call %s with what is to be kept. Further ones of this state in this subtask are not named",
-        where,
+    warn(
+        f"{state} of {operator!r} changed in place",
+        "operator %r%s: a value of %s was changed in place, and not set again. The change is lost; PyFlink's process mode "
+        "shows it until a restore. Call %s with what is to be kept. Further ones of this state are not named",
+        operator,
+        key,
         state,
         remedy,
     )

@@ -29,6 +29,7 @@ from api.datastream._elsewhere import OF_ENVIRONMENTS, OF_STREAMS, OF_WINDOWS
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueStateDescriptor
 from api.datastream.window import TumblingProcessingTimeWindows
 from changelog_engine.errors import ArgumentTypeError, JobExecutionError
+from changelog_engine.graph import subtask_warnings
 from changelog_engine.testing import without_spark
 
 HERE = r"\(.*/test_usual_mistakes\.py, line \d+\)"
@@ -390,6 +391,26 @@ def test_timers_that_the_end_of_the_input_drops_are_told_once_a_job(
 def test_a_timer_that_nobody_takes_is_told_once(stream: Any, caplog: Any) -> None:
     (told,) = warnings(stream.key_by(lambda value: value[1]).process(Misspelt()), caplog)
     assert told.endswith("fired for nothing: Misspelt has no on_timer(timestamp, ctx)")
+
+
+def test_what_each_subtask_warns_of_is_told_once_with_their_number(stream: Any, caplog: Any) -> None:
+    stream.get_execution_environment().set_parallelism(2)
+    told = warnings(stream.key_by(lambda value: value[1]).process(Misspelt()), caplog)
+    says = "a timer of operator 'KeyedProcess' fired for nothing: Misspelt has no on_timer(timestamp, ctx)"
+    assert told == [f"{says} (so in 2 subtasks)"]
+
+
+def test_warnings_of_an_epoch_that_fails_are_not_lost(caplog: Any) -> None:
+    def fails() -> None:
+        with subtask_warnings.collected():
+            subtask_warnings.warn("this", "see %s", "this")
+            assert not caplog.messages
+            raise ValueError("the end")
+
+    with pytest.raises(ValueError, match="the end"):
+        fails()
+    subtask_warnings.warn("that", "and %s", "that")
+    assert caplog.messages == ["see this", "and that"]
 
 
 class Late(KeyedProcessFunction):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import logging
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,9 +17,8 @@ from changelog_engine.connectors.elasticsearch.documents import Action, Product
 from changelog_engine.connectors.elasticsearch.options import ClusterOptions
 from changelog_engine.connectors.packages import ELASTICSEARCH
 from changelog_engine.errors import ConnectorError, RefusedForGoodError
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.types.typeinfo import cut
-
-log = logging.getLogger("changelog_engine")
 
 _BUSY = 429
 _CONFLICT = 409
@@ -111,7 +109,8 @@ class Cluster:
                 dropped.append(actions[position])
         if dropped and not self._said_dropped:
             self._said_dropped = True
-            log.warning(
+            warn(
+                f"dropped from {dropped[0].index_name!r}",
                 "%s",
                 self.failure(
                     f"an ingest pipeline of index {dropped[0].index_name!r} dropped {len(dropped)} of {len(actions)} "

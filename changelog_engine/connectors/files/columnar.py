@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 import itertools
-import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -29,11 +28,10 @@ from changelog_engine.connectors.protocols import Position, Range, SplitReader
 from changelog_engine.errors import DamagedInputError, StorageError, TypeMismatchError
 from changelog_engine.formats.avro_records import to_write
 from changelog_engine.formats.parts import Convert
+from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.types import RowTypeInfo, TypeInformation
 from changelog_engine.types.row import rows_of_columns
 from changelog_engine.types.typeinfo import Misfit, shown
-
-log = logging.getLogger("changelog_engine")
 
 BATCH_ROWS = 2048
 _GROUP_ROWS = 64 * 1024
@@ -230,8 +228,12 @@ class _ColumnarReader(SplitReader):
                 continue
             told.add(name)
             why = "" if f"/{name}=" not in self._file.name else ": names of folders are not read as values"
-            log.warning(
-                "the input file %s has no column %r, which is None in its rows%s", self._file.name, name, why
+            warn(
+                f"column {name!r}",
+                "the input file %s has no column %r, which is None in its rows%s",
+                self._file.name,
+                name,
+                why,
             )
 
     def _decoded(self, batch: pa.RecordBatch) -> list[Any]:

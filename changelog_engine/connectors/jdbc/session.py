@@ -22,6 +22,7 @@ from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.urls import driver_arguments
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ChangelogEngineError, ConnectorError, RefusedForGoodError
+from changelog_engine.graph.subtask_warnings import warn
 
 log = logging.getLogger("changelog_engine")
 
@@ -119,7 +120,8 @@ class Session:
             and (statement.inserts_each or statement.updates)
         ):
             self._said_left_out = True
-            log.warning(
+            warn(
+                f"left out by {statement.given}",
                 f"the database at %s {'found' if statement.updates else 'stored'} %d of %d rows, and says nothing of the "
                 f"others: {_FOUND_NONE if statement.updates else _LEFT_OUT}. SQL: %s",
                 self._options.shown_url,
@@ -151,7 +153,8 @@ class Session:
                 f"field {statement.names[at]!r} is {statement.fields[at].name}, and becomes {type_}"
                 for at, type_ in found
             )
-            log.warning(
+            warn(
+                f"{fields} of {statement.given}",
                 "the database at %s may round or cut values without a word: %s. SQL: %s",
                 self._options.shown_url,
                 fields,

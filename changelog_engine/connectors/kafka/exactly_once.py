@@ -50,6 +50,7 @@ from changelog_engine.connectors.protocols import (
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.still_ours import check_still_ours
 from changelog_engine.errors import ConfigurationError, ConnectorError, RefusedForGoodError
+from changelog_engine.graph.subtask_warnings import warn
 
 log = logging.getLogger("changelog_engine")
 
@@ -105,11 +106,11 @@ class TransactionalKafkaSink(CommittingSink):
     def committing_writer(self, context: SinkContext) -> CommittingWriter:
         if not context.checkpoints:
             if self.plain_without_checkpoints:
-                log.warning("%s: without checkpoints it writes without transactions", self.properties.what)
+                what = self.properties.what
+                warn(what, "%s: without checkpoints it writes without transactions", what)
                 return _PlainWriter(self, context.subtask)
-            log.warning(
-                "%s: without checkpoints nothing is committed before the input ends", self.properties.what
-            )
+            what = self.properties.what
+            warn(what, "%s: without checkpoints nothing is committed before the input ends", what)
         return TransactionalWriter(self, context)
 
 
