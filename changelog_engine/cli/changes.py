@@ -64,6 +64,8 @@ def history(
         missed = bool(there.missed) and not found.outside
         notes += missed_lines(there, key) if missed else []
         notes += [] if there.total else withheld_lines(there)
+    if found.outside is None:
+        notes.append("what is older than the newest snapshot before --from was not read")
     if found.outside:
         notes.append(f"{counted(found.outside, 'more change')} of the key outside of --from and --to")
     if len(found.changes) > limit:

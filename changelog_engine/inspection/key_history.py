@@ -5,7 +5,7 @@ Only files that can hold the key's key group are opened, and in these only the r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby, starmap
 from typing import Any, NamedTuple
@@ -106,8 +106,9 @@ class KeyHistory(Displayed):
     Args:
         checkpoint: the newest on whose lineage they are.
         changes: in the order of checkpoints; of one checkpoint, those of each state in the order in which they were made.
-        outside: how many more changes the key has, which lie outside of the range that was asked for.
-        begins: the checkpoint of the snapshot with which the history begins; None: it begins with the job.
+        outside: how many more changes the key has, which lie outside of the range that was asked for; None: not known, since
+            what is older than the newest snapshot before the range was not read.
+        begins: the checkpoint of the snapshot with which the history begins; None: it begins with the job, or the range.
         files, of_files: how many files were opened, of how many.
     """
 
@@ -116,7 +117,7 @@ class KeyHistory(Displayed):
     begins: int | None
     files: int
     of_files: int
-    outside: int = 0
+    outside: int | None = 0
 
     def order(self) -> list[str]:
         """What to say of the order, where a checkpoint has changes of several states: the log keeps that of each alone."""
@@ -157,6 +158,8 @@ class KeyHistory(Displayed):
         facts = [f"{self.files:,} of {counted(self.of_files, 'file')} opened"]
         if self.outside:
             facts.append(f"{counted(self.outside, 'more change')} outside of the range")
+        elif self.outside is None:
+            facts.append("changes before the range were not counted")
         if self.begins is not None:
             facts.append(f"the log that is kept begins at checkpoint {self.begins}")
         facts += self.order()
@@ -197,9 +200,17 @@ def key_history(
     everywhere = keyed_operators(checkpoint.operators)
     keyed = [each for each in everywhere if operator in (None, each.uid)]
     meant = {each.uid: key_identities(key, key_type_of(each)) for each in keyed}
-    search = _Search(ledger, checkpoint, state, allow_pickle)
-    for described in keyed:
-        search.look(described, meant[described.uid])
+    oldest, times = ledger.oldest(checkpoint), _Times(ledger.lineage, checkpoint)
+    search = _Search(ledger, checkpoint, oldest, times, state, allow_pickle)
+    if wanted.start is not None:
+        nearest = ledger.nearest(checkpoint, lambda each: wanted.is_after(each, times.of(each)))
+        if nearest.checkpoint != oldest.checkpoint:
+            near = _Search(ledger, checkpoint, nearest, times, state, allow_pickle)
+            near.look_for(keyed, meant)
+            history = near.history(wanted, oldest)
+            if history.changes:
+                return history
+    search.look_for(keyed, meant)
     # As it is shown: that may be of an object, or of another class for which the text makes no key.
     if not search.found and any(
         allow_pickle or not meant[each.uid] or key_type_of(each) is None for each in keyed
@@ -214,25 +225,41 @@ def key_history(
             )
     if not search.found and keyed and keyed == everywhere and not any(meant.values()):
         raise no_such_key(repr(key), keyed)
-    return search.history(wanted)
+    return search.history(wanted, oldest)
 
 
 class _Search:
     """Looks for changes of one key, which may be meant in several ways; several operators share files.
 
     Args:
+        base: with which the changes that are looked at begin.
         state: only in the state of this name; None for all.
     """
 
-    def __init__(self, ledger: Ledger, checkpoint: Checkpoint, state: str | None, allow_pickle: bool) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        checkpoint: Checkpoint,
+        base: Base,
+        times: _Times,
+        state: str | None,
+        allow_pickle: bool,
+    ) -> None:
         self._ledger = ledger
         self._checkpoint = checkpoint
+        self._base = base
+        self._times = times
         self._state = state
         self._allow_pickle = allow_pickle
-        self._base = ledger.oldest(checkpoint)
-        self._times = _Times(ledger.lineage, checkpoint)
         self._opened: set[str] = set()
         self.found: list[KeyChange] = []
+
+    def look_for(
+        self, operators: Iterable[DescribedOperator], meant: Mapping[str, Iterable[KeyIdentity]]
+    ) -> None:
+        """Find the changes of keys of operators, which are by uid."""
+        for described in operators:
+            self.look(described, meant[described.uid])
 
     def look(self, described: DescribedOperator, identities: Iterable[KeyIdentity]) -> None:
         """Find the changes of keys of one operator."""
@@ -242,13 +269,24 @@ class _Search:
             self._opened.update(files)
             self.found.extend(reader.changes(table, self._state))
 
-    def history(self, wanted: PointRange) -> KeyHistory:
-        """What was found, of a range."""
+    def history(self, wanted: PointRange, oldest: Base) -> KeyHistory:
+        """What was found, of a range.
+
+        Args:
+            oldest: with which all changes that are known begin.
+        """
         shown = [change for change in self.found if wanted.holds(change.checkpoint, change.time_ms)]
         shown.sort(key=lambda change: (change.checkpoint, change.operator, change.sequence))
-        base, outside = self._base, len(self.found) - len(shown)
-        total = len(base.suffix.files) + (0 if base.snapshot is None else len(base.snapshot.files))
-        return KeyHistory(self._checkpoint, tuple(shown), base.checkpoint, len(self._opened), total, outside)
+        whole = self._base is oldest
+        files = {file.path for base in (oldest, self._base) for file in base.files}
+        return KeyHistory(
+            self._checkpoint,
+            tuple(shown),
+            oldest.checkpoint if whole else None,
+            len(self._opened),
+            len(files),
+            len(self.found) - len(shown) if whole else None,
+        )
 
 
 class _Times:

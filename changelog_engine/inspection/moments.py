@@ -26,12 +26,12 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.changelog.segments import on_lineage
 from changelog_engine.codec.canonical import refusing_objects
 from changelog_engine.codec.keys import key_codec_for
-from changelog_engine.errors import ConfigurationError, CorruptChangelogError, NotSerializableError
+from changelog_engine.errors import ConfigurationError, NotSerializableError
 from changelog_engine.graph.descriptions import DescribedState, key_type_of
 from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.inspection.values import Withheld, keys_of
 from changelog_engine.ledger.described import check_names
-from changelog_engine.ledger.ledger import Base, Ledger
+from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.reading import read_history
 from changelog_engine.state.backend import TIMER_STATES, logged_name
 from changelog_engine.types import TypeInformation
@@ -214,7 +214,7 @@ def _rows(
     ledger: Ledger, tip: Checkpoint, operator: str, state: str, since: Checkpoint | None
 ) -> tuple[int, list[pa.Table], list[pa.Table]]:
     """The checkpoint of a snapshot (0 for none), a state's rows in it, and those of the log from there to the tip."""
-    base = ledger.oldest(tip) if since is None else _nearest(ledger, tip, since)
+    base = ledger.oldest(tip) if since is None else ledger.nearest(tip, lambda each: each <= since.id)
     operators = frozenset([operator])
     files = ledger.snapshot_files(base, ALL_KEY_GROUPS, operators)
     log = ledger.log_files(base.suffix, ALL_KEY_GROUPS, operators)
@@ -227,14 +227,6 @@ def _rows(
     read = read_history(ledger, tip, base, ALL_KEY_GROUPS, operators, _THREADS, DICTIONARIES, _COLUMNS)
     held, logged = (group_by_state(some).get((operator, state), []) for some in read)
     return base.checkpoint or 0, held, logged
-
-
-def _nearest(ledger: Ledger, tip: Checkpoint, since: Checkpoint) -> Base:
-    """The newest snapshot at or before a moment, with the mutations from there to the tip."""
-    try:
-        return next(base for base in ledger.bases(tip.lineage) if (base.checkpoint or 0) <= since.id)
-    except (CorruptChangelogError, StopIteration):
-        return ledger.oldest(tip)
 
 
 _TYPES = {

@@ -44,8 +44,12 @@ class PointRange(NamedTuple):
         Args:
             time_ms: when its barrier was; None where that is not known, which counts as before all times.
         """
-        here, low, high = RangeEnd(checkpoint, time_ms or 0), self.start, self.end
-        return (low is None or not low.is_after(here)) and (high is None or not here.is_after(high))
+        ends = self.end is not None and RangeEnd(checkpoint, time_ms or 0).is_after(self.end)
+        return not ends and not self.is_after(checkpoint, time_ms)
+
+    def is_after(self, checkpoint: int, time_ms: int | None) -> bool:
+        """Whether all of it is later than a checkpoint; see ``holds``."""
+        return self.start is not None and self.start.is_after(RangeEnd(checkpoint, time_ms or 0))
 
 
 def range_of(lineage: Lineage, start: At = None, end: At = None) -> PointRange:

@@ -38,6 +38,11 @@ class Base(NamedTuple):
         """The checkpoint of the snapshot."""
         return None if self.snapshot is None else self.snapshot.checkpoint
 
+    @property
+    def files(self) -> list[PartFile]:
+        """Those of the snapshot, and those of the log."""
+        return [*(() if self.snapshot is None else self.snapshot.files), *self.suffix.files]
+
 
 class Ledger:
     """A job's log as it is now.
@@ -195,6 +200,24 @@ class Ledger:
             except NotLoggedError:
                 break
         return found or self.base(checkpoint)
+
+    def nearest(self, checkpoint: Checkpoint, fits: Callable[[int], bool]) -> Base:
+        """The newest snapshot that is old enough, with all mutations from there to a checkpoint; else as ``oldest``.
+
+        Args:
+            fits: whether the snapshot of a checkpoint is.
+
+        Raises:
+            RestoreError, CorruptChangelogError: as ``oldest``.
+        """
+        try:
+            return next(
+                base
+                for base in self.bases(checkpoint.lineage)
+                if base.checkpoint is not None and fits(base.checkpoint)
+            )
+        except (CorruptChangelogError, StopIteration):
+            return self.oldest(checkpoint)
 
     def restore_point(self, checkpoint: Checkpoint | None) -> RestorePoint:
         """Where workers find the state of a checkpoint; None for empty state.

@@ -672,6 +672,24 @@ def test_history_begins_with_the_snapshot_where_the_log_was_truncated(tmp_path: 
     )
 
 
+def test_a_range_of_a_history_opens_no_file_from_before_the_snapshot_that_it_follows(tmp_path: Path) -> None:
+    folder = run(tmp_path, "to be to or to do to")
+    whole = key_history(str(folder), "to")
+    late = [each for each in whole.changes if each.checkpoint >= 4]
+    materialize(open_job(str(folder)), 2)
+    materialize(open_job(str(folder)), 3)
+    for start in ("4", iso(late[0].time_ms)):
+        found = key_history(str(folder), "to", start=start)
+        assert list(found.changes) == late
+        assert (found.begins, found.outside) == (None, None)
+        assert found.files < whole.files
+    assert "older than the newest snapshot" in cli("history", folder, "--key", "to", "--from", "4").output
+    # Nothing of it is in the range: what there is outside is counted.
+    gone = key_history(str(folder), "be", start="4")
+    assert (gone.changes, gone.outside) == ((), len(key_history(str(folder), "be").changes))
+    assert key_history(str(folder), "to", start="3").outside is None
+
+
 def test_differences_between_branches_and_jobs(job: Path, tmp_path: Path) -> None:
     output = cli("diff", job, "3", "latest", "--state", "count").output
     assert "they parted at checkpoint 1" in output
