@@ -7,7 +7,8 @@ access is not a difference, and entries whose time to live had ended are not the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ from changelog_engine.graph.key_groups import ALL_KEY_GROUPS
 from changelog_engine.graph.nodes import StateId
 from changelog_engine.history.pickles import untimed
 from changelog_engine.inspection.live import accessed_since
-from changelog_engine.inspection.points import Point, open_ledger, open_other
+from changelog_engine.inspection.points import Point, open_ledger, open_other, other_of
 from changelog_engine.inspection.states import key_name
 from changelog_engine.inspection.values import EntryName, Withheld, below_keys, keys_of, value_cell, values_of
 from changelog_engine.ledger.points import At
@@ -145,7 +146,13 @@ class Differences(Displayed):
         return not any(each.added or each.removed or each.changed or each.uncompared for each in self.states)
 
 
-@read_again
+def _other_jobs(given: Mapping[str, Any]) -> list[str]:
+    """The paths of other jobs that are compared."""
+    found = [other_of(given["path"], given[name])[0] for name in ("before", "after")]
+    return [other for other in found if other is not None]
+
+
+@functools.partial(read_again, others=_other_jobs)
 def differences(
     path: str,
     before: At,

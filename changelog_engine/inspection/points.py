@@ -61,24 +61,30 @@ def open_point(path: str, at: At = None) -> Point:
     return Point(ledger, checkpoint_at(ledger.lineage, at))
 
 
-def open_other(path: str, at: At, known: Ledger | None = None) -> Point:
-    """A point of a job, or of another one: ``OTHER@POINT``, where OTHER is a path or the name of a folder beside the job's.
+def other_of(path: str, at: At) -> tuple[str | None, str]:
+    """The path of the other job that a point is of, None where it is of the job itself; and the point there.
 
     Args:
-        at: the point; None for the newest checkpoint.
-        known: the job's log, where it is open already.
-
-    Raises:
-        RestoreError, StorageError, ForeignPathError, FormatVersionError: as ``open_point``.
+        at: a point, or ``OTHER@POINT``, where OTHER is a path or the name of a folder beside the job's; None for the newest.
     """
     text = "latest" if at is None else str(at)
     other, sign, point = text.rpartition("@")
     if not sign and "/" in text:
         other, point = text, "latest"
-    if not other:
-        ledger = known or open_ledger(path)
-        return Point(ledger, checkpoint_at(ledger.lineage, point))
-    if "/" not in other:
+    if other and "/" not in other:
         base = path.rstrip("/").removesuffix("/changelog").rpartition("/")[0]
         other = f"{base}/{other}" if base else other
-    return open_point(other, point)
+    return other or None, point
+
+
+def open_other(path: str, at: At, known: Ledger) -> Point:
+    """A point of a job, or of another one, see ``other_of``.
+
+    Args:
+        known: the job's log.
+
+    Raises:
+        RestoreError, StorageError, ForeignPathError, FormatVersionError: as ``open_point``.
+    """
+    other, point = other_of(path, at)
+    return Point(known, checkpoint_at(known.lineage, point)) if other is None else open_point(other, point)

@@ -202,10 +202,7 @@ class Ledger:
         return found or self.base(checkpoint)
 
     def nearest(self, checkpoint: Checkpoint, fits: Callable[[int], bool]) -> Base:
-        """The newest snapshot that is old enough, with all mutations from there to a checkpoint; else as ``oldest``.
-
-        Args:
-            fits: whether the snapshot of a checkpoint is.
+        """The newest snapshot of a checkpoint that fits, with all mutations from there to another one; else as ``oldest``.
 
         Raises:
             RestoreError, CorruptChangelogError: as ``oldest``.

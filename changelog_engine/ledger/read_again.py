@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import ParamSpec, Protocol, TypeVar, runtime_checkable
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, RetiredError
 from changelog_engine.ledger.job_path import open_changelog
@@ -32,14 +32,18 @@ class KeepsFaults(Protocol):
     def faults(self) -> Collection[object]: ...
 
 
-def read_again(read: Callable[Given, Read]) -> Callable[Given, Read]:
+def read_again(
+    read: Callable[Given, Read], others: Callable[[Mapping[str, Any]], Iterable[str]] = lambda given: ()
+) -> Callable[Given, Read]:
     """A function that reads a job's tables, and does so again when they moved on under it.
 
     Args:
         read: its first argument is the path of the job or its changelog. What it gives may be a ``KeepsFaults``. Where it
             fails, it leaves nothing behind.
+        others: paths of other jobs that it reads, from its arguments by their names.
     """
-    (name, *_) = inspect.signature(read).parameters
+    signature = inspect.signature(read)
+    (name, *_) = signature.parameters
 
     @functools.wraps(read)
     def again(*args: Given.args, **named: Given.kwargs) -> Read:
@@ -47,7 +51,8 @@ def read_again(read: Callable[Given, Read]) -> Callable[Given, Read]:
 
         def moved() -> bool:
             nonlocal before
-            last, before = before, _versions(args[0] if args else named.get(name))
+            given = signature.bind(*args, **named).arguments
+            last, before = before, [_versions(path) for path in (given[name], *others(given))]
             return last != before
 
         for _ in range(_TIMES - 1):

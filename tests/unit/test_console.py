@@ -46,9 +46,10 @@ from changelog_engine.connectors.files import FileSource
 from changelog_engine.connectors.iterable import IterableSource
 from changelog_engine.display import Grid
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.errors import ConfigurationError, RestoreError, StorageError
+from changelog_engine.errors import ConfigurationError, CorruptChangelogError, RestoreError, StorageError
 from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.graph.nodes import StateKind
+from changelog_engine.inspection import differences as differences_module
 from changelog_engine.inspection import doctor
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import job_status, list_jobs
@@ -377,6 +378,24 @@ def test_a_range_without_anything_in_it_says_what_there_is(job: Path) -> None:
     assert (
         "--skip passes over all of 4 entries" in cli("state", job, "--state", "count", "--skip", "9").output
     )
+
+
+def test_another_job_that_moves_on_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files may leave it as often as those of the job whose path is given."""
+    job, other = run(tmp_path, name="one"), run(tmp_path, name="other")
+    live, moves = differences_module._live, iter((1, 2, 3))
+
+    def gone(*arguments: Any) -> Any:
+        if (checkpoint := next(moves, None)) is None:
+            return live(*arguments)
+        materialize(open_job(str(other)), checkpoint)
+        raise CorruptChangelogError("is missing", "part-1")
+
+    monkeypatch.setattr("changelog_engine.inspection.differences._live", gone)
+    assert differences(str(job), "latest", "other@latest").equal
+    moves = iter((3, 3))
+    with pytest.raises(CorruptChangelogError, match="is missing"):
+        differences(str(job), "latest", "other@latest")
 
 
 def test_a_job_whose_folder_is_a_link_is_listed(job: Path, tmp_path: Path) -> None:
