@@ -164,6 +164,20 @@ class Rows(Mapping[int, ListedRow]):
             found[place] = found[place - 1] if place else 0
         return Index(ids, attempts[places], found)
 
+    def attempts(self) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of all rows, in any order, and the attempt of each. Of rows with files of their own the names say it.
+
+        Raises:
+            CorruptChangelogError: a merged file is missing or isn't what it was.
+        """
+        own = self.own.values()
+        ids = [np.array([entry.id for entry in own], np.int64)]
+        attempts = [np.array([entry.attempt for entry in own], np.int64)]
+        for index in self._merged(None):
+            ids.append(index.ids)
+            attempts.append(index.attempts)
+        return np.concatenate(ids), np.concatenate(attempts)
+
     def time_of(self, entry: ListedRow) -> int:
         """When a checkpoint's barrier was reached or an attempt began, epoch milliseconds, as the row itself says.
 

@@ -56,12 +56,17 @@ class AttemptRun:
         self._progress = SourceProgress(job.plan, {} if last is None else last.sources)
         self._output = HeldOutput(job.outputs, job.plan)
         self._checkpointer: Checkpointer | None = None
+        branches = frozenset[int]()
         if job.journal is not None:
+            if job.sinks.any:  # what cannot be read is an error before the attempt is in the log
+                branches = job.journal.branches(last)
             self._checkpointer = Checkpointer(job, job.journal, last, self._progress, self._output)
         self.id = start.restarts + 1 if self._checkpointer is None else self._checkpointer.attempt
         job.monitor.begin_attempt(job.plan, self.id, start.restarts, last)
         self._pace = Pace(job.plan, job.settings, job.clock)
-        self._orders = EpochOrders(job, start, self.id, self._progress, self._pace, self._checkpointer)
+        self._orders = EpochOrders(
+            job, start, self.id, self._progress, self._pace, self._checkpointer, branches
+        )
         self._epoch = 0
         self._next_timer_ms: int | None = None
         self._with_timers: set[int] = set()  # stages that wait for one

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
 from changelog_engine.driver.log_upkeep import LogUpkeep
-from changelog_engine.errors import RestoreError, StorageError
+from changelog_engine.errors import CorruptChangelogError, RestoreError, StorageError
 from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
@@ -109,8 +109,20 @@ class JobJournal:
         return hashlib.sha256(f"{self._delta.table_id()} {self.folder.storage.root}".encode()).hexdigest()
 
     def branches(self, last: Checkpoint | None) -> frozenset[int]:
-        """Attempts with checkpoints that a checkpoint (None: an empty start) does not descend from."""
-        return self.folder.open_lineage().branches(() if last is None else last.lineage)
+        """Attempts with checkpoints that a checkpoint (None: an empty start) does not descend from.
+
+        Raises:
+            CorruptChangelogError: a file of merged rows can't be read.
+        """
+        lineage = self.folder.open_lineage()
+        try:
+            return lineage.branches(() if last is None else last.lineage)
+        except CorruptChangelogError as error:
+            fault = (
+                f"{error.fault}. It has rows of checkpoints, and without them it is not known whose output sinks have to "
+                "leave alone. Put the file back from a copy"
+            )
+            raise CorruptChangelogError(fault, error.path) from error
 
     def finished_before(self) -> Checkpoint | None:
         """The newest attempt's last checkpoint, if its input had ended and its sinks may not have committed."""

@@ -25,6 +25,7 @@ class EpochOrders:
         progress: SourceProgress,
         pace: Pace,
         checkpointer: Checkpointer | None,
+        branches: frozenset[int],
     ) -> None:
         self._job = job
         self._start = start
@@ -33,10 +34,9 @@ class EpochOrders:
         self._pace = pace
         self._checkpointer = checkpointer
         self._merged = {} if start.checkpoint is None else merged_state(job.plan, start.checkpoint)
-        self._folder, self._branches = "", frozenset[int]()  # see SinkContext
-        if job.journal is not None and job.sinks.any:
-            self._folder = job.journal.identity
-            self._branches = job.journal.branches(start.checkpoint)
+        # See SinkContext.
+        self._folder = "" if job.journal is None or not job.sinks.any else job.journal.identity
+        self._branches = branches
 
     def of(self, epoch: Epoch, before: Epoch | None = None) -> Callable[[int, int], EpochOrder]:
         """The orders of an epoch: (stage, subtask) to what it is asked to do.

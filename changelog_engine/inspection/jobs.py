@@ -254,10 +254,15 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
 
 
 def _branches(lineage: Lineage, newest: Checkpoint | None, faults: list[str]) -> tuple[int, ...]:
+    if newest is None:
+        return ()
     try:
-        return () if newest is None else tuple(sorted(lineage.branches(newest.lineage)))
+        lineage.checkpoints.index()
     except ChangelogEngineError as error:  # an old checkpoint's row is damaged: the job goes on without it
-        faults.append(f"which branches there are: {error}")
+        faults.append(f"when its checkpoints were: {error}")
+    try:
+        return tuple(sorted(lineage.branches(newest.lineage)))
+    except ChangelogEngineError:  # rows that were merged are damaged, which was told
         return ()
 
 

@@ -119,12 +119,16 @@ class Lineage:
         return newest
 
     def branches(self, lineage: tuple[Segment, ...]) -> frozenset[int]:
-        """Attempts that have checkpoints beside a lineage."""
-        found = self.checkpoints.index()
-        beside = np.ones(len(found.ids), bool)
+        """Attempts that have checkpoints beside a lineage.
+
+        Raises:
+            CorruptChangelogError: a file of merged rows can't be read.
+        """
+        ids, attempts = self.checkpoints.attempts()
+        beside = np.ones(len(ids), bool)
         for attempt, first, last in lineage:
-            beside &= (found.attempts != attempt) | (found.ids < first) | (found.ids > last)
-        return frozenset(np.unique(found.attempts[beside]).tolist())
+            beside &= (attempts != attempt) | (ids < first) | (ids > last)
+        return frozenset(np.unique(attempts[beside]).tolist())
 
     def checkpoint(self, checkpoint: int) -> Checkpoint:
         """A checkpoint.

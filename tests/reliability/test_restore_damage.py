@@ -14,14 +14,16 @@ from unittest import mock
 import pytest
 from click.testing import CliRunner
 from support.functions import Count, by_key, counted
-from support.graphs import keyed_job
+from support.graphs import keyed_job, sink_job
 from support.jobs import TestJob
-from support.materialized import AT_ONCE, ELEMENTS, finishes, states, stopped
+from support.materialized import AT_ONCE, ELEMENTS, finishes, merging_few, states, stopped
 from support.page import asked
+from support.part_files import lines, sink_to
 from support.script import DriverKilled, Failure, Fault, Script
 
 from api.common.typeinfo import Types
 from changelog_engine.cli.program import main
+from changelog_engine.connectors import NumberSequenceSource
 from changelog_engine.errors import CorruptChangelogError, JobExecutionError
 from changelog_engine.inspection.jobs import job_status
 from changelog_engine.inspection.timeline import Timeline
@@ -34,6 +36,7 @@ from changelog_engine.storage.protocol import Storage
 from changelog_engine.ui.app import Page
 from changelog_engine.ui.report import make_report
 from materializer.materialize import materialize
+from materializer.retention import Retention
 from materializer.truncation import truncate
 
 
@@ -227,8 +230,42 @@ def test_a_lost_row_of_a_checkpoint_says_where_to_begin_instead(tmp_path: Path) 
     found = job_status(str(tmp_path / "job"))
     assert (found.summary.state, found.faults[0].partition(":")[0]) == (
         "finished",
-        "which branches there are",
+        "when its checkpoints were",
     )
+
+
+def test_case_29_rows_that_a_start_with_sinks_does_not_need(tmp_path: Path) -> None:
+    """A start looks for branches, whose output sinks leave alone: of a row's own file the name says enough."""
+    job = TestJob(tmp_path, Script(sizes=(5,), failures=(Failure(4, Fault.HANDED_OUT),)))
+    graph = sink_job(sink_to(tmp_path / "out"), NumberSequenceSource(1, 40))
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    folder = find_job_folder(str(tmp_path), "job")
+    for checkpoint in (1, 3):
+        [row] = (tmp_path / "job" / "changelog").glob(f"checkpoint-{checkpoint}-*.parquet")
+        row.unlink()
+    TestJob(tmp_path).run_driver(graph, restore="2")
+    assert Counter(lines(tmp_path / "out")) >= Counter(map(str, range(1, 41)))
+    assert Lineage(folder.open_changelog()).newest_attempt_id == 2
+
+
+def test_case_29_without_merged_rows_a_start_with_sinks_changes_nothing(tmp_path: Path) -> None:
+    """Which branches there are, whose output sinks leave alone, is not known then."""
+    job = TestJob(tmp_path, Script(sizes=(5,), failures=(Failure(6, Fault.HANDED_OUT),)))
+    graph = sink_job(sink_to(tmp_path / "out"), NumberSequenceSource(1, 40))
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    folder = find_job_folder(str(tmp_path), "job")
+    with merging_few(2):
+        truncate(folder, Retention(3_600_000, 2, 3_600_000))
+    [rows] = (tmp_path / "job" / "changelog").glob("checkpoints-*.parquet")
+    flipped(rows, 4_000)
+    with pytest.raises(JobExecutionError, match=f"{rows.name} was changed .* Put the file back from a copy"):
+        job.run_driver(graph)
+    assert Lineage(folder.open_changelog()).newest_attempt_id == 1
+    flipped(rows, 4_000)
+    job.run_driver(graph)
+    assert Counter(lines(tmp_path / "out")) == Counter(map(str, range(1, 41)))
 
 
 @pytest.mark.parametrize("lost", [2, 4])
@@ -267,7 +304,7 @@ def test_case_29_a_lost_row_hides_no_other_checkpoint_on_the_page(tmp_path: Path
     row = next((tmp_path / "job" / "changelog").glob("checkpoint-2-*.parquet"))
     row.unlink()
     html = make_report(path).html
-    assert html.count(str(row)) == 2  # with the timeline, and with the branches that can't be told
+    assert html.count(str(row)) == 2  # with the timeline, and with the times that can't be told
     assert html.count("its row can't be read</td>") == 1
     page = Page(path).app()
     for part in ("", "?at=2", "/timeline", "/timeline?at=2"):
