@@ -194,7 +194,8 @@ def _is_outage(error: BaseException) -> bool:
             return False
         error = error.__cause__
     for each in errors_within(error):
-        if getattr(each, "sqlite_errorcode", None) == _SQLITE_ERROR:
+        # Not by getattr(): a user's __getattr__ may raise anything.
+        if vars(each).get("sqlite_errorcode") == _SQLITE_ERROR:
             continue
         names = {kind.__name__ for kind in type(each).__mro__}
         if not _OUTAGES.isdisjoint(names) and _NO_OUTAGE.isdisjoint(names):

@@ -26,6 +26,7 @@ from changelog_engine.windowing.reserved import state_words
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 _MOST_OF_GROUP = 10
+_MOST_OF_CHAIN = 10  # errors that came of each other: the first and the last
 _OF_STATES = (
     *("value", "get", "update", "add", "add_all", "put", "put_all", "contains", "remove"),
     *("keys", "values", "items", "is_empty", "clear"),
@@ -314,19 +315,47 @@ def errors_within(error: BaseException, suppressed: bool = False) -> Iterator[Ba
 
 def user_traceback(error: BaseException) -> str:
     """The traceback without the engine's own frames, after those of the errors that it came of, before those of a group."""
-    known = _came_of(error)
-    before = "" if known is None else f"{user_traceback(known)}\n\nwhich led to:\n\n"
+    return _told_of(error, set())
+
+
+def _told_of(error: BaseException, told: set[int]) -> str:
+    """The traceback of an error; of one that is among those told already (their ids), the error alone.
+
+    Who raises an error of a group again has one that came of a group that it is in.
+    """
+    chain: list[BaseException] = []
+    each: BaseException | None = error
+    while each is not None and id(each) not in told:
+        told.add(id(each))
+        chain.insert(0, each)
+        each = _came_of(each)
+    if not chain:
+        return _last_lines(error)
+    words = [
+        _alone(each, told) for each in [*chain[:_MOST_OF_CHAIN], *chain[_MOST_OF_CHAIN:][-_MOST_OF_CHAIN:]]
+    ]
+    if left_out := len(chain) - len(words):
+        words.insert(_MOST_OF_CHAIN, f"({left_out} errors are left out here)")
+    return "\n\nwhich led to:\n\n".join(words)
+
+
+def _alone(error: BaseException, told: set[int]) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not is_ours(frame.filename)]
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(own or frames)]
-    lines += traceback.format_exception_only(type(error), error)
-    told = before + "".join(lines).rstrip()
+    words = "".join(["Traceback (most recent call last):\n", *traceback.format_list(own or frames)])
+    words += _last_lines(error)
     if isinstance(error, BaseExceptionGroup):
         for number, each in enumerate(error.exceptions[:_MOST_OF_GROUP], 1):
-            told += f"\n\nwhere {number} of {len(error.exceptions)} is:\n\n" + textwrap.indent(
-                user_traceback(each), "  "
-            )
-    return told
+            words += f"\n\nwhere {number} of {len(error.exceptions)} is:\n\n"
+            words += textwrap.indent(_told_of(each, told), "  ")
+    return words
+
+
+def _last_lines(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception_only(error)).rstrip()
+    except BaseException:  # Python asks it for notes, and a user's __getattr__ may raise anything
+        return f"{type(error).__name__}: {_text(error)}"
 
 
 def _came_of(error: BaseException) -> BaseException | None:

@@ -286,6 +286,57 @@ def test_case_53_a_group_is_told_and_judged_by_what_is_in_it(tmp_path: Path) -> 
     assert not is_mistake(failure)
 
 
+def again(error: Exception) -> Exception:
+    """As who raises an error of a group again: it came of the group that it is in."""
+    try:
+        try:
+            raise ExceptionGroup("several", [error])
+        except ExceptionGroup as several:
+            raise several.exceptions[0]  # noqa: B904 - as users do
+    except Exception as raised:
+        return raised
+
+
+def nested(error: Exception) -> Exception:
+    """As a function that calls itself, and tells at each return what it was at."""
+    for depth in range(2_000):
+        try:
+            raise RuntimeError(f"at depth {depth}") from error
+        except RuntimeError as raised:
+            error = raised
+    return error
+
+
+class Delegating(Exception):
+    """Has what an answer has."""
+
+    def __getattr__(self, name: str) -> Any:
+        return {"code": 5}[name]
+
+
+@pytest.mark.parametrize(
+    ("made", "told", "length"),
+    [
+        (lambda: again(ValueError("shape")), ["raised ValueError: shape", "where 1 of 1 is:"], 3_000),
+        (
+            lambda: nested(ValueError("shape")),
+            ["at depth 1999", "ValueError: shape", "(1981 errors are left out here)"],
+            20_000,
+        ),
+        (lambda: Delegating("shape"), ["raised Delegating: shape"], 3_000),
+    ],
+    ids=["of a group that it is in", "of very many", "whose attributes raise"],
+)
+def test_case_53_errors_that_hold_others_are_told_as_they_are(
+    tmp_path: Path, made: Callable[[], Exception], told: list[str], length: int
+) -> None:
+    """The engine stumbled over them, and said that in the place of what the function had raised."""
+    message = str(failed(tmp_path, job_of(Fails(lambda _attempt: made()))))
+    assert "of operator" in message.splitlines()[0]
+    assert all(words in message for words in told)
+    assert len(message) < length
+
+
 def test_case_53_the_origin_of_a_failure_travels() -> None:
     """What the driver decides by is the same whether the failure came from another process or not."""
 

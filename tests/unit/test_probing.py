@@ -63,7 +63,6 @@ ALLOWED = {
         2,
         "the codes of errors of sqlite3, what PyMySQL's are raised round",
     ),
-    "changelog_engine/driver/mistakes.py": (1, "the codes of errors of sqlite3"),
     "changelog_engine/connectors/kinesis/clients.py": (
         1,
         "methods of boto3's client, which it makes as it is made",
