@@ -112,7 +112,7 @@ def actions_of(commit: bytes) -> list[Action]:
     if not lines:
         raise ValueError("is empty")
     try:
-        actions = [json.loads(line) for line in lines]
+        actions = [json.loads(line.decode()) for line in lines]  # of bytes it would take UTF-16, too
         intact = _is_intact(lines, actions)
     except ValueError as error:
         raise ValueError(f"is not JSON ({error})") from error

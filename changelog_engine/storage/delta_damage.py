@@ -113,15 +113,18 @@ def _damage(storage: Storage) -> tuple[str, str] | None:
     commits = {int(match.group(1)) for name in names if (match := COMMIT_NAME.match(name))}
     covered = max((int(name[:20]) for name in checkpoints), default=-1)
     newest = max(commits, default=-1)
+    kinds: set[str] = set()
     for version in range(covered + 1, newest + 1):
         path = storage.join(commit_path(version))
         if version not in commits:
             return path, "is gone"
         commit = storage.read(commit_path(version)).to_pybytes()
         try:
-            actions_of(commit)
+            kinds.update(*actions_of(commit))
         except ValueError as error:
             return path, str(error)
+    if covered < 0 <= newest and not kinds.issuperset(("protocol", "metaData")):
+        return storage.join(commit_path(0)), "does not say what the table is"
     if named > covered:
         return (
             storage.join(LAST_CHECKPOINT),

@@ -124,6 +124,25 @@ def test_a_damaged_commit_of_another_is_named(
     assert error.value.path == str(path)
 
 
+@pytest.mark.parametrize(
+    ("version", "damage", "said"),
+    [
+        (1, lambda data: b"\xef\xbb\xbf" + data, "is not JSON"),
+        (0, lambda data: data[: data.rindex(b"\n")], "does not say what the table is"),
+    ],
+    ids=["a byte order mark", "no metadata"],
+)
+def test_a_commit_that_only_delta_rs_refuses_is_named(
+    tmp_path: Path, version: int, damage: Callable[[bytes], bytes], said: str
+) -> None:
+    make(tmp_path).commit([add("a")])
+    path = tmp_path / "_delta_log" / f"{version:020d}.json"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(CorruptChangelogError, match=said) as error:
+        DeltaLog(open_storage(str(tmp_path))).files()
+    assert error.value.path == str(path)
+
+
 def test_racing_commits_have_one_winner_each(tmp_path: Path) -> None:
     make(tmp_path)
     wins: list[int] = []
