@@ -35,7 +35,7 @@ def checkpoints(path: str, last: int | None) -> Answer:
     notes = [] if ids else [f"no checkpoint yet, {len(lineage.attempts)} attempt(s)"]
     documents = [
         _document(found[each]) if each in found else {"id": each, "unreadable": str(faults[each])}
-        for each in ids
+        for each in sorted({*ids, *faults})
     ]
     return Answer(
         documents,

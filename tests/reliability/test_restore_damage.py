@@ -297,6 +297,23 @@ def test_case_29_a_lost_row_hides_no_other_checkpoint(tmp_path: Path, lost: int)
         Lineage(folder.open_changelog()).checkpoint(lost)
 
 
+def test_case_29_lost_merged_rows_are_told_with_the_checkpoints_that_are_left(tmp_path: Path) -> None:
+    """As text and as JSON; that of ``checkpoints`` had the newest alone, without a word of the others."""
+    _, _, folder = stopped(tmp_path, epochs=6)
+    with merging_few(2):
+        truncate(folder, Retention(3_600_000, 2, 3_600_000))
+    path = str(tmp_path / "job")
+    [rows] = (tmp_path / "job" / "changelog").glob("checkpoints-*.parquet")
+    rows.unlink()
+    newest = Lineage(folder.open_changelog()).newest_checkpoint_id
+    for command in ("timeline", "checkpoints", "metrics"):
+        for form in ([], ["--json"]):
+            said = CliRunner().invoke(main, [command, path, *form])
+            assert said.exit_code == 1
+            assert rows.name in "".join((said.stdout + said.stderr).split()), (command, form)
+            assert str(newest) in said.stdout, (command, form)
+
+
 def test_case_29_a_lost_row_hides_no_other_checkpoint_on_the_page(tmp_path: Path) -> None:
     """Nor in a report. What is asked of the lost one itself is answered with the fault."""
     stopped(tmp_path)
