@@ -534,6 +534,13 @@ class TestMissing:
             made = made.set_topics(numbers).set_group_id("new").set_starting_offsets(start)
         self.ends(tmp_path, graph_of(made.build()), said)
 
+    def test_a_pattern_that_no_topic_matches(
+        self, kafka: KafkaServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The job waits for one, and said nothing."""
+        assert builder(kafka).set_topic_pattern("typo-.*").build()._source.splits(1) == []
+        assert "no topic matches 'typo-.*'. Create it, or correct the name" in caplog.text
+
     def test_a_topic_that_is_deleted(
         self, kafka: KafkaServer, numbers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

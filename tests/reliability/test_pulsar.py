@@ -390,6 +390,13 @@ class TestWhatIsSaid:
         with pytest.raises(ConnectorError, match=r"403 .*see the namespace"):
             stranger.check_before_start()
 
+    def test_a_pattern_that_no_topic_matches(
+        self, pulsar: PulsarServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """The job waits for one, and said nothing."""
+        assert source_of(pulsar, None, topic_pattern="typo-.*", admin_url=pulsar.admin_url).splits(1) == []
+        assert "no topic matches 'typo-.*'. Create one, or correct it" in caplog.text
+
     def test_two_with_one_subscription(self, pulsar: PulsarServer, monkeypatch: pytest.MonkeyPatch) -> None:
         topic = pulsar.create_topic()
         source = source_of(pulsar, topic, subscription_name="shared")

@@ -93,6 +93,7 @@ LASTING = {
     "rabbitmq: no right": rabbitmq(by_broker(403, "ACCESS_REFUSED - access to queue")),
     "rabbitmq: no queue": rabbitmq(by_broker(404, "NOT_FOUND - no queue 'q'")),
     "rabbitmq: too large": rabbitmq(by_broker(406, "PRECONDITION_FAILED - message size")),
+    "rabbitmq: no TLS there": rabbitmq(ssl.SSLError(1, "WRONG_VERSION_NUMBER")),
     "pulsar: no topic": pulsar("TopicNotFound"),
     "pulsar: no right": pulsar("AuthorizationError"),
     "pulsar: too large": pulsar("MessageTooBig"),
@@ -119,6 +120,7 @@ PASSING = {
     "rabbitmq: a queue whose node restarts": rabbitmq(
         by_broker(404, "home node of queue is down or inaccessible")
     ),
+    "rabbitmq: a broker that ended within a handshake": rabbitmq(ssl.SSLEOFError(8, "EOF occurred")),
     "rabbitmq: seldom checkpoints": rabbitmq(
         by_broker(406, "delivery acknowledgement on channel 1 timed out")
     ),
@@ -140,6 +142,17 @@ def test_what_lasts_is_counted_and_what_may_pass_is_not(what: str) -> None:
     for each in (error, failure_of(describe_failure(error))):
         assert is_mistake(each) is (what in LASTING)
         assert not is_final(each)
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy"),
+    [
+        (KAFKA.MSG_SIZE_TOO_LARGE, "'max.request.size'"),
+        (KAFKA._FENCED, "transactional id prefix is the same"),
+    ],
+)
+def test_kafka_s_answers_that_need_a_remedy_have_one(code: int, remedy: str) -> None:
+    assert remedy in str(kafka(code))
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

@@ -29,6 +29,13 @@ _LASTING = names_of(
     "INVALID_CONFIG INVALID_RECORD INVALID_REQUIRED_ACKS INVALID_TIMESTAMP MSG_SIZE_TOO_LARGE POLICY_VIOLATION "
     "RECORD_LIST_TOO_LARGE TOPIC_EXCEPTION UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_VERSION"
 )
+# What to do, by what brokers and librdkafka answer.
+_REMEDIES = {
+    "MSG_SIZE_TOO_LARGE": "The record is larger than property 'max.request.size' (1,000,000 bytes if it is not set), or the "
+    "topic's max.message.bytes, allows: make records smaller, or raise both",
+    "_FENCED": "Another process has taken the transactional id: a newer run of this job, or another job whose "
+    "transactional id prefix is the same",
+}
 _LOST = re.compile("transport|disconnect", re.IGNORECASE)  # a login that a broker's end interrupted
 
 
@@ -174,7 +181,8 @@ def failure(
     if last is not None and last.str() not in text:
         text += f" ({last.str()})"
     kind = RefusedForGoodError if _lasts(error) or _lasts(final) else ConnectorError
-    return kind(f"{named(properties)}: {doing} failed: {properties.redacted(text)}")
+    remedy = _REMEDIES.get(_name_of(error), "")
+    return kind(f"{named(properties)}: {doing} failed: {properties.redacted(text)}{remedy and f'. {remedy}'}")
 
 
 def named(properties: ClientProperties) -> str:
@@ -193,10 +201,12 @@ def _text_of(error: Any) -> str:
 
 
 def _lasts(error: Any) -> bool:
+    return _name_of(error) in _LASTING and _LOST.search(_text_of(error)) is None
+
+
+def _name_of(error: Any) -> str:
     inner = _inner(error)
-    if not isinstance(inner, KAFKA.load().KafkaError) or inner.name() not in _LASTING:
-        return False
-    return _LOST.search(inner.str()) is None
+    return str(inner.name()) if isinstance(inner, KAFKA.load().KafkaError) else ""
 
 
 def _inner(error: Any) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from changelog_engine.connectors.kafka.clients import check_known_to_consumer, named, no_topic
+from changelog_engine.connectors.kafka.clients import ADVICE, check_known_to_consumer, named, no_topic
 from changelog_engine.connectors.kafka.offsets import Cluster, Kind, Offsets, TopicPartition
 from changelog_engine.connectors.kafka.properties import ClientProperties
 from changelog_engine.connectors.kafka.reader import Decoder, Fetcher, PartitionReader
@@ -18,6 +19,8 @@ from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.connectors.shared_client import SharedClient
 from changelog_engine.errors import RefusedForGoodError
 from changelog_engine.readable import counted
+
+log = logging.getLogger("changelog_engine")
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 _DISCOVERY_TIMEOUT_S = 5.0
@@ -99,6 +102,10 @@ class KafkaSource(Source):
     def splits(self, parallelism: int) -> list[Split]:
         with contextlib.closing(Cluster(self.properties)) as cluster:
             partitions = self.topics.of(cluster.topics(), self.properties)
+            if not partitions:
+                log.warning(
+                    "%s: no topic matches %r. %s", named(self.properties), self.topics.pattern, ADVICE
+                )
             return self._planned(cluster, partitions, self.start)
 
     def _planned(self, cluster: Cluster, partitions: list[TopicPartition], start: Offsets) -> list[Split]:

@@ -176,7 +176,12 @@ class PulsarSource(Source):
 
     def splits(self, parallelism: int) -> list[Split]:
         with self._client.taken() as client:
-            return [self._planned(client, topic, self.start) for topic in self.topics.of(client)]
+            topics = self.topics.of(client)
+            if not topics:
+                log.warning(
+                    "%s: no topic matches %r. Create one, or correct it", client.named, self.topics.pattern
+                )
+            return [self._planned(client, topic, self.start) for topic in topics]
 
     def _planned(self, client: Client, topic: str, start: StartPosition) -> Split:
         reading = self._reading

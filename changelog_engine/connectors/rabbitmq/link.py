@@ -273,7 +273,7 @@ def failure(options: ConnectionOptions, doing: str, error: Any) -> ConnectorErro
             f"{where} does not let user {options.user!r} into the virtual host: it does not exist, or the user has no "
             "permissions there (rabbitmqctl set_permissions)"
         )
-    if isinstance(cause, ssl.SSLError):
+    if isinstance(cause, ssl.SSLError) and not isinstance(cause, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
         return RefusedForGoodError(
             f"{where}: {doing} failed, TLS: {cause}. Is the port one for TLS? Name the authority that signed the broker's "
             "certificate by cacertfile in the URI"
