@@ -356,7 +356,7 @@ def test_a_timeout_longer_than_the_brokers_allow(kafka: KafkaServer) -> None:
     sink = sink_into(kafka, kafka.create_topic(), settings={"transaction_timeout_ms": "3600000"})
     with (
         driven(sink) as one,
-        pytest.raises(ConfigurationError, match=r"'transaction.timeout.ms' is 3600000, which"),
+        pytest.raises(ConfigurationError, match=r"'transaction.timeout.ms' is larger .* than 3600000"),
     ):
         one.start()
 
