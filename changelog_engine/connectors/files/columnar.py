@@ -25,7 +25,7 @@ from changelog_engine.connectors.files.encoders import BulkWriter, MergingFactor
 from changelog_engine.connectors.files.formats import FileFormat
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
-from changelog_engine.errors import DamagedInputError, StorageError, TypeMismatchError
+from changelog_engine.errors import DamagedInputError, TypeMismatchError
 from changelog_engine.formats.avro_records import to_write
 from changelog_engine.formats.parts import Convert
 from changelog_engine.graph.subtask_warnings import warn
@@ -151,7 +151,7 @@ class _ColumnarReader(SplitReader):
         Raises:
             StorageError: the file cannot be read, or has fewer rows than the position.
         """
-        try:
+        with self._file.reading(self.close):
             if position != self._position:
                 self._seek(position)
             assert self._contents is not None
@@ -162,11 +162,6 @@ class _ColumnarReader(SplitReader):
                     f"the input file {self._file.name} says that it has {total} rows and ends after {position}: it is "
                     "damaged"
                 )
-        except (pa.ArrowException, OSError) as error:
-            self.close()
-            if isinstance(error, StorageError):
-                raise
-            raise self._file.unreadable(error) from error
         self._position = position + len(values)
         return Range(values, self._position, self._position >= total)
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor, skip
+from changelog_engine.connectors.files.compression import decompressor, skip
 from changelog_engine.connectors.files.csv_values import (
     CsvSchema,
     column_reader_of,
@@ -23,7 +23,7 @@ from changelog_engine.connectors.files.json_lines import bad_record
 from changelog_engine.connectors.files.line_chunks import LineChunks
 from changelog_engine.connectors.files.plain_csv import BYTE_ORDER_MARK, PlainColumns, suits
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
-from changelog_engine.errors import StorageError, TypeMismatchError
+from changelog_engine.errors import TypeMismatchError
 from changelog_engine.formats.csv_lines import Quoter
 from changelog_engine.types import Row, RowTypeInfo
 from changelog_engine.types.row import make_row, rows_of_columns, values_in_order, values_of
@@ -93,30 +93,28 @@ class _CsvReader(SplitReader):
             StorageError: the file cannot be read or decompressed.
             TypeMismatchError: a line does not fit the schema.
         """
+        values: list[Any] = []
+        finished, self._aside = False, []
         try:
-            if self._opened is None or position != self._lines.position:
-                self._seek(position)
-                self._first_line = 0
-            else:
-                self._first_line = self._lines.taken
-            values: list[Any] = []
-            finished, self._aside = False, []
-            while not values and not self._aside and not finished:  # empty lines are not a sign of the end
-                left = max_records
-                while left > 0 and not finished:
-                    rows, records = self._some(position, left)
-                    values += rows
-                    left -= records
-                    finished = not records
-        except (StorageError, TypeMismatchError):
-            raise
+            with self._file.reading(self.close):
+                if self._opened is None or position != self._lines.position:
+                    self._seek(position)
+                    self._first_line = 0
+                else:
+                    self._first_line = self._lines.taken
+                while (
+                    not values and not self._aside and not finished
+                ):  # empty lines are not a sign of the end
+                    left = max_records
+                    while left > 0 and not finished:
+                        rows, records = self._some(position, left)
+                        values += rows
+                        left -= records
+                        finished = not records
         except csv.Error as error:
             raise TypeMismatchError(
                 f"the input file {self._file.name} is not CSV near byte {self._lines.position}: {error}"
             ) from None
-        except BROKEN_ERRORS as error:
-            self.close()
-            raise self._file.unreadable(error) from error
         return Range(values, self._lines.position, finished, None, self._aside or None)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import PurePath, PurePosixPath
@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.fs as pafs
 
+from changelog_engine.connectors.files.compression import BROKEN_ERRORS
 from changelog_engine.errors import ConfigurationError, DamagedInputError, ForbiddenError, StorageError
 from changelog_engine.storage.file_systems import FileSystems, OpenedPath, refuses_key
 from changelog_engine.storage.retry import is_transient
@@ -121,13 +122,18 @@ class InputFile:
         return DamagedInputError(f"{said}. It is damaged, or not what its name or its format says", self.name)
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Turns errors of the file system into ones that name the file."""
+    def reading(self, close: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Turns errors of the file system, and of a file that is damaged, into ones that name the file.
+
+        Args:
+            close: lets go of what was opened for it; called where there is an error.
+        """
         try:
             yield
-        except StorageError:
-            raise
-        except _READ_ERRORS as error:
+        except BROKEN_ERRORS as error:
+            close()
+            if isinstance(error, StorageError):
+                raise
             raise self.unreadable(error) from error
 
 

@@ -11,11 +11,10 @@ import io
 import itertools
 from typing import Any
 
-from changelog_engine.connectors.files.compression import BROKEN_ERRORS, decompressor
+from changelog_engine.connectors.files.compression import decompressor
 from changelog_engine.connectors.files.input_files import InputFile
 from changelog_engine.connectors.files.line_chunks import LineChunks
 from changelog_engine.connectors.protocols import Position, Range, SplitReader
-from changelog_engine.errors import StorageError
 
 CHUNK_BYTES = 4 << 20
 
@@ -43,16 +42,12 @@ class ByteLineReader(SplitReader):
             self._seek(position)
         lines, left = self._lines, max_records
         values: list[str] = []
-        try:
-            while left and not lines.ended:
-                with self._source.reading():
-                    data, count = lines.block(left)
-                lines.taken += count
-                left -= count
-                values += _decode(data, count, self._charset, self._errors)
-        except EOFError as error:
-            self.close()
-            raise self._source.unreadable(error) from None
+        while left and not lines.ended:
+            with self._source.reading(self.close):
+                data, count = lines.block(left)
+            lines.taken += count
+            left -= count
+            values += _decode(data, count, self._charset, self._errors)
         return Range(values, lines.position, lines.ended)
 
     def close(self) -> None:
@@ -91,14 +86,9 @@ class CountedLineReader(SplitReader):
         Raises:
             StorageError: the file cannot be read or decompressed, or has fewer lines than the position.
         """
-        try:
+        with self._source.reading(self.close):
             stream = self._at(position)
             lines = list(itertools.islice(stream, max_records))
-        except StorageError:
-            raise
-        except BROKEN_ERRORS as error:
-            self.close()
-            raise self._source.unreadable(error) from error
         self._given += len(lines)
         values = [line[:-1] if line[-1] == "\n" else line for line in lines]
         return Range(values, self._given, len(lines) < max_records)
