@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -49,5 +50,8 @@ def width_of(name: str, cells: Iterable[str]) -> int:
 
 
 def console() -> Console:
-    """Standard output as wide as its terminal."""
-    return Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
+    """Standard output as wide as its terminal: rich takes it that one which moves no cursor has 80 columns."""
+    if not sys.stdout.isatty():
+        return Console(width=_PIPE_WIDTH, highlight=False)
+    width, height = shutil.get_terminal_size()
+    return Console(width=width, height=height, highlight=False)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import datetime
+import fcntl
 import io
 import json
 import os
+import pty
 import py_compile
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 from collections import Counter
@@ -39,6 +43,7 @@ from api.common.time import Time
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ListStateDescriptor, MapStateDescriptor, StateTtlConfig, ValueStateDescriptor
 from changelog_engine.cli import completion, main
+from changelog_engine.cli.console import console
 from changelog_engine.cli.given_corrections import key_of
 from changelog_engine.cli.shown import Answer, _print
 from changelog_engine.codec.keys import key_codec_for
@@ -859,6 +864,19 @@ def test_hostile_names_and_values_cannot_steer_the_terminal(tmp_path: Path) -> N
         assert "\x1b" not in output
         assert " 1 " in output
     assert "\x1b" not in refused(cli("state", folder, "--operator", "\x1b[31m"))
+
+
+def test_a_terminal_that_moves_no_cursor_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as TERM=dumb, in editors."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("4H", 24, 50, 0, 0))
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with open(theirs, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        monkeypatch.setattr(sys, "__stdout__", terminal)
+        assert console().width == 50
+    os.close(ours)
 
 
 def test_tables_fit_eighty_columns(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
