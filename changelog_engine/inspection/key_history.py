@@ -61,10 +61,7 @@ from materializer.entries import StateEntries
 SNAPSHOT = "snapshot"  # the operation of what was there before the oldest mutation
 _THREADS = 2
 TIME_TO_LIVE = "time to live"
-ORDER = (
-    "of one checkpoint, only changes of the same state stand in the order in which they were made; "
-    "explain tells the order of all"
-)
+ORDER = "within a checkpoint, states stand one after the other; explain tells the order of all changes"
 
 
 @dataclass(frozen=True)

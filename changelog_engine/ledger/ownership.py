@@ -320,9 +320,8 @@ def commit_fenced(
             try:
                 log.make_durable()
             except StorageError:
-                log.go_back(
-                    seen
-                )  # or the next look would not come to the row, and there would be a second one
+                # Or the next look would not come to the row, and there would be a second one.
+                log.go_back(seen)
                 raise
             return
     raise overtaken(log.storage.root)

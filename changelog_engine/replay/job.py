@@ -257,9 +257,8 @@ def _compare_state(
 ) -> None:
     expected = live_rows(list(read_parts(history.point(history.end), ALL_KEY_GROUPS)))
     types, declared = types_of(history.end.operators), run.types()
-    now = StateTypes(
-        {**types.specs, **declared.specs}, declared.keys
-    )  # what the job no longer declares is as it was
+    # What the job no longer declares is as it was.
+    now = StateTypes({**types.specs, **declared.specs}, declared.keys)
     replayed_state = list(run.live_rows())
     report.state = differences(expected.values(), replayed_state, types, now, None, left_out)
     report.keys = _count_keys([*expected.values(), *replayed_state])

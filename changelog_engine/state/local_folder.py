@@ -108,9 +108,7 @@ def _own(root: str) -> str:
     except OSError as error:
         if isinstance(error, PermissionError | NotADirectoryError) or error.errno == errno.EROFS:
             raise ConfigurationError(f"{root} cannot be used for local state: {error}") from error
-        raise storage_error(
-            error, "make a folder for local state", path, 1
-        ) from error  # of a disk, which may mend
+        raise storage_error(error, "make a folder for local state", path, 1) from error  # a disk may mend
     if found.st_uid != os.getuid() or os.path.islink(path):
         raise ConfigurationError(
             f"{path} belongs to another user: name a folder of your own by state.backend.rocksdb.localdir"

@@ -75,9 +75,9 @@ class MortalStore(Store):
         self.disk.step()
         super().persist(stream, path, closing)
 
-    def finish(self, temporary: str, final: str, first: bool = False) -> None:
+    def finish(self, temporary: str, final: str, size: int, first: bool = False) -> None:
         self.disk.step()
-        super().finish(temporary, final, first)
+        super().finish(temporary, final, size, first)
         self.disk.step()
 
     def remove(self, path: str) -> bool:
@@ -95,10 +95,11 @@ class MortalObjects(MortalStore):
     def temporary(self, bucket: str, name: str, tag: Tag) -> str:
         return os.path.join(bucket, f".{name}.inprogress.{tag}")
 
-    def finish(self, temporary: str, final: str, first: bool = False) -> None:
+    def finish(self, temporary: str, final: str, size: int, first: bool = False) -> None:
         source, target = self._storage.join(temporary), self._storage.join(final)
         self.disk.step()
         if os.path.exists(source):
+            assert os.path.getsize(source) == size
             shutil.copyfile(source, f"{target}.copy")
             os.replace(f"{target}.copy", target)
             self.disk.step()

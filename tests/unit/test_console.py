@@ -1060,7 +1060,7 @@ def test_a_history_of_several_states_says_that_their_order_is_not_known(tmp_path
     job = TestJob(tmp_path)
     job.run_driver(keyed_job([("a", 1)], Postpones(), key_type=Types.STRING(), timestamp=lambda _: 1))
     path = f"{tmp_path}/job"
-    assert "only changes of the same state stand in the order" in cli("history", path, "--key", "a").output
+    assert "states stand one after the other" in cli("history", path, "--key", "a").output
     assert "order" not in cli("history", path, "--key", "a", "--state", "due").output
     assert "explain tells the order of all" in repr(key_history(path, "a"))
 

@@ -485,13 +485,15 @@ def test_a_context_that_the_engine_starts_leaves_ctrl_c_as_it_is(monkeypatch: py
     """PySpark's own handler would cancel the epoch that the clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
 
-    def start(conf: Any) -> str:
+    context = SimpleNamespace(_accumulatorServer=SimpleNamespace(server_address=("localhost", 1)))
+
+    def start(conf: Any) -> Any:
         signal.signal(signal.SIGINT, lambda number, frame: None)
-        return "context"
+        return context
 
     monkeypatch.setattr(session.SparkContext, "getOrCreate", start)
     try:
-        assert session._started(SparkConf(loadDefaults=False), background=False) == "context"
+        assert session._started(SparkConf(loadDefaults=False), background=False) is context
         assert signal.getsignal(signal.SIGINT) is before
     finally:
         signal.signal(signal.SIGINT, before)

@@ -116,9 +116,8 @@ class InputFile:
         if isinstance(error, PermissionError):
             return ForbiddenError(said, self.name)
         if isinstance(error, OSError) and (error.errno is not None or self._file_system is not None):
-            return StorageError(
-                said, self.name
-            )  # of a store, which has no numbers, it may also be the connection
+            # Of a store, which has no numbers, it may also be the connection.
+            return StorageError(said, self.name)
         return DamagedInputError(f"{said}. It is damaged, or not what its name or its format says", self.name)
 
     @contextmanager
