@@ -89,7 +89,7 @@ LASTING = {
     "kafka: no broker, as its certificate is not trusted": kafka(
         KAFKA._TRANSPORT, "certificate verify failed", KAFKA._SSL
     ),
-    "kafka: a controller is no broker": kafka(KAFKA._UNSUPPORTED_FEATURE),
+    "kafka: the address of a controller": kafka(KAFKA._UNSUPPORTED_FEATURE),
     "rabbitmq: no right": rabbitmq(by_broker(403, "ACCESS_REFUSED - access to queue")),
     "rabbitmq: no queue": rabbitmq(by_broker(404, "NOT_FOUND - no queue 'q'")),
     "rabbitmq: too large": rabbitmq(by_broker(406, "PRECONDITION_FAILED - message size")),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -224,7 +225,7 @@ class _ColumnarReader(SplitReader):
             told.add(name)
             why = "" if f"/{name}=" not in self._file.name else ": names of folders are not read as values"
             warn(
-                f"column {name!r}",
+                f"column {name!r} in {os.path.dirname(self._file.name)}",
                 "the input file %s has no column %r, which is None in its rows%s",
                 self._file.name,
                 name,

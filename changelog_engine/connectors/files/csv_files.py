@@ -102,9 +102,8 @@ class _CsvReader(SplitReader):
                     self._first_line = 0
                 else:
                     self._first_line = self._lines.taken
-                while (
-                    not values and not self._aside and not finished
-                ):  # empty lines are not a sign of the end
+                # Empty lines are not a sign of the end.
+                while not (values or self._aside or finished):
                     left = max_records
                     while left > 0 and not finished:
                         rows, records = self._some(position, left)

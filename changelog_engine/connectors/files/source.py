@@ -90,7 +90,7 @@ class FileSource(Source):
         """
         try:
             found, missing = self._find()
-        except StorageError as error:  # whoever has just started the job hears of it at once
+        except StorageError as error:  # who has just started the job hears of it at once
             raise ConfigurationError(str(error)) from None
         if missing:
             raise ConfigurationError(f"the input path {missing[0]} does not exist")

@@ -46,8 +46,7 @@ _MYSQL_PASSING = frozenset(
     | {1021, 1037, 1038, 1041, 1114, 1135, 1203, 1206, 1226, 1637}  # no room, or too many connections
     | {1047, 1180, 1836, 3100, 3101}  # of a cluster's member, or read-only
     | {1317, 1792, 1969, 3024}  # interrupted, in a read-only transaction, took too long
-    | set(range(2000, 2100))
-    - {2026, 2059, 2061}  # of the client: no connection, or lost; not: TLS, ways to log in
+    | (set(range(2000, 2100)) - {2026, 2059, 2061})  # of the client, but for TLS and ways to log in
 )
 # As Java's drivers have it: in another mode a server cuts long texts in silence, and stores 0 for a text without a number.
 _STRICT = (
