@@ -19,6 +19,7 @@ import pyarrow.fs as pafs
 from changelog_engine.errors import ConfigurationError, StorageError
 
 SCHEMES = ("abfs", "abfss")
+TYPE_NAME = "py::abfs"  # of its file system, as pyarrow tells it
 KEY_VARIABLE = "AZURE_STORAGE_ACCOUNT_KEY"
 _HOST = ".dfs.core.windows.net"
 _ENDPOINT = "fs.azure.abfs.endpoint"
@@ -68,7 +69,7 @@ class AzureAccount(NamedTuple):
         return cls(account, path, key, endpoint)
 
     def open(self) -> pafs.FileSystem:
-        """The file system of pyarrow's for the account.
+        """The file system for the account, as pyarrow has them.
 
         Raises:
             ConfigurationError: without a key, nothing else gives access.
@@ -80,7 +81,10 @@ class AzureAccount(NamedTuple):
             url = urlsplit(self.endpoint)
             for service in ("blob", "dfs"):
                 given |= {f"{service}_storage_authority": url.netloc, f"{service}_storage_scheme": url.scheme}
-        return pafs.AzureFileSystem(**given)
+        from changelog_engine.storage.azure_files import AzureFiles  # loads obstore
+
+        container = self.path.partition("/")[0]
+        return pafs.PyFileSystem(AzureFiles(pafs.AzureFileSystem(**given), container, self.delta_options()))
 
     def delta_options(self) -> dict[str, str]:
         """The same for delta-rs."""
@@ -103,7 +107,7 @@ def told(text: str) -> str:
 @functools.cache
 def _check_login(place: AzureAccount) -> None:
     """Look into the container as obstore does, since pyarrow ends the process where it finds no login."""
-    from changelog_engine.storage.obstore_client import ObstoreClient  # loads obstore, which keys do without
+    from changelog_engine.storage.obstore_client import ObstoreClient
 
     if (place.endpoint or "").startswith("http:"):
         why = "Azure's libraries send no login over http:"

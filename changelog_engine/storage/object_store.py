@@ -17,6 +17,7 @@ import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.storage import azure
 from changelog_engine.storage.file_systems import FileSystems
 from changelog_engine.storage.local_disk import check_size, document_in, inside
 from changelog_engine.storage.locks import Lock
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _READS_AT_ONCE = 16
-_WITHOUT_FOLDERS = ("s3", "gcs", "abfs")  # making them would leave objects
+_WITHOUT_FOLDERS = ("s3", "gcs", azure.TYPE_NAME)  # making them would leave objects
 _ONCE = Retry(tries=1)
 _FOOTER_BYTES = 65_536  # read of the end of a Parquet file: few footers are longer
 _SMALL_BYTES = 8 * 2**20  # longer ones take longer than a single request may
@@ -253,7 +254,7 @@ class ObjectStore(Storage):
 
     @property
     def _is_azure(self) -> bool:
-        return bool(self._remote.type_name == "abfs")
+        return bool(self._remote.type_name == azure.TYPE_NAME)
 
     def _upload(self, path: str, data: pa.Buffer | bytes) -> None:
         if self._is_azure:

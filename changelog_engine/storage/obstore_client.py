@@ -22,9 +22,9 @@ from changelog_engine.storage.protocol import Entry
 
 # The store's silence has a bound, and not the whole request, whose bytes may take long. Of an upload it is both.
 _ALLOW_HTTP = ("AWS_ALLOW_HTTP", "ALLOW_HTTP")
-_SILENCE_S = 60
-_REQUEST_S = 600
-_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=_SILENCE_S)}
+SILENCE_S = 60
+REQUEST_S = 600
+_RETRIES: Any = {"max_retries": 2, "retry_timeout": timedelta(seconds=SILENCE_S)}
 
 
 class ObstoreClient:
@@ -41,8 +41,8 @@ class ObstoreClient:
         given: Any = {name.lower(): value for name, value in options.items() if name not in _ALLOW_HTTP}
         client: Any = {
             "allow_http": any(options.get(name) == "true" for name in _ALLOW_HTTP),
-            "read_timeout": timedelta(seconds=_SILENCE_S),
-            "timeout": timedelta(seconds=_REQUEST_S),
+            "read_timeout": timedelta(seconds=SILENCE_S),
+            "timeout": timedelta(seconds=REQUEST_S),
         }
         try:
             self._store = from_url(uri, config=given, client_options=client, retry_config=_RETRIES)
@@ -82,19 +82,30 @@ class ObstoreClient:
         with _as_python_has_them():
             return Upload(obstore.open_writer(self._store, path))
 
-    def read(self, path: str, begin: int, end: int) -> tuple[pa.Buffer, int]:
+    def look_at(self, path: str) -> tuple[int, str | None]:
+        """How many bytes an object has, and its version's tag; FileNotFoundError: there is none."""
+        with _as_python_has_them():
+            found = obstore.head(self._store, path)
+            return int(found["size"]), found["e_tag"]
+
+    def read(self, path: str, begin: int, end: int, version: str | None = None) -> tuple[pa.Buffer, int]:
         """The bytes of an object from one place up to another, and how many it has in all.
 
         Args:
             end: behind the last byte; behind ``begin``.
+            version: the tag of the only version that is wanted; None for whichever is there.
 
         Raises:
             FileNotFoundError: there is no such object.
-            OSError: it failed, or the object ends before ``begin``.
+            OSError: it failed, the object ends before ``begin``, or it was replaced.
         """
-        with _as_python_has_them():
-            answer = obstore.get(self._store, path, options={"range": (begin, end)})
-            return pa.py_buffer(answer.bytes()), int(answer.meta["size"])
+        options: Any = {"range": (begin, end)} | ({} if version is None else {"if_match": version})
+        try:
+            with _as_python_has_them():
+                answer = obstore.get(self._store, path, options=options)
+                return pa.py_buffer(answer.bytes()), int(answer.meta["size"])
+        except PreconditionError:
+            raise OSError(f"{path} was replaced while it was read") from None
 
     def list(self, folder: str, after: str) -> Iterator[Entry]:
         """The files in a folder without folders, by name, that come behind a name: a request gives a thousand of them."""

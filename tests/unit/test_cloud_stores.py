@@ -4,6 +4,7 @@ is in test_storage_contract.py, tables on them in reliability/test_s3.py.
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 import uuid
@@ -188,3 +189,25 @@ def test_files(server: Any) -> None:
         writer.commit(writer.prepare(False).committables)
         writer.close()
         assert [row["n"] for row in check_source(files.FileSource([f"{rows}{number}"], reads))] == [*range(9)]
+
+
+@pytest.mark.slow
+def test_a_blob_is_read_as_it_was_when_it_was_opened(azurite: Any) -> None:
+    """In several requests, and not the bytes of another that has its name since."""
+    before = options_in_use()
+    use_options(azurite.options)
+    try:
+        storage = open_storage(azurite.create_bucket())
+    finally:
+        use_options(before)
+    octets = random.Random(1).randbytes((8 << 20) + 9)
+    storage.write_durable("d/a%25b c", octets)
+    with storage.open("d/a%25b c") as stream:
+        assert stream.read() == octets
+        assert stream.seek(len(octets) - 3) == len(octets) - 3
+        assert (stream.read(9), stream.read(9), stream.tell()) == (octets[-3:], b"", len(octets))
+        assert stream.seek(5) == 5
+        assert stream.read(5) == octets[5:10]
+        storage.write_durable("d/a%25b c", octets[::-1])
+        with pytest.raises(OSError, match="a%25b c was replaced while it was read"):
+            stream.read(5)

@@ -78,7 +78,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         cassandra_sink: ["_CONNECT_TIMEOUT_S", "_REQUEST_TIMEOUT_S"],
         kinesis_clients: ["_CONNECT_TIMEOUT_S", "_READ_TIMEOUT_S"],
         pulsar_clients: ["_HTTP_TIMEOUT_S"],
-        obstore_client: ["_SILENCE_S"],
+        obstore_client: ["SILENCE_S", "REQUEST_S"],
     }.items():
         for name in names:
             monkeypatch.setattr(module, name, 1)
@@ -206,6 +206,12 @@ def s3(port: int) -> ObjectStore:
     return ObjectStore("s3://bucket/a", Retry(tries=1), FileSystems(options))
 
 
+def azure(port: int) -> ObjectStore:
+    host = "account.dfs.core.windows.net"
+    options = {f"fs.azure.account.key.{host}": "eHh4", "fs.azure.abfs.endpoint": f"http://127.0.0.1:{port}"}
+    return ObjectStore(f"abfs://container@{host}/a", Retry(tries=1), FileSystems(options))
+
+
 ASKING: dict[str, Callable[[int], object]] = {
     "PostgreSQL, sink": lambda port: jdbc("postgresql", False, port),
     "PostgreSQL, exactly once": lambda port: jdbc("postgresql", True, port),
@@ -238,6 +244,16 @@ ASKING: dict[str, Callable[[int], object]] = {
     "S3, listing": lambda port: s3(port).list(),
     "S3, writing": lambda port: s3(port).write_durable("b", b"1"),
     "S3, a commit": lambda port: s3(port).put_if_absent("b", b"1"),
+    "Azure, reading": lambda port: azure(port).read("b"),
+    "Azure, a part": lambda port: azure(port).read_range("b", 0, 1 << 30),
+    "Azure, a footer": lambda port: azure(port).read_footer("b"),
+    "Azure, opening": lambda port: azure(port).open("b"),
+    "Azure, looking": lambda port: azure(port).size("b"),
+    "Azure, listing": lambda port: azure(port).list(),
+    "Azure, moving": lambda port: azure(port).move("b", "c"),
+    "Azure, deleting": lambda port: azure(port).delete_tree("b"),
+    "Azure, writing": lambda port: azure(port).write_durable("b", b"1"),
+    "Azure, a commit": lambda port: azure(port).put_if_absent("b", b"1"),
 }
 
 
@@ -255,7 +271,8 @@ LONG = {
 )
 def test_who_asks_a_silent_server_ends_and_names_it(who: str, port: int) -> None:
     error = asked(ASKING[who], port)
-    named = "s3://bucket" if who.startswith("S3") else f"(127.0.0.1|localhost)(:|', |, port ){port}"
+    named = f"(127.0.0.1|localhost)(:|', |, port ){port}"
+    named = {"S3": "s3://bucket", "Azure": "abfs://container"}.get(who.partition(",")[0], named)
     assert isinstance(error, ChangelogEngineError)
     assert re.search(named, str(error)), error
 
