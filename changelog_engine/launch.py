@@ -23,6 +23,7 @@ from changelog_engine.driver.figures import JobMonitor
 from changelog_engine.driver.inbox import RequestInbox
 from changelog_engine.driver.interrupts import interrupted, interruptible
 from changelog_engine.driver.job import Job
+from changelog_engine.driver.journal import JobJournal
 from changelog_engine.driver.protocols import EpochRunner, JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.driver.signs_of_life import SignsOfLife
@@ -155,9 +156,10 @@ class RunningJob:
         shipped = ship(self.job_id, plan, settings, None)
         staged = cluster.stage(settings.files)
         plan, self._journal, self._start = starting.prepare_start(plan, settings)
-        if self._journal is not None:
-            opened.callback(self._journal.close)
-            shipped = ship(self.job_id, plan, settings, self._journal.parts_folder)
+        if (journal := self._journal) is not None:
+            opened.callback(journal.close)
+            opened.push(_noting_failed_start(journal))
+            shipped = ship(self.job_id, plan, settings, journal.parts_folder)
         self._observers.begin(
             None if self._journal is None else self._journal.folder.storage.root,
             None if self._start is None else self._start.id,
@@ -204,6 +206,8 @@ class RunningJob:
         try:
             outcome = self._run()
         except BaseException as failure:
+            if self._journal is not None:
+                self._journal.note_failed_start(failure)
             self._end(None, failure)
             raise
         failed = self._end(outcome, None)
@@ -409,6 +413,16 @@ def _as_shown(failed: JobExecutionError) -> JobExecutionError:
     if isinstance(failed.__cause__, UserFunctionError) and failed.__cause__.traceback:
         failed.__traceback__ = None
     return failed
+
+
+def _noting_failed_start(journal: JobJournal) -> Callable[[Any, BaseException | None, Any], None]:
+    """What to push on a stack within which a job starts."""
+
+    def note(_: Any, error: BaseException | None, __: Any) -> None:
+        if error is not None:
+            journal.note_failed_start(error)
+
+    return note
 
 
 def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan) -> WorkersAtStart | str:

@@ -16,7 +16,6 @@ from changelog_engine.clock import wall_s
 from changelog_engine.display import Grid, Size, When
 from changelog_engine.inspection.jobs import (
     NOT_BEGUN,
-    FailedAttempt,
     JobStatus,
     SourcePosition,
     Upkeep,
@@ -24,6 +23,7 @@ from changelog_engine.inspection.jobs import (
     list_jobs,
 )
 from changelog_engine.inspection.timeline import NOT_RUN, UNTOLD
+from changelog_engine.ledger.attempt_notes import AttemptFailure
 from changelog_engine.ledger.job_path import base_path_in
 from changelog_engine.ledger.ownership import SIGN_EVERY_S, SILENT_S, Driver
 from changelog_engine.ledger.restore_decision import RestoreDecision
@@ -93,9 +93,12 @@ def status(path: str) -> Answer:
     grids += [states._replace(rows=states.rows[:_STATES]), *others]
     if len(states.rows) > _STATES:
         left_out.append(f"{len(states.rows) - _STATES} states more: changelog-engine metrics PATH shows all")
-    failures = [
-        (each.attempt, When(each.failure.time_ms), _said(each)) for each in found.failures[-_FAILURES:]
+    failures: list[tuple[int | str, When, str]] = [
+        (each.attempt, When(each.failure.time_ms), _said(each.failure))
+        for each in found.failures[-_FAILURES:]
     ]
+    if found.failed_start is not None and not found.failed_start.cancelled:
+        failures.append(("start", When(found.failed_start.time_ms), _said(found.failed_start)))
     grids.append(Grid(("attempt", "failed (UTC)", "with"), failures, right=1))
     notes = [*found.faults, *found.unreadable, *left_out, *_what_to_do(found)]
     return Answer(_document(found), grids, notes=notes, status=bool(found.faults))
@@ -131,8 +134,10 @@ def _state(found: JobStatus) -> str:
         return f"{state}, or running elsewhere{f' (the last driver known here:{who}{_doubt(driver)})' if who else ''}"
     if found.summary.state == NOT_RUN:
         return "a fork that was not run yet"
-    if found.summary.state == NOT_BEGUN:
+    if not found.attempts:
         return f"no attempt has begun{f' (the last driver known here:{who})' if who else ''}"
+    if found.failed_start is not None and not found.failed_start.cancelled:
+        return "failed: the last start ended before an attempt began"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
 
 
@@ -175,6 +180,11 @@ def _what_to_do(found: JobStatus) -> list[str]:
     again = (
         f"by default it {_begins(next_run)}. `changelog-engine help runbook` goes from symptoms to commands."
     )
+    if (failed := found.failed_start) is not None:
+        if failed.cancelled:
+            return [f"Its last start was stopped before an attempt began. Start the job again: {again}"]
+        lines = _last_lines(failed, "the error of the last start")
+        return [*lines, f"Do what the error of the last start says, then start the job again: {again}"]
     if state == NOT_BEGUN:
         return [
             "Its driver ended before the first attempt, as where Spark does not start: the last line that it wrote on "
@@ -187,11 +197,16 @@ def _what_to_do(found: JobStatus) -> list[str]:
             "No error was noted, as after kill -9, a full memory, a full disk or a power cut: "
             f"{elsewhere}start the job again, and {again}"
         ]
-    lines = []
-    if last.failure.call is not None:  # of the user's own code
-        lines = [cut(line, _MESSAGE) for line in last.failure.traceback.splitlines()[-_TRACEBACK:]]
-        lines.insert(0, f"the error of attempt {last.attempt} (--json has all of it):")
+    lines = _last_lines(last.failure, f"the error of attempt {last.attempt}")
     return [*lines, f"Do what the error says, then start the job again: {again}"]
+
+
+def _last_lines(failure: AttemptFailure, what: str) -> list[str]:
+    """Those of an error of the user's own code; nothing of others, whose message says it all."""
+    if failure.call is None:
+        return []
+    lines = [cut(line, _MESSAGE) for line in failure.traceback.splitlines()[-_TRACEBACK:]]
+    return [f"{what} (--json has all of it):", *lines]
 
 
 def _begins(next_run: RestoreDecision) -> str:
@@ -199,9 +214,9 @@ def _begins(next_run: RestoreDecision) -> str:
     return "begins empty" if point is None else f"goes on from checkpoint {point.id}"
 
 
-def _said(found: FailedAttempt) -> str:
+def _said(failure: AttemptFailure) -> str:
     """An error in one cell; ``--json`` has all of it, with the traceback."""
-    return cut(f"{found.failure.error}: {found.failure.message}", _MESSAGE)
+    return cut(f"{failure.error}: {failure.message}", _MESSAGE)
 
 
 def _facts(found: JobStatus) -> list[tuple[str, str]]:
@@ -277,6 +292,7 @@ def _document(found: JobStatus) -> dict[str, Any]:
         "driver": found.driver._asdict(),
         "attempt_rows": found.attempts,
         "failures": found.failures,
+        "failed_start": found.failed_start,
         "edges": found.edges,
         "restarts": found.restarts,
         "rescales": found.rescales,

@@ -13,9 +13,20 @@ import logging
 from functools import cached_property
 
 from changelog_engine.changelog.model import Checkpoint, Part, RestorePoint
+from changelog_engine.clock import wall_ms
+from changelog_engine.driver.attempt_notes import failure_of
 from changelog_engine.driver.log_upkeep import LogUpkeep
-from changelog_engine.errors import CorruptChangelogError, RestoreError, StorageError
-from changelog_engine.ledger.attempt_notes import read_notes
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    CorruptChangelogError,
+    FencedError,
+    ForeignPathError,
+    JobExecutionError,
+    LostCommitError,
+    RestoreError,
+    StorageError,
+)
+from changelog_engine.ledger.attempt_notes import read_notes, write_failed_start
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import JobFolder, open_job_folder
 from changelog_engine.ledger.ledger import plan_restore
@@ -186,6 +197,19 @@ class JobJournal:
         self._newest = (attempt.id, newest_checkpoint)
         self._committer = CheckpointCommitter(self.folder, self._delta, attempt, newest_checkpoint)
         return attempt.id
+
+    def note_failed_start(self, error: BaseException) -> None:
+        """Note for people what ended the run, unless an attempt began, which has a note of its own. Does not fail."""
+        if isinstance(error, JobExecutionError) and error.__cause__ is not None:
+            error = error.__cause__
+        # What lies there may be another driver's by now, or another job's.
+        if self._committer is not None or isinstance(error, FencedError | LostCommitError | ForeignPathError):
+            return
+        try:
+            newest = self.folder.open_lineage().newest_attempt_id if self._newest is None else self._newest[0]
+            write_failed_start(self.folder.changelog, newest, failure_of(error, wall_ms()))
+        except ChangelogEngineError as fault:
+            log.warning("why the start failed could not be noted: %s", fault)
 
     def next_id(self) -> int:
         """The id of the next checkpoint."""

@@ -68,7 +68,8 @@ def prepare_start(plan: JobPlan, settings: JobSettings) -> Start:
                 pickled = ", ".join(pickled_states(start))
                 loads = f", and may load pickled values of {pickled}" if pickled else ""
                 log.info("job %r goes on from checkpoint %d%s", name, start.id, loads)
-    except BaseException:
+    except BaseException as error:
+        journal.note_failed_start(error)
         journal.close()
         raise
     if start is not None and settings.drop_removed_state:

@@ -13,8 +13,14 @@ from changelog_engine.changelog.small_state import KeptInputs
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
 from changelog_engine.event_time import has_ended, moment_of
 from changelog_engine.graph.rescaling import in_words
-from changelog_engine.inspection.timeline import ENDED, NOT_RUN, end_of, is_unused
-from changelog_engine.ledger.attempt_notes import AttemptFailure, AttemptNote, OperatorEdge, read_notes
+from changelog_engine.inspection.timeline import ENDED, FAILED, NOT_RUN, end_of, is_unused
+from changelog_engine.ledger.attempt_notes import (
+    AttemptFailure,
+    AttemptNote,
+    OperatorEdge,
+    read_failed_start,
+    read_notes,
+)
 from changelog_engine.ledger.job_folder import CHANGELOG, JobFolder
 from changelog_engine.ledger.job_path import folders_in, nearest_hint, open_job, refuse_file
 from changelog_engine.ledger.ledger import Ledger
@@ -43,7 +49,7 @@ class JobSummary:
         state: running, finished, stopped, failed, cancelled, killed (it left no error), killed or running (likewise; on an
             object store or another machine it may run, though it gave no sign of life of late), ended (killed or failed:
             nothing was noted; there, it may run as well), not run yet (a fork), empty (no attempt has begun), damaged,
-            unreadable (no right to read it, or somebody else's table).
+            unreadable (no right to read it, or somebody else's table). Failed also when the last start was.
         newest: the newest checkpoint; None for none.
         bytes: of the files that its tables list.
         fault: what is wrong with a damaged or unreadable one.
@@ -124,6 +130,7 @@ class JobStatus:
     Args:
         driver: who runs it, or ran it last.
         failures: those of the newest 50 attempts that an error ended, oldest first.
+        failed_start: the error that ended a start, before an attempt began; None where an attempt has begun since.
         edges: how the operators are connected, in the newest attempt; empty where nothing was noted of it.
         restarts: attempts that went on from a checkpoint; those of the newest 50 that were rescaled are left out.
         rescales: how the job was rescaled, as far as the newest 50 attempts tell, oldest first.
@@ -141,6 +148,7 @@ class JobStatus:
     driver: Driver
     attempts: tuple[Attempt, ...] = ()
     failures: tuple[FailedAttempt, ...] = ()
+    failed_start: AttemptFailure | None = None
     edges: tuple[OperatorEdge, ...] = ()
     restarts: int = 0
     rescales: tuple[str, ...] = ()
@@ -228,12 +236,14 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
         for attempt in attempts
         if attempt.id in notes and notes[attempt.id].rescaled
     )
-    summary = _summary(folder, ledger, newest, driver, last)
+    failed_start = _failed_start(folder, lineage, driver)
+    summary = _summary(folder, ledger, newest, driver, last, failed_start)
     return JobStatus(
         summary,
         driver,
         attempts=attempts,
         failures=tuple(FailedAttempt(n, note.failure) for n, note in notes.items() if note.failure),
+        failed_start=failed_start,
         edges=() if last is None else last.edges,
         restarts=sum(attempt.parent is not None for attempt in attempts) - len(rescales),
         rescales=rescales,
@@ -292,7 +302,14 @@ def _summary_of(path: str) -> JobSummary:
     ledger = Ledger(job.open_changelog())
     last = ledger.lineage.newest_attempt_id
     note = read_notes(job.changelog, [last]).get(last)
-    return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver_of(job), note)
+    driver = driver_of(job)
+    failed_start = _failed_start(job, ledger.lineage, driver)
+    return _summary(job, ledger, ledger.lineage.newest_checkpoint(), driver, note, failed_start)
+
+
+def _failed_start(job: JobFolder, lineage: Lineage, driver: Driver) -> AttemptFailure | None:
+    """Of a job that does not run: what ended its last start, where no attempt began."""
+    return None if driver.running else read_failed_start(job.changelog, lineage.newest_attempt_id)
 
 
 def _not_read(folder: Storage, error: ChangelogEngineError) -> JobSummary:
@@ -301,7 +318,12 @@ def _not_read(folder: Storage, error: ChangelogEngineError) -> JobSummary:
 
 
 def _summary(
-    folder: JobFolder, ledger: Ledger, newest: Checkpoint | None, driver: Driver, last: AttemptNote | None
+    folder: JobFolder,
+    ledger: Ledger,
+    newest: Checkpoint | None,
+    driver: Driver,
+    last: AttemptNote | None,
+    failed_start: AttemptFailure | None,
 ) -> JobSummary:
     lineage, listing = ledger.lineage, ledger.snapshots.listing
     savepoint = folder.storage.exists(MARKER)
@@ -309,6 +331,8 @@ def _summary(
     state = end_of(of_last, last, True, driver.running)
     if state == ENDED and last is None:  # nothing says how
         state = NOT_BEGUN if newest is None else NOT_RUN if is_unused(ledger, last) else "ended"
+    if failed_start is not None and not failed_start.cancelled:
+        state = FAILED
     return JobSummary(
         folder.name,
         folder.storage.root,

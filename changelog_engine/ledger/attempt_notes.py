@@ -1,16 +1,20 @@
 """What a driver notes of each of its attempts beside the log: how its operators are connected, and the error that ended it.
 
+Of a start that ended before an attempt began it notes the error, too.
+
 Invariants:
     * A note is for people. A run that begins asks it one thing, whether an attempt whose input ended has also finished, so
       that its sinks have committed; without a note it begins anew, and has the sinks commit.
     * An attempt's note is written by the driver that owns the attempt, and by nobody else: two drivers never write one file.
     * It is bounded: each text is cut, and an attempt's note takes that of the one KEPT before it away.
+    * A failed start counts until an attempt begins: it names the newest attempt there was.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -23,6 +27,7 @@ KEPT = 50
 """So many attempts, the newest, have notes."""
 
 FINISHED, STOPPED, RESCALED = "finished", "stopped", "rescaled"
+START_FILE = "_start.json"
 
 _FORMAT = 1
 _MOST_BYTES = {"message": 4_000, "traceback": 16_000}
@@ -51,7 +56,7 @@ class OperatorEdge:
 
 @dataclass(frozen=True)
 class AttemptFailure:
-    """The error that ended an attempt."""
+    """The error that ended an attempt, or a start before there was one."""
 
     time_ms: int
     error: str
@@ -97,19 +102,38 @@ def note_file(attempt: int) -> str:
 
 def write_note(changelog: Storage, note: AttemptNote) -> None:
     """Write an attempt's note, over the one that it may have; texts that are too long are cut."""
-    failure = note.failure and {
-        name: _cut(value, _MOST_BYTES.get(name, _MOST_OTHER_BYTES)) if isinstance(value, str) else value
-        for name, value in asdict(note.failure).items()
-    }
     document = {
         "format": _FORMAT,
         "attempt": note.attempt,
         "edges": [asdict(edge) for edge in note.edges[:_MOST_EDGES]],
-        "failure": failure,
+        "failure": note.failure and _cut_failure(note.failure),
         "ended": note.ended,
         "rescaled": [_cut_change(change) for change in note.rescaled[:_MOST_CHANGES]],
     }
     changelog.write_durable(note_file(note.attempt), json.dumps(document).encode())
+
+
+def write_failed_start(changelog: Storage, newest_attempt: int, failure: AttemptFailure) -> None:
+    """Write why a start ended before an attempt began, over what was noted of the one before.
+
+    Args:
+        newest_attempt: the newest that there is; 0 for none.
+    """
+    document = {"format": _FORMAT, "after": newest_attempt, "failure": _cut_failure(failure)}
+    changelog.write_durable(START_FILE, json.dumps(document).encode())
+
+
+def read_failed_start(changelog: Storage, newest_attempt: int) -> AttemptFailure | None:
+    """Why the last start ended before an attempt began; None where none did since the newest attempt.
+
+    Args:
+        newest_attempt: the newest that there is; 0 for none.
+    """
+    with suppress(StorageError):  # nothing hangs on it
+        document = changelog.read_document(START_FILE)
+        if document.get("format") == _FORMAT and document.get("after") == newest_attempt:
+            return _made(AttemptFailure, document.get("failure"))
+    return None
 
 
 def drop_old_note(changelog: Storage, attempt: int) -> None:
@@ -156,6 +180,14 @@ def _note_in(document: dict[str, Any], attempt: int) -> AttemptNote | None:
         ended if (ended := document.get("ended")) in (FINISHED, STOPPED, RESCALED) else None,
         _all_made(ParallelismChange, document.get("rescaled"), _MOST_CHANGES),
     )
+
+
+def _cut_failure(failure: AttemptFailure) -> dict[str, Any]:
+    """An error as it is kept."""
+    return {
+        name: _cut(value, _MOST_BYTES.get(name, _MOST_OTHER_BYTES)) if isinstance(value, str) else value
+        for name, value in asdict(failure).items()
+    }
 
 
 def _cut_change(change: ParallelismChange) -> dict[str, Any]:

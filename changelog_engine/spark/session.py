@@ -91,7 +91,8 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
                 raise
             if ended.status is None or ended.status < 0:  # nothing that it was given did that
                 raise ended from None
-            raise _not_started(conf, f"What its JVM said stands above{_without_hadoop(conf)}") from error
+            said = f"What its JVM said is on this program's standard error{_without_hadoop(conf)}"
+            raise _not_started(conf, said) from error
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
     atexit.register(_remove_socket, context._accumulatorServer.server_address, os.getpid())

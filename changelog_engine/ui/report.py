@@ -118,7 +118,8 @@ def _without_words(status: JobStatus, now: Now) -> tuple[JobStatus, Now]:
     """The same without what errors say: that has keys, elements and whatever a user's function tells of them."""
     failures = tuple(replace(each, failure=_withheld(each.failure)) for each in status.failures)
     attempts = tuple(replace(each, failure=each.failure and _withheld(each.failure)) for each in now.attempts)
-    return replace(status, failures=failures), replace(now, attempts=attempts)
+    start = status.failed_start and _withheld(status.failed_start)
+    return replace(status, failures=failures, failed_start=start), replace(now, attempts=attempts)
 
 
 def _withheld(failure: AttemptFailure) -> AttemptFailure:

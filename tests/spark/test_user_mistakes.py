@@ -261,7 +261,10 @@ def test_spark_that_does_not_start(tmp_path: Path) -> None:
     java.write_text('#!/bin/sh\necho \'openjdk version "17.0.9"\' >&2\n[ "$1" = -version ]\n')
     java.chmod(0o755)
     output = _run_without_java(tmp_path, path=f"{java.parent}{os.pathsep}{os.environ['PATH']}")
-    assert "What its JVM said stands above. Mend the spark.* option that this is about" in output
+    assert (
+        "What its JVM said is on this program's standard error. Mend the spark.* option that this is about"
+        in output
+    )
 
 
 def _run_without_java(tmp_path: Path, path: str, **environment: str) -> str:

@@ -8,7 +8,7 @@ import re
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from click.testing import CliRunner
@@ -22,11 +22,27 @@ from api.datastream.state import ValueStateDescriptor
 from changelog_engine.cli.program import main
 from changelog_engine.driver.attempt_notes import failure_of
 from changelog_engine.driver.journal import JobJournal
-from changelog_engine.errors import ConnectorError, JobExecutionError
+from changelog_engine.errors import (
+    ChangelogEngineError,
+    ConnectorError,
+    EnvironmentNotReadyError,
+    FencedError,
+    JobExecutionError,
+    LostCommitError,
+    StorageError,
+)
 from changelog_engine.graph.descriptions import DescribedOperator
-from changelog_engine.inspection.jobs import job_status
+from changelog_engine.inspection.jobs import job_status, list_jobs
 from changelog_engine.inspection.timeline import Timeline, end_of
-from changelog_engine.ledger.attempt_notes import KEPT, AttemptFailure, AttemptNote, read_notes, write_note
+from changelog_engine.launch import RunningJob
+from changelog_engine.ledger.attempt_notes import (
+    KEPT,
+    START_FILE,
+    AttemptFailure,
+    AttemptNote,
+    read_notes,
+    write_note,
+)
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.ui.app import Page
 from changelog_engine.ui.report import make_report
@@ -54,6 +70,22 @@ class KilledAt(TestJob):
     def on_commit(self, checkpoint: Any) -> None:
         if checkpoint.id == self.at:
             raise DriverKilled(Fault.PARTS)
+
+
+def _page(base: Path, address: str) -> str:
+    """What the page answers."""
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {"type": "http", "method": "GET", "path": address, "query_string": b"", "headers": []}
+    asyncio.run(Page(str(base)).app()(scope, receive, send))
+    assert sent[0]["status"] == 200
+    return sent[1]["body"].decode()
 
 
 def asked(*words: str) -> Any:
@@ -183,6 +215,102 @@ def test_a_driver_that_ends_before_the_first_attempt_is_said_to_have_begun_none(
     assert "the last line that it wrote on standard error says why. Do what that says, then start" in shown()
 
 
+class _WithoutSpark:
+    """What runs no epochs, as a cluster that does not answer; see ``launch.Cluster``."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def stage(self, given: Any) -> None: ...
+
+    def starting(self, settings: Any) -> str:
+        return "starting"
+
+    def runner(self, job: Any, staged: Any) -> NoReturn:
+        raise self.error
+
+
+def _start(base: Path, error: BaseException, **settings: Any) -> None:
+    """A start that ends before an attempt begins, at the latest where it comes to what runs its epochs."""
+    graph = keyed_job(["a"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    with pytest.raises((ChangelogEngineError, KeyboardInterrupt)):
+        RunningJob(graph, replace(TestJob(base).settings, **settings), _WithoutSpark(error))
+
+
+def _shown(base: Path) -> str:
+    return " ".join(CliRunner().invoke(main, ["status", str(base / "job")]).stdout.split())
+
+
+def test_status_says_why_a_start_failed_until_an_attempt_begins(tmp_path: Path):
+    _start(tmp_path, EnvironmentNotReadyError("Spark did not start", "Mend its master"))
+    assert "state no attempt has begun (the last driver known here: process " in _shown(tmp_path)
+    assert "EnvironmentNotReadyError: Spark did not start. Mend its master" in _shown(tmp_path)
+    assert (
+        "Do what the error of the last start says, then start the job again: by default it begins empty"
+        in (_shown(tmp_path))
+    )
+    assert asked("status", str(tmp_path / "job"))["failed_start"]["message"].startswith("Spark did not")
+    [listed] = list_jobs(str(tmp_path))
+    assert listed.state == "failed"
+    page = _page(tmp_path, "/job/job")
+    assert "before an attempt began, with EnvironmentNotReadyError:</b> Spark did not start." in page
+    TestJob(tmp_path).run_driver(keyed_job(["a"], Fails(), key_type=Types.STRING(), uid="counts", name="job"))
+    assert asked("status", str(tmp_path / "job"))["failed_start"] is None
+    assert "did not start" not in _shown(tmp_path)
+
+
+def test_a_job_that_ran_and_does_not_start_again_says_why(tmp_path: Path):
+    graph = keyed_job(["a"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    TestJob(tmp_path).run_driver(graph)
+    _start(tmp_path, AssertionError("it comes to nothing that runs it"), restore="99")
+    assert "state failed: the last start ended before an attempt began" in _shown(tmp_path)
+    assert "start " in _shown(tmp_path)
+    assert "RestoreError: changelog.restore = 99 is neither auto nor none" in _shown(tmp_path)
+    [listed] = list_jobs(str(tmp_path))
+    assert listed.state == "failed"
+    path = str(tmp_path / "job")
+    whole, told = make_report(path).html, make_report(path, entries=0).html
+    assert "changelog.restore = 99 is neither auto" in whole
+    assert "changelog.restore = 99 is neither auto" not in told
+    with closing(JobJournal.open(str(tmp_path), "job")) as journal:
+        assert "did not" not in _shown(tmp_path).partition("records behind")[2], "it runs again"
+        assert job_status(path).failed_start is None
+        journal.begin_attempt(None)
+    assert job_status(path).failed_start is None
+
+
+def test_a_start_that_was_stopped_did_not_fail(tmp_path: Path):
+    _start(tmp_path, KeyboardInterrupt())
+    assert "Its last start was stopped before an attempt began. Start the job again" in _shown(tmp_path)
+    [listed] = list_jobs(str(tmp_path))
+    assert listed.state == "empty"
+
+
+def test_a_driver_that_is_refused_notes_nothing_in_the_folder_of_the_one_that_runs(tmp_path: Path):
+    with closing(JobJournal.open(str(tmp_path), "job")) as journal:
+        _start(tmp_path, AssertionError("it is refused"), restore="auto")
+        for error in (FencedError("another driver"), LostCommitError("another job's", "/x")):
+            journal.note_failed_start(error)
+        assert not (tmp_path / "job" / "changelog" / START_FILE).exists()
+
+
+def test_an_error_of_an_attempt_is_noted_of_that_one_alone(tmp_path: Path):
+    with closing(JobJournal.open(str(tmp_path), "job")) as journal:
+        journal.begin_attempt(None)
+        journal.note_failed_start(StorageError("the disk"))
+        assert not (tmp_path / "job" / "changelog" / START_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"no JSON", b"[]", b'{"format": 1, "after": 0, "failure": {"time_ms": "x"}}']
+)
+def test_a_note_of_a_start_that_cannot_be_read_says_nothing(tmp_path: Path, text: bytes):
+    JobJournal.open(str(tmp_path), "job").close()
+    (tmp_path / "job" / "changelog" / START_FILE).write_bytes(text)
+    status = job_status(str(tmp_path / "job"))
+    assert (status.failed_start, status.summary.state) == (None, "empty")
+
+
 def test_a_driver_that_gives_up_before_the_first_checkpoint_leaves_its_error(tmp_path: Path):
     Fails.left = 1
     graph = keyed_job(["bad"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
@@ -237,18 +365,7 @@ def test_a_hostile_note_breaks_neither_status_nor_page(tmp_path: Path):
     note = {"format": 1, "attempt": 1, "failure": failure}
     (tmp_path / "job" / "changelog" / "_attempt-1.json").write_text(json.dumps(note))
     assert CliRunner().invoke(main, ["status", str(tmp_path / "job")]).exit_code == 0
-    sent: list[Any] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": b"", "more_body": False}
-
-    scope = {"type": "http", "method": "GET", "path": "/job/job/now", "query_string": b"", "headers": []}
-    asyncio.run(Page(str(tmp_path)).app()(scope, receive, send))
-    assert sent[0]["status"] == 200
-    assert "\\ud800&lt;i&gt;" in sent[1]["body"].decode()
+    assert "\\ud800&lt;i&gt;" in _page(tmp_path, "/job/job/now")
 
 
 def test_a_note_is_bounded_and_a_damaged_one_is_none(tmp_path: Path):
