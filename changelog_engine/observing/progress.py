@@ -55,7 +55,7 @@ class ShownJob:
         self._newer = monitor.latest
         self._told_ms = monotonic_ms()  # when the last line was written
         self._begun: JobFigures | None = None  # what the first line said
-        self._reading_ms: float | None = None  # since when restored rows are read
+        self._reading: tuple[int, float] | None = None  # attempt, and since when it reads restored rows
 
     @property
     def short(self) -> bool:
@@ -103,12 +103,12 @@ class ShownJob:
         with contextlib.suppress(Exception):  # files that are gone meanwhile
             found = self.workers()
         if isinstance(found, str) or not found.rows:
-            self._reading_ms = None
+            self._reading = None
             return found
-        now_ms = monotonic_ms()
-        if self._reading_ms is None:
-            self._reading_ms = now_ms
-        return found._replace(reading_ms=now_ms - self._reading_ms)
+        now_ms, attempt = monotonic_ms(), self.monitor.latest.attempt
+        if self._reading is None or self._reading[0] != attempt:
+            self._reading = attempt, now_ms
+        return found._replace(reading_ms=now_ms - self._reading[1])
 
 
 class Display:

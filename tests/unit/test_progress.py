@@ -298,6 +298,21 @@ class TestDisplay:
         display.remove(job)
         assert errors.getvalue().splitlines()[1].startswith("job 'told' finished after ")
 
+    def test_the_rate_of_a_restore_is_that_of_its_own_attempt(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Nobody need look in between, as where lines are ten seconds apart."""
+        now_ms = 0.0
+        monkeypatch.setattr(progress, "monotonic_ms", lambda: now_ms)
+        monitor = JobMonitor("restored")
+        job = progress.ShownJob(monitor, 1)
+        job.workers = lambda: WorkersAtStart(1, 1, 10, 5_000)
+        for attempt, began_ms in ((1, 0.0), (2, 90_000.0)):
+            monitor.latest = replace(monitor.latest, attempt=attempt, status="RESTORING", restored_from=7)
+            monitor.restoring = RestoreSize(None, 0, 0, 20, 10_000)
+            now_ms = began_ms
+            job.words(monitor.latest, monitor.latest)
+            now_ms += 1_000
+            assert "50 % read, 5.0 kB/s" in job.words(monitor.latest, monitor.latest), attempt
+
     def test_a_standard_error_that_nobody_reads_holds_no_job_up(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
