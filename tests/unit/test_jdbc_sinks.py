@@ -591,6 +591,44 @@ def test_what_mysql_rounds_in_silence_is_said_once(sql, request, tmp_path, caplo
     assert "becomes datetime, field 's' is STRING, and becomes int(11). SQL" in caplog.text
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("exact", [False, True])
+def test_values_of_which_mariadb_makes_others_are_said_once(exact, request, tmp_path, caplog):
+    """And only where there are such values."""
+    database = Database("mariadb", tmp_path, request)
+    database.execute(
+        "CREATE TABLE t (id INT AUTO_INCREMENT PRIMARY KEY, at TIMESTAMP(6) NOT NULL, d INT, n TIMESTAMP NULL)"
+    )
+    kind = Types.ROW_NAMED(
+        ["id", "at", "d", "n"], [Types.INT(), Types.SQL_TIMESTAMP(), Types.INT(), Types.SQL_TIMESTAMP()]
+    )
+    make = JdbcSink.exactly_once_sink if exact else JdbcSink.sink
+    writer = writer_of(make("INSERT INTO t (id, at, d, n) VALUES (?, ?, ?, ?)", kind, database.options))
+    noon = datetime.datetime(2024, 1, 2, 12)
+    flushed(writer, (5, noon, 0, None), (None, noon, None, None))
+    assert "makes another value" not in caplog.text
+    for _ in range(2):
+        flushed(writer, (0, None, 0, None))
+    writer.close()
+    assert database.execute("SELECT id, at, n FROM t WHERE id < 7") == [(5, noon, None), (6, noon, None)]
+    assert database.execute("SELECT COUNT(*) FROM t WHERE id > 6 AND at > '2026-01-01'") == [(2,)]
+    assert caplog.text.count("makes another value of 0 in field 'id' without a word: the next number") == 1
+    assert (
+        caplog.text.count("makes another value of None in field 'at' without a word: the time at which") == 1
+    )
+    assert caplog.text.count("makes another value") == 2
+    caplog.clear()
+    database.execute("SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',NO_AUTO_VALUE_ON_ZERO')")
+    try:
+        writer = writer_of(make("INSERT INTO t (id, at, d, n) VALUES (?, ?, ?, ?)", kind, database.options))
+        flushed(writer, (0, noon, 0, None))
+        writer.close()
+    finally:
+        database.execute("SET GLOBAL sql_mode = DEFAULT")
+    assert database.execute("SELECT at FROM t WHERE id = 0") == [(noon,)]
+    assert "makes another value" not in caplog.text
+
+
 def test_a_statement_that_is_wrong(database, waits):
     writer = writer_of(sink(database, "INSERT INTO nowhere VALUES (?, ?)"))
     writer.write([(1, "a")])

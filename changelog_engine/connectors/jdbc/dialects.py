@@ -14,7 +14,7 @@ import re
 import sqlite3
 import ssl
 import uuid
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from changelog_engine.clock import Deadline, monotonic_s
@@ -183,6 +183,10 @@ class Dialect(abc.ABC):
             kinds: of the fields; of lists those of their elements.
         """
         return ()
+
+    def replaced(self, connection: Any, sql: str) -> Mapping[int, tuple[Any, str]]:
+        """Of fields of a statement, a value of which the server makes another one without a word, and which."""
+        return {}
 
     def quoted(self, name: str) -> str:
         """A name as it is, whatever is in it."""
@@ -402,21 +406,42 @@ class MySqlDialect(Dialect):
             return [name for name, *_, extra in cursor.fetchall() if "INVISIBLE" not in extra.upper()]
 
     def rounded(self, connection: Any, sql: str, kinds: Sequence[str]) -> Sequence[tuple[int, str]]:
-        into = _COLUMNS.match(sql)
-        if into is None:
-            return ()
-        with connection.cursor() as cursor:
-            cursor.execute(f"SHOW COLUMNS FROM {into['table'].replace('%%', '%')}")
-            types = {name.lower(): type_ for name, type_, *_ in cursor.fetchall()}
+        columns = self._filled(connection, sql)
         connection.commit()
-        columns = [column.strip().strip("`").lower() for column in into["columns"].split(",")]
-        of_fields = [(kind, types.get(column, "")) for kind, column in zip(kinds, columns, strict=False)]
         return [
             (position, type_)
-            for position, (kind, type_) in enumerate(of_fields)
+            for position, (kind, (type_, *_)) in enumerate(zip(kinds, columns, strict=False))
             if (re.split("[( ]", type_)[0] in _ROUNDED_MYSQL.get(kind, ()) and type_ not in _EXACT_MYSQL)
             or type_.startswith(_DIGITS_MYSQL.get(kind, "("))
         ]
+
+    def replaced(self, connection: Any, sql: str) -> Mapping[int, tuple[Any, str]]:
+        found: dict[int, tuple[Any, str]] = {}
+        for position, (type_, null, extra) in enumerate(self._filled(connection, sql)):
+            if type_.startswith("timestamp") and null == "NO":
+                found[position] = (
+                    None,
+                    "the time at which the row is written, as the column is a TIMESTAMP NOT NULL",
+                )
+            elif "auto_increment" in extra and not self._keeps_zero(connection):
+                found[position] = 0, "the next number of the column, which is AUTO_INCREMENT"
+        return found
+
+    def _keeps_zero(self, connection: Any) -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT @@SESSION.sql_mode")
+            return "NO_AUTO_VALUE_ON_ZERO" in cursor.fetchone()[0]
+
+    def _filled(self, connection: Any, sql: str) -> list[tuple[str, str, str]]:
+        """Of each column that an INSERT with names fills: its type, whether it takes NULL, and what else there is."""
+        into = _COLUMNS.match(sql)
+        if into is None:
+            return []
+        with connection.cursor() as cursor:
+            cursor.execute(f"SHOW COLUMNS FROM {into['table'].replace('%%', '%')}")
+            there = {name.lower(): (type_, null, extra) for name, type_, null, *_, extra in cursor.fetchall()}
+        names = [column.strip().strip("`").lower() for column in into["columns"].split(",")]
+        return [there.get(name, ("", "", "")) for name in names]
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         # The driver makes one statement of many rows, when all placeholders are in VALUES (...).

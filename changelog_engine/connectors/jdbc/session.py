@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from changelog_engine.clock import monotonic_s
@@ -61,6 +61,8 @@ class Session:
         self._said_left_out = False
         self._written: Statement | None = None  # whose types the database was not asked for
         self._asked: dict[str, tuple[float, Sequence[tuple[int, str]]]] = {}  # when, and what was found
+        self._replaced: dict[str, tuple[float, Mapping[int, tuple[Any, str]]]] = {}  # likewise
+        self._said_replaced: set[tuple[str, int]] = set()
 
     def run(self, work: Callable[[Any], T], what: str) -> T:
         """Run a transaction.
@@ -106,6 +108,7 @@ class Session:
             RefusedForGoodError: the database refuses a row; the message names it. The transaction is rolled back.
         """
         parameters = statement.parameters(rows)
+        self._look_at_replaced(connection, statement)
         try:
             stored = self.dialect.write(connection, statement.sql, parameters)
         except Exception as error:
@@ -130,6 +133,37 @@ class Session:
                 statement.given,
             )
         self._written = statement
+        self._say_replaced(statement, rows)
+
+    def _look_at_replaced(self, connection: Any, statement: Statement) -> None:
+        now_s = self._clock()
+        asked_s, _ = self._replaced.get(statement.sql, (float("-inf"), {}))
+        if now_s - asked_s < dialects.LOOK_AGAIN_S:
+            return
+        try:
+            found = self.dialect.replaced(connection, statement.sql)
+        except Exception as error:
+            if self.dialect.may_pass(error):
+                raise
+            found = {}  # the statement itself will say why
+        self._replaced[statement.sql] = now_s, found
+
+    def _say_replaced(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
+        """Say once of a field that the server makes another value of one that it took."""
+        _, replaced = self._replaced[statement.sql]
+        for position, (value, becomes) in replaced.items():
+            which = statement.sql, position
+            if which not in self._said_replaced and any(row[position] == value for row in rows):
+                self._said_replaced.add(which)
+                warn(
+                    f"{value} in field {position} of {statement.given}",
+                    "the database at %s makes another value of %s in field %r without a word: %s. SQL: %s",
+                    self._options.shown_url,
+                    value,
+                    statement.names[position],
+                    becomes,
+                    statement.given,
+                )
 
     def _say_rounded(self, connection: Any) -> None:
         """Say what the server does to a statement's values without a word: once, and again where columns were changed."""
