@@ -69,8 +69,8 @@ class Cluster(Protocol):
 class ClosingRunner(EpochRunner, Protocol):
     """An epoch runner that is closed at the end of its job."""
 
-    def noted(self, attempt: int) -> tuple[int, int, int] | str:
-        """How many subtasks are up in an attempt, and the rows and bytes of state they have read.
+    def noted(self, attempt: int) -> tuple[int, int, int, int] | str:
+        """How many subtasks are up in an attempt, the rows and bytes of state they have read, and how many have it all.
 
         Where that is not known: what the first epoch waits for, in words; "" once it goes on.
         """
@@ -131,6 +131,7 @@ class RunningJob:
         default = settings.savepoint_dir
         self._savepoint_dir = None if default is None else absolute_path(default)
         self._delete_on_cancel = False
+        self._signs: list[SignsOfLife] = []
         self._beside: Schedule | None = None  # of snapshots
         self._failure: BaseException | None = None
         self._outcome: JobOutcome | None = None
@@ -160,6 +161,10 @@ class RunningJob:
             opened.callback(journal.close)
             opened.push(_noting_failed_start(journal))
             shipped = ship(self.job_id, plan, settings, journal.parts_folder)
+            signs = SignsOfLife(journal.lock, self._observers.doing)
+            self._signs = [signs]
+            signs.start()
+            opened.callback(signs.stop)
         self._observers.begin(
             None if self._journal is None else self._journal.folder.storage.root,
             None if self._start is None else self._start.id,
@@ -175,7 +180,7 @@ class RunningJob:
         )
         self._helpers = self._make_helpers(runner, None if bounds is None else bounds.within(plan))
         self._at_the_end: list[Callable[[], None]] = [
-            *(helper.stop for helper in reversed(self._helpers)),
+            *(helper.stop for helper in reversed([*self._signs, *self._helpers])),
             runner.close,
             *(node.function.job_ended for node in graph.nodes if node.kind is NodeKind.SOURCE),
         ]
@@ -191,7 +196,6 @@ class RunningJob:
             self._beside = beside_job(folder, self._settings, control.fail, runner.background, monitor)
             if self._beside is not None:
                 helpers.append(self._beside)
-            helpers.append(SignsOfLife(self._journal.lock))
             helpers.append(RequestInbox(folder, self._journal.lock.identity, control.rescales))
         if bounds is not None:
             helpers.append(Autoscaler(bounds, control.rescales, monitor, runner.slots, self.name))

@@ -79,7 +79,7 @@ def status(path: str) -> Answer:
     PATH is the job's folder, <base>/<job>, or the changelog folder in it.
     """
     found = job_status(path)
-    facts = [("job", found.summary.name), ("state", _state(found)), *_facts(found)]
+    facts = [("job", found.summary.name), ("state", _state(found)), *_does(found.driver), *_facts(found)]
     grids = [Grid(("what", "found"), facts)]
     shown, left_out = _splits(found)
     rows = [(p.source, p.split, str(p.position), "yes" if p.finished else "") for p in shown]
@@ -139,6 +139,14 @@ def _state(found: JobStatus) -> str:
     if found.failed_start is not None and not found.failed_start.cancelled:
         return "failed: the last start ended before an attempt began"
     return "killed or failed" if found.summary.state == "ended" else found.summary.state
+
+
+def _does(driver: Driver) -> list[tuple[str, str]]:
+    """What a driver that runs does, as of its last sign of life."""
+    if not driver.running or driver.doing is None or driver.signed_ms is None:
+        return []
+    ago_ms = max(0, wall_s() * 1000 - driver.signed_ms)
+    return [("does", f"{driver.doing} [{duration(ago_ms)} ago]")]
 
 
 def _since(driver: Driver) -> str:

@@ -164,6 +164,7 @@ class Coordinator:
             if isinstance(failure, UserFunctionError) and failure.traceback:
                 forget_our_frames(failure)
             raise self._given_up(failure, once_too_often) from failure
+        self._job.monitor.failure = str(failure).partition("\n")[0]
         self._become("RESTARTING", restarts=self.restarts.count)
         log.warning(
             "job %r failed and restarts from %s in %.1f s (restart %d): %s",

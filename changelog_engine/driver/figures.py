@@ -183,6 +183,7 @@ class JobMonitor:
         restoring: how much the restore reads that goes on; None when not known.
         empty_because: of a job that ran before and begins empty: why; else "".
         starting: what a job waits for that is STARTING, in words.
+        failure: what the newest attempt that failed failed with, in words.
         watched: somebody shows people what a start and a restore do.
         upkeep: the snapshots beside the job; the next snapshot of figures has it.
         splits: how many each source read in the last epoch, by uid.
@@ -197,6 +198,7 @@ class JobMonitor:
         self.restoring: RestoreSize | None = None
         self.empty_because = ""
         self.starting = "starting"
+        self.failure = ""
         self.watched = False
         self.upkeep = NO_UPKEEP
         self.splits: Mapping[str, int] = {}

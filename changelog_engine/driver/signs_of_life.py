@@ -1,4 +1,4 @@
-"""A driver's signs of life: others see by them that it is there, where no lock or process can be looked at.
+"""A driver's signs of life: from them others see that it lives, where no lock or process can be looked at, and what it does.
 
 Invariants:
     * They come from a thread of their own: an epoch, a restore or a request that takes long holds none up.
@@ -8,6 +8,7 @@ Invariants:
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from changelog_engine.driver.interval_thread import IntervalThread
 from changelog_engine.errors import StorageError
@@ -23,16 +24,20 @@ class SignsOfLife(IntervalThread):
 
     Args:
         lock: the job's, which is held; the first sign was given with it.
+        doing: what the job does now, for people.
     """
 
-    def __init__(self, lock: DriverLock, every_s: float = SIGN_EVERY_S) -> None:
+    def __init__(
+        self, lock: DriverLock, doing: Callable[[], str] = str, every_s: float = SIGN_EVERY_S
+    ) -> None:
         super().__init__("signs of life", every_s, _PATIENCE_S)
         self._lock = lock
+        self._doing = doing
         self._warned = False
 
     def _look(self) -> None:
         try:
-            self._lock.sign()
+            self._lock.sign(self._doing())
         except StorageError as failure:
             if not self._warned:
                 self._warned = True

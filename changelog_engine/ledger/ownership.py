@@ -49,13 +49,15 @@ from changelog_engine.storage.delta_log import (
 from changelog_engine.storage.locks import Lock, LockTakenError, is_locked, is_stopped
 from changelog_engine.storage.protocol import Storage
 
-SIGNED = "signed_ms"
+SIGNED, DOING = "signed_ms", "doing"
 SIGN_EVERY_S = 10.0
 """How often a driver gives a sign of life."""
 SILENT_S = 4 * SIGN_EVERY_S
 """Of a driver that gave none for so long, nobody takes it that it runs."""
 
 
+_MOST_OF_DOING = 800  # characters; in JSON others than those of ASCII take up to 12 bytes
+_NOTE_BYTES = 3_000
 _PATIENCE_S = 5.0  # with a store that does not answer, when the job ends
 
 
@@ -114,12 +116,20 @@ class DriverLock:
             self.release()
             raise
 
-    def sign(self) -> None:
-        """Give a sign of life; does nothing once the lock was given back."""
+    def sign(self, doing: str = "") -> None:
+        """Give a sign of life; does nothing once the lock was given back.
+
+        Args:
+            doing: what the job does now, for people.
+        """
         with self._writing:
             if self._lock is None:
                 return
-            note = json.dumps({**self.identity._asdict(), SIGNED: int(self._clock() * 1000)}).encode()
+            document = {**self.identity._asdict(), SIGNED: int(self._clock() * 1000)}
+            if doing:
+                document[DOING] = doing[: _MOST_OF_DOING if doing.isascii() else _MOST_OF_DOING // 4]
+            # As long as any other, so that who reads meanwhile finds one or the other.
+            note = json.dumps(document).encode().ljust(_NOTE_BYTES)
             if self._folder.storage.local is None:
                 self._folder.storage.write_durable(LOCK_FILE, note)
             else:
@@ -167,6 +177,7 @@ class Driver(NamedTuple):
         stopped: it is a process of this machine that is stopped, as by SIGSTOP or Ctrl-Z.
         by_sign: that it runs is told by its last sign of life alone.
         gone: likewise, and no process of this machine has its number: it was killed, unless it is in a container.
+        doing: what the job did when it gave that sign; None where that is not known.
     """
 
     running: bool | None
@@ -177,6 +188,7 @@ class Driver(NamedTuple):
     stopped: bool = False
     by_sign: bool = False
     gone: bool = False
+    doing: str | None = None
 
     @property
     def identity(self) -> DriverIdentity:
@@ -206,7 +218,18 @@ def driver_of(folder: JobFolder, clock: Callable[[], float] = wall_s) -> Driver:
         running = True if by_sign else None
     stopped = bool(running) and here and is_stopped(pid)
     gone = by_sign and here and pid is not None and not is_there(pid)
-    return Driver(running, host, pid, since, signed_ms, stopped, by_sign, gone)
+    doing = noted.get(DOING)
+    return Driver(
+        running,
+        host,
+        pid,
+        since,
+        signed_ms,
+        stopped,
+        by_sign,
+        gone,
+        doing if isinstance(doing, str) else None,
+    )
 
 
 def _identity_in(noted: Mapping[str, object]) -> DriverIdentity:

@@ -32,6 +32,7 @@ class Observers:
         self.monitor = JobMonitor(graph.name, logs)
         self._reporter: Reporter | None = None
         self._shown: ShownJob | None = None
+        self._noted = ShownJob(self.monitor, 0)  # for signs of life
         if settings.json_logs:
             log_as_json()
         if settings.metrics_port is not None:
@@ -69,8 +70,18 @@ class Observers:
         Args:
             workers: see ``starting_words``.
         """
+        self._noted.workers = workers
         if self._shown is not None:
             self._shown.workers = workers
+
+    def doing(self) -> str:
+        """What the job does now, in words; those who have no terminal of it read them with its signs of life."""
+        found = ""
+        with contextlib.suppress(Exception):
+            found = self._noted.doing()
+            if self.monitor.failure and self.monitor.latest.status in ("RESTARTING", "RESTORING"):
+                found += f"; the attempt before failed: {self.monitor.failure}"
+        return found
 
     def close(self) -> None:
         """The run has ended, or could not begin. Does not fail."""

@@ -70,13 +70,18 @@ class ShownJob:
             return starting_words(now, now_ms, self._workers(), monitor.restoring, monitor.starting)
         return running_words(now, before, wall_ms(), now_ms - now.at_ms)
 
-    def live(self) -> str:
-        """The live line."""
+    def doing(self) -> str:
+        """What the job does now, whenever somebody asks."""
         now = self.monitor.latest
         if now.at_ms - self._newer.at_ms >= _RATE_MS:
             self._before, self._newer = self._newer, now
+        return self.words(now, self._before)
+
+    def live(self) -> str:
+        """The live line."""
+        words, now = self.doing(), self.monitor.latest
         seconds = int((monotonic_ms() - now.began_ms) / 1000)
-        return f"{now.job} {seconds // 60:02}:{seconds % 60:02}  {self.words(now, self._before)}"
+        return f"{now.job} {seconds // 60:02}:{seconds % 60:02}  {words}"
 
     def first(self) -> str | None:
         """The first line, when it is known now and was not given before."""

@@ -26,6 +26,7 @@ class WorkersAtStart(NamedTuple):
     all: int
     rows: int  # restored rows that they have read
     bytes: int  # of the files that these come from
+    ready: int = 0  # subtasks that have all of their state
     reading_ms: float = 0.0  # since the first of them were seen
 
 
@@ -73,13 +74,16 @@ def starting_words(
         up = f"workers {workers.up} of {workers.all}"
     if now.status != "RESTORING":
         return f"{up} ({seconds:.0f} s)"
-    text = f"restoring checkpoint {now.restored_from}"
+    restored = not isinstance(workers, str) and workers.ready == workers.all
+    if restored:  # what takes long is not the restore
+        up = "the first epoch goes on"
+    text = f"{'restored' if restored else 'restoring'} checkpoint {now.restored_from}"
     if size is not None:
         rows, total_bytes = size.snapshot_rows + size.log_rows, size.snapshot_bytes + size.log_bytes
         text += f": {amount(rows)} rows ({size_text(total_bytes)})"
-        if not isinstance(workers, str) and rows and workers.rows:
+        if not isinstance(workers, str) and rows and workers.rows and not restored:
             text += f", {100 * min(workers.rows, rows) // rows} % read"
-            if workers.reading_ms >= _RATE_MS:
+            if workers.ready < workers.up and workers.reading_ms >= _RATE_MS:
                 text += f", {size_text(1000 * workers.bytes / workers.reading_ms)}/s"
     return f"{text}, {up} ({seconds:.0f} s)"
 

@@ -1,4 +1,4 @@
-"""What workers note while an attempt begins: that they are up, and how much of their state they have read.
+"""What workers note while an attempt begins: that they are up, how much of their state they have read, that they have it.
 
 With a local master each subtask has a small file beside the driver's temporary files, which it writes anew; the driver reads
 them when somebody looks. On other masters there are none.
@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
 
 from changelog_engine.clock import monotonic_ms
 
 _EVERY_MS = 200
-Tell = Callable[[int, int], None]
-"""Takes so many rows, and bytes, that have been read more."""
 
 
 class WorkerNotes:
@@ -29,17 +26,17 @@ class WorkerNotes:
         """The file of a subtask."""
         return f"{self._prefix}{attempt}-{stage}-{subtask}"
 
-    def read(self, attempt: int) -> tuple[int, int, int]:
-        """How many subtasks are up, and the rows and bytes that they have read together."""
+    def read(self, attempt: int) -> tuple[int, int, int, int]:
+        """How many subtasks are up, the rows and bytes that they have read together, and how many have their state."""
         folder, prefix = os.path.split(f"{self._prefix}{attempt}-")
-        up = rows = size = 0
+        up = rows = size = ready = 0
         for name in os.listdir(folder):
             if name.startswith(prefix):
                 up += 1
                 with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, name)) as file:
-                    one, other = file.read().split()
-                    rows, size = rows + int(one), size + int(other)
-        return up, rows, size
+                    own_rows, own_bytes, own_ready = (int(each) for each in file.read().split())
+                    rows, size, ready = rows + own_rows, size + own_bytes, ready + own_ready
+        return up, rows, size, ready
 
     def clear(self) -> None:
         """Remove all notes of the run."""
@@ -50,23 +47,31 @@ class WorkerNotes:
                     os.unlink(os.path.join(folder, name))
 
 
-def teller(path: str | None) -> Tell | None:
-    """In a worker: notes that it is up, and gives what takes note of rows; None where nobody looks."""
-    if path is None:
-        return None
-    rows, size, noted_ms = 0, 0, monotonic_ms()
+class Teller:
+    """In a worker: notes that it is up, the rows that it reads, and that it has its state.
 
-    def write() -> None:
-        with contextlib.suppress(OSError), open(path, "w") as file:
-            file.write(f"{rows} {size}")
+    Args:
+        path: the file of the subtask.
+    """
 
-    def tell(more_rows: int, more_bytes: int) -> None:
-        nonlocal rows, size, noted_ms
-        rows, size = rows + more_rows, size + more_bytes
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._rows = self._bytes = 0
+        self._noted_ms = monotonic_ms()
+        self._write(ready=0)
+
+    def __call__(self, rows: int, size: int) -> None:
+        """So many rows, and bytes, have been read more."""
+        self._rows, self._bytes = self._rows + rows, self._bytes + size
         now_ms = monotonic_ms()
-        if now_ms - noted_ms >= _EVERY_MS:
-            noted_ms = now_ms
-            write()
+        if now_ms - self._noted_ms >= _EVERY_MS:
+            self._noted_ms = now_ms
+            self._write(ready=0)
 
-    write()
-    return tell
+    def ready(self) -> None:
+        """The subtask has its state."""
+        self._write(ready=1)
+
+    def _write(self, ready: int) -> None:
+        with contextlib.suppress(OSError), open(self._path, "w") as file:
+            file.write(f"{self._rows} {self._bytes} {ready}")

@@ -22,7 +22,7 @@ from changelog_engine.operators.forked import ends_in_forked_children
 from changelog_engine.operators.kept_state import KeptState
 from changelog_engine.operators.messages import Durable, EpochOrder
 from changelog_engine.operators.stage import StageRuntime
-from changelog_engine.spark.notes import teller
+from changelog_engine.spark.notes import Teller
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.storage.file_systems import use_options
 
@@ -113,7 +113,10 @@ class Runtimes:
             _refuse_lost_state(order, whose)
             runtime = self._build(load_job(), order, *whose)
             try:
-                runtime.start(order, teller(notes), kept)
+                tell = None if notes is None else Teller(notes)
+                runtime.start(order, tell, kept)
+                if tell is not None:
+                    tell.ready()
             except BaseException:
                 _close_quietly(runtime)
                 raise

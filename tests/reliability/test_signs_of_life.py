@@ -25,10 +25,12 @@ from changelog_engine.cli import rescale as asking
 from changelog_engine.clock import wall_s
 from changelog_engine.driver.signs_of_life import SignsOfLife
 from changelog_engine.errors import StorageError
+from changelog_engine.graph.nodes import JobGraph, JobSettings
 from changelog_engine.ledger import ownership
 from changelog_engine.ledger.job_folder import LOCK_FILE, JobFolder, open_job_folder
 from changelog_engine.ledger.ownership import SILENT_S, DriverIdentity, DriverLock, driver_of
 from changelog_engine.ledger.requests import take_requests
+from changelog_engine.observing import Observers
 from changelog_engine.storage.file_systems import options_in_use, use_options
 from changelog_engine.storage.object_store import ObjectStore
 
@@ -188,6 +190,41 @@ def test_case_63_a_driver_that_lives_is_waited_for(far: JobFolder, short_silence
     signs.stop()
 
 
+def test_signs_of_life_tell_what_the_job_does(tmp_path: Path, far: JobFolder) -> None:
+    """Those who have no terminal of the driver's see that it restarts, and why, also where a full disk takes no notes."""
+    near = open_job_folder(str(tmp_path), "job")
+    monitor_of = Observers(JobGraph("job", (), 1), JobSettings())
+    monitor_of.monitor.failure = "disk full: could not write x"
+    monitor_of.monitor.status("RESTARTING", restarts=3)
+    for folder in (near, far):
+        with DriverLock(folder) as lock:
+            assert "does" not in asked("status", folder.storage.root)[1].split()
+            signs = SignsOfLife(lock, monitor_of.doing, every_s=0.001)
+            signs.start()
+            while driver_of(folder).doing is None:
+                threading.Event().wait(0.001)
+            signs.stop()
+            said = " ".join(asked("status", folder.storage.root)[1].split())
+            assert "does waiting to restart, restart 3 (" in said
+            assert " s); the attempt before failed: disk full: could not write x [" in said
+            assert "ago]" in said
+        assert "waiting to restart" not in asked("status", folder.storage.root)[1], "it has ended"
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "\U0001f600", '"', "\n"])
+def test_what_a_sign_tells_keeps_the_note_as_long_as_it_is(tmp_path: Path, letter: str) -> None:
+    folder = open_job_folder(str(tmp_path), "job")
+    with DriverLock(folder) as lock:
+        sizes = set()
+        for count in (0, 1, 10_000):
+            lock.sign(letter * count)
+            sizes.add((tmp_path / "job" / LOCK_FILE).stat().st_size)
+            assert (driver_of(folder).doing or "") == (letter * count)[: len(driver_of(folder).doing or "")]
+            assert driver_of(folder).identity == lock.identity
+        assert len(sizes) == 1
+        assert sizes.pop() <= 4_096, "whom the lock refuses reads so much"
+
+
 def test_case_63_signs_go_on_after_one_that_could_not_be_written(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,7 +232,7 @@ def test_case_63_signs_go_on_after_one_that_could_not_be_written(
     lock.acquire()
     tried, sign = threading.Semaphore(0), lock.sign
 
-    def failing() -> None:
+    def failing(doing: str) -> None:
         tried.release()
         raise StorageError("the disk is away", "lock")
 
@@ -210,7 +247,7 @@ def test_case_63_signs_go_on_after_one_that_could_not_be_written(
     ]
     path = tmp_path / "job" / LOCK_FILE
     path.write_text("{}")
-    monkeypatch.setattr(lock, "sign", lambda: (sign(), tried.release()))
+    monkeypatch.setattr(lock, "sign", lambda doing: (sign(doing), tried.release()))
     while not path.read_text().startswith('{"host"'):
         assert tried.acquire(timeout=10)
     signs.stop()

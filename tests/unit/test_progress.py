@@ -40,7 +40,7 @@ from changelog_engine.observing.words import (
     running_words,
     starting_words,
 )
-from changelog_engine.spark.notes import WorkerNotes, teller
+from changelog_engine.spark.notes import Teller, WorkerNotes
 from changelog_engine.state import handles_in_c
 from changelog_engine.state.sizes import TableSize
 from changelog_engine.testing import without_spark
@@ -148,7 +148,7 @@ class TestWords:
     def test_a_start(self, status: str, expected: str) -> None:
         now = replace(NOTHING, status=status, status_ms=1_000, restored_from=7, restarts=2)
         size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
-        workers = WorkersAtStart(3, 8, 250, 1_000_000, 2_000)
+        workers = WorkersAtStart(3, 8, 250, 1_000_000, 0, 2_000)
         assert starting_words(now, 3_000, workers, size, "starting Spark on yarn") == expected
 
     @pytest.mark.parametrize(
@@ -166,6 +166,19 @@ class TestWords:
         size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
         assert starting_words(now, 3_000, WorkersAtStart(0, 8, 0, 0), size) == (
             "restoring checkpoint 7: 1,000 rows (3.0 MB), workers 0 of 8 (2 s)"
+        )
+
+    def test_a_first_epoch_that_takes_long_is_not_called_a_restore(self) -> None:
+        """As where a sink that hung before hangs again."""
+        now = replace(NOTHING, status="RESTORING", status_ms=1_000, restored_from=7)
+        size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
+        waits = WorkersAtStart(4, 8, 900, 1_000_000, 4, 2_000)
+        assert starting_words(now, 9_000, waits, size) == (
+            "restoring checkpoint 7: 1,000 rows (3.0 MB), 90 % read, workers 4 of 8 (8 s)"
+        )
+        all_have = WorkersAtStart(8, 8, 1_000, 1_000_000, 8, 2_000)
+        assert starting_words(now, 9_000, all_have, size) == (
+            "restored checkpoint 7: 1,000 rows (3.0 MB), the first epoch goes on (8 s)"
         )
 
     def test_first_and_last(self) -> None:
@@ -409,20 +422,21 @@ class TestDisplay:
 
 def test_workers_note_how_far_they_are(tmp_path: Path) -> None:
     notes = WorkerNotes(str(tmp_path), "run")
-    assert notes.read(1) == (0, 0, 0)
-    for subtask in (0, 1):
-        tell = teller(notes.path(1, 0, subtask))
-        assert tell is not None
+    assert notes.read(1) == (0, 0, 0, 0)
+    for subtask in (0, 1, 2):
+        tell = Teller(notes.path(1, 0, subtask))
         tell(10, 100)
-    (tmp_path / "note-run-1-0-1").write_text("5 50")
-    up, rows, size = notes.read(1)
-    assert (up, rows >= 5, size >= 50) == (2, True, True)
-    assert notes.read(2) == (0, 0, 0)
+        if subtask == 2:
+            tell.ready()
+    (tmp_path / "note-run-1-0-0").write_text("5 50 0")
+    (tmp_path / "note-run-1-0-1").write_text("")  # just being written
+    assert notes.read(1) == (3, 15, 150, 1), "all rows are told once they are read"
+    assert notes.read(2) == (0, 0, 0, 0)
     notes.clear()
     assert list(tmp_path.iterdir()) == []
-    missing = teller(str(tmp_path / "gone" / "x"))
-    assert missing is not None
+    missing = Teller(str(tmp_path / "gone" / "x"))
     missing(1, 1)
+    missing.ready()
 
 
 def test_a_log_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
