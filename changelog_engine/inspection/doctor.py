@@ -24,6 +24,7 @@ from changelog_engine.java import check_java, find_java
 from changelog_engine.readable import counted, size_text
 from changelog_engine.state import handles_in_c
 from changelog_engine.storage.opening import open_storage
+from changelog_engine.storage.retry import has_no_inodes
 from changelog_engine.types import row_loops
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
@@ -218,6 +219,9 @@ def _disk(what: str, folder: str) -> Check:
         return Check(
             what, WRONG, f"{folder} is not writable", "Change its permissions, or use another folder"
         )
+    if has_no_inodes(folder):
+        remedy = "Delete files on it, or use another file system: df -i shows who has inodes left"
+        return Check(what, WRONG, f"{said}, but no inode: no file more can be made there", remedy)
     if free < _LITTLE_DISK:
         level = WRONG if free < _NO_DISK else WARNING
         return Check(what, level, said, "Make room: parts, Spark's shuffle files and RocksDB need it")

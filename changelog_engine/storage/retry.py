@@ -7,7 +7,9 @@ Invariants:
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -90,12 +92,25 @@ def is_transient(error: OSError, remote: bool) -> bool:
     return remote and error.errno is None
 
 
+def has_no_inodes(path: str) -> bool:
+    """Whether a local file system can take no file more, although it has space; False where that is not known."""
+    with contextlib.suppress(OSError, ValueError):
+        while os.path.isabs(path) and not os.path.lexists(path):
+            path = os.path.dirname(path)
+        found = os.statvfs(path)
+        return found.f_files > 0 and found.f_favail == 0 and found.f_bavail > 0
+    return False
+
+
 def storage_error(error: OSError, what: str, path: str, tries: int) -> StorageError:
     """The error as ours: what failed, why, and what to do next."""
     if error.errno in FULL:
+        free = "Free space on that file system, or raise the quota"
+        if has_no_inodes(path):
+            free = "It has space, but no inode is left (df -i): delete files on it, or move them to another"
         return StorageError(
-            f"disk full: could not {what} {path}. Nothing that was acknowledged is lost. Free space on that file system, or "
-            "raise the quota: the job goes on from its last checkpoint, by itself if it restarts, else when it is run again",
+            f"disk full: could not {what} {path}. Nothing that was acknowledged is lost. {free}: the job goes on from its "
+            "last checkpoint, by itself if it restarts, else when it is run again",
             path,
         )
     if isinstance(error, PermissionError) or error.errno == errno.EROFS:

@@ -910,6 +910,16 @@ def test_doctor(job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "openjdk-17" in result.output
 
 
+def test_doctor_tells_a_disk_with_space_and_without_inodes(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "has_no_inodes", lambda folder: folder == str(job.parent))
+    found = {check.what: check for check in doctor.examine(str(job.parent))}
+    assert found["disk of the base path"].level == "wrong"
+    assert "free, but no inode: no file more can be made there" in found["disk of the base path"].found
+    assert found["temporary folder"].level != "wrong"
+
+
 def test_doctor_tells_modules_that_each_start_compiles_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,11 +9,13 @@ import errno
 import io
 import os
 import random
+import re
 import threading
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -416,6 +418,20 @@ class TestFailures:
         assert os.listdir(disk.folder) == ["x"]
         storage.write_durable("x", b"new")  # goes on when space is back
         assert storage.read("x").to_pybytes() == b"new"
+
+    def test_case_12_a_disk_without_inodes_is_said_to_have_space(
+        self, disk: MemoryDisk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        storage, free = disk.storage(), SimpleNamespace(f_files=99)
+        monkeypatch.setattr(os, "statvfs", lambda path: free)
+        for free.f_favail, free.f_bavail, words in (
+            (0, 9, "no inode is left (df -i)"),
+            (9, 9, "Free space"),
+            (0, 0, "Free space"),
+        ):
+            disk.fail("write", errno.ENOSPC)
+            with pytest.raises(StorageError, match=re.escape(words)):
+                storage.write_durable("x", b"new")
 
     def test_a_disk_that_fills_up(self, tmp_path: Path) -> None:
         storage = MemoryDisk(str(tmp_path), capacity_bytes=100).storage()
