@@ -103,9 +103,15 @@ class Demo:
 
     def _killed_run(self) -> JobSeen:
         per_second = self.extent.per_second
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
+            if tried:
+                self._say(
+                    "    The job came to its end before the signal: once more from the start, at half the pace."
+                )
             if self._watch("runs", lambda seen: seen.payments >= self.extent.payments / 2, per_second):
-                return look(str(self.job))  # it may have committed once more before the signal came
+                killed = look(str(self.job))  # it may have committed once more before the signal came
+                if not killed.finished:
+                    return killed
             per_second //= 2
             empty_job(self.folder)
         raise JobExecutionError(

@@ -23,6 +23,7 @@ from changelog_engine.demo.payments import (
 )
 from changelog_engine.demo.steps import Demo, Extent
 from changelog_engine.demo.verdict import compare
+from changelog_engine.demo.watching import JobSeen
 from changelog_engine.errors import ForeignPathError, StorageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -113,6 +114,27 @@ def test_a_folders_name_is_no_markup(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(KeyboardInterrupt):
         demo.run()
     assert "a[/b]\\x1b[2J/payments.py" in said.getvalue()
+
+
+def test_a_job_that_finished_before_the_signal_was_not_killed_half_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process may still have been there: the next run would begin empty, not go on."""
+    said = io.StringIO()
+    demo = Demo(tmp_path, Extent(100, 10, 80), False, Console(file=said, width=500), lambda arguments: None)
+    paces: list[int] = []
+    half_way = JobSeen(checkpoint=3, attempt=1, payments=60)
+    seen = iter([JobSeen(checkpoint=9, attempt=1, payments=100, finished=True), half_way])
+
+    def watch(self: Demo, doing: str, stop: object, per_second: int) -> bool:
+        paces.append(per_second)
+        return True
+
+    monkeypatch.setattr(Demo, "_watch", watch)
+    monkeypatch.setattr("changelog_engine.demo.steps.look", lambda job: next(seen))
+    assert demo._killed_run() == half_way
+    assert paces == [80, 40]
+    assert "came to its end before the signal" in said.getvalue()
 
 
 @pytest.mark.slow
