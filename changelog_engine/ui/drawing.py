@@ -256,9 +256,10 @@ def _columns(
         else:
             values.append((float(detail.duration_ms), float(detail.bytes), detail.rate or 0.0))
             rate = "" if detail.rate is None else f", {per_second(detail.rate)} records/s"
+            rows_are = detail.rows_are.removesuffix("s") if detail.rows == 1 else detail.rows_are
             tip += [
                 _time(row),
-                f"{duration(detail.duration_ms)}, {size_text(detail.bytes)}, {amount(detail.rows)} {detail.rows_are}{rate}",
+                f"{duration(detail.duration_ms)}, {size_text(detail.bytes)}, {amount(detail.rows)} {rows_are}{rate}",
             ]
         columns.append(Column(begin, round(max(end - begin, 1), 1), row.id, "\n".join(tip)))
     return columns, values

@@ -138,7 +138,9 @@ def page(browser: Any, address: str) -> Iterator[Any]:
     opened.on(
         "console",
         lambda said: (
-            wrong.append(said.text) if said.type == "error" and "(Not Found)" not in said.text else None
+            wrong.append(said.text)
+            if said.type == "error" and not said.text.endswith(("(Not Found)", "net::ERR_FAILED"))
+            else None
         ),
     )
     opened.on("request", lambda asked: None if asked.url.startswith(address) else wrong.append(asked.url))
@@ -229,9 +231,6 @@ def test_now_and_the_commands(page: Any):
     assert cells(page, "#how") == ["finished"]  # at the top, too
     assert any("The next run begins empty: attempt 4 finished." in fact for fact in cells(page, ".facts"))
     page.locator("details.failure summary").click()
-    page.evaluate("document.querySelector('details.failure').dataset.old = '1'")
-    page.locator("h2").first.click()  # the part is made anew every 2 s, and what is unfolded stays so
-    page.wait_for_selector("details.failure[open]:not([data-old])")
     trace = page.locator("details.failure pre").inner_text()
     assert "raise ValueError(" in trace
     assert f"ValueError: {SCRIPT} {IMAGE}" in trace
@@ -288,6 +287,107 @@ def test_the_error_of_a_job_that_failed_stands_first_on_a_phone(browser: Any, tm
         opened.close()
 
 
+def answers(page: Any, part: str, change: Any) -> None:
+    """What the server answers for a part of the page from here on."""
+
+    def answer(route: Any) -> None:
+        got = route.fetch()
+        route.fulfill(response=got, body=change(got.text()))
+
+    page.route(f"**/{part}?*", answer)
+
+
+def test_what_is_new_comes_in_round_what_a_reader_has_in_hand(page: Any):
+    """A click into "Now" held up the whole page until the reader clicked elsewhere; and what was marked was lost."""
+    page.locator("details.failure summary").click()
+    number = iter(range(1, 1000))
+    answers(
+        page, "now", lambda text: text.replace("<h2>Now</h2>", f"<h2>Now</h2><i>number {next(number)}</i>")
+    )
+    page.wait_for_selector("text=number 1")
+    seen = page.locator("[data-part=now] i").inner_text()
+    page.wait_for_selector(f"[data-part=now] i:not(:text-is('{seen}'))")
+    assert page.evaluate("document.activeElement.localName") == "summary"
+    assert page.locator("details.failure[open]").count() == 1
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('details.failure pre'))")
+    marked, asked = page.evaluate("getSelection().toString()"), next(number)
+    with page.expect_response("**/now?*"), page.expect_response("**/now?*"):
+        pass
+    assert next(number) > asked + 1
+    assert page.evaluate("getSelection().toString()") == marked != ""
+    page.locator("[data-zoom=in]").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#timeline:not([data-first='0'])")
+    assert page.evaluate("document.activeElement.dataset.zoom") == "in"
+
+
+def test_a_server_that_does_not_answer_is_told_at_the_top_and_what_is_there_stays(page: Any):
+    assert cells(page, "#how") == ["finished"]
+    page.route("**/job/**", lambda route: route.abort())
+    page.wait_for_selector("#why:has-text('does not answer')")
+    assert cells(page, "#how") == ["not known"]
+    page.locator("[data-zoom=in]").click()
+    page.wait_for_selector("[data-part=timeline] .error")
+    page.locator("#slider").fill("1")
+    page.wait_for_selector("[data-part=state] .error")
+    assert page.locator("table.state tr").count() > 1
+    page.unroute("**/job/**")
+    assert state_at(page, 2)["'ann'"] == "2"
+    page.wait_for_selector("#timeline:not([data-first='0'])")
+    page.wait_for_selector("#why", state="hidden")
+    assert cells(page, "#how") == ["finished"]
+    assert page.locator("[data-part] > .error").count() == 0
+    answers(page, "timeline", lambda text: '<div class="head"></div><p class="error" role="alert">lost</p>')
+    page.locator("[data-zoom=all]").click()
+    page.wait_for_selector("[data-part=timeline] > .error:has-text('lost')")
+    page.locator("#slider").press("ArrowRight")
+    state_at(page, 3)
+
+
+def test_pages_without_a_checkpoint_are_renewed_round_what_a_reader_has_in_hand(browser: Any, tmp_path: Path):
+    """They were loaded anew: what was unfolded closed, and after a moment in another tab they stayed as they were."""
+
+    def fails(name: str) -> None:
+        graph = keyed_job(ELEMENTS, FailsAtOnce(), key_type=Types.STRING(), uid="op", name=name)
+        with pytest.raises(JobExecutionError):
+            TestJob(tmp_path, restart=NO_RESTART).run_driver(graph)
+
+    visible = (
+        "state => Object.defineProperty(document, 'visibilityState', { value: state, configurable: true })"
+    )
+    fails("a"), fails("a"), fails("b")
+    with served(tmp_path) as address:
+        page = browser.new_page()
+        page.clock.install()
+        page.goto(f"{address}job/a")
+        page.locator("summary").last.click()
+        page.evaluate(visible, "hidden")
+        page.clock.fast_forward(6000)
+        page.evaluate(visible, "visible")
+        fails("a")
+        page.clock.fast_forward(6000)
+        page.wait_for_selector("h3:has-text('Attempt 3')")
+        assert page.locator("details.failure[open]").count() == 3
+        assert page.evaluate("document.activeElement.parentElement.dataset.fold") == "failure-1"
+        page.goto(address)
+        page.locator("a[href='/job/b']").focus()
+        page.route("**/", lambda route: route.abort())
+        page.clock.fast_forward(6000)
+        page.wait_for_selector(".error:has-text('does not answer')")
+        page.unroute("**/")
+        fails("c")
+        page.clock.fast_forward(6000)
+        page.wait_for_selector("a[href='/job/c']")
+        assert page.evaluate("document.activeElement.getAttribute('href')") == "/job/b"
+        assert page.locator(".error").count() == 0
+        page.goto(f"{address}job/c")
+        graph = keyed_job(ELEMENTS, Hostile(), key_type=Types.STRING(), uid="op", name="c")
+        TestJob(tmp_path).run_driver(graph)
+        page.clock.fast_forward(6000)
+        page.wait_for_selector("table.state")
+        page.close()
+
+
 def test_zoom_dark_and_a_phone(page: Any):
     assert page.locator("#why").is_hidden()  # the job finished
     page.locator("[data-zoom=in]").click()
@@ -303,6 +403,24 @@ def test_zoom_dark_and_a_phone(page: Any):
     page.locator("#key").press("Enter")
     page.wait_for_selector("text=Nothing has this key")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_on_paper_all_of_a_table_is_there_in_dark_ink(page: Any):
+    """A long table was cut where its box scrolls, and chosen dark printed light on white."""
+    page.locator("table.state td.key button").first.click()
+    page.wait_for_selector("[data-part=key] .tall")
+    page.locator("#theme").click()
+    asks = """selector => {
+        const { maxHeight, overflow, color } = getComputedStyle(document.querySelector(selector));
+        return [maxHeight, overflow, color];
+    }"""
+    tall = page.evaluate(asks, "[data-part=key] .tall")
+    assert (tall[0], tall[1]) == ("460px", "auto")
+    page.emulate_media(media="print")
+    tall = page.evaluate(asks, "[data-part=key] .tall")
+    assert (tall[0], tall[1]) == ("none", "visible")
+    assert max(int(each) for each in tall[2][4:-1].split(",")) < 80
+    assert page.locator(".buttons:visible, #slider:visible").count() == 0
 
 
 def test_the_report_is_one_file_that_asks_nobody(browser: Any, base: Path, tmp_path: Path):

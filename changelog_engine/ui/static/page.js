@@ -18,8 +18,54 @@ addEventListener("DOMContentLoaded", () => {
   });
   if ($("#page")) start();
   else if ($(".report")) for (const asks of $$("[data-set], [data-zoom]")) asks.replaceWith(...(asks.dataset.set === "at" ? asks.childNodes : []));
-  else if ($(".foot") === null) setTimeout(() => document.visibilityState === "visible" && location.reload(), 5000);
+  else setInterval(renew, 5000);
 });
+
+// The list of jobs, and a job without a checkpoint: what is new is put in, and the page of a job comes by itself.
+let renewed = "";
+async function renew() {
+  if (document.visibilityState !== "visible") return;
+  try {
+    const answer = await fetch(location.href, { credentials: "same-origin" }), text = await answer.text();
+    const main = new DOMParser().parseFromString(text, "text/html").querySelector("main");
+    if (answer.redirected || !main || $("#page", main)) location.reload();
+    else if (text !== renewed && !selects($("main"))) { replace($("main"), main.childNodes); renewed = text; }
+  } catch { renewed = ""; say($("main"), SILENT, true); }
+}
+
+const SILENT = "The page's server does not answer: what is here is from before.";
+
+const selects = (part) => { const chosen = getSelection(); return !chosen.isCollapsed && chosen.containsNode(part, true); };
+
+// An error above what a part shows; it is asked for again when nothing answered.
+function say(part, said, unanswered = false) {
+  const had = $(":scope > .told", part);
+  if (had?.textContent === said) return;
+  had?.remove();
+  const message = document.createElement("p");
+  message.className = `error told${unanswered ? " unanswered" : ""}`; message.setAttribute("role", "alert"); message.textContent = said;
+  part.prepend(message);
+}
+
+// Put new HTML in, and keep what the person has in hand: focus, the cursor, what is scrolled and unfolded.
+function replace(part, nodes) {
+  const had = document.activeElement;
+  const held = part.contains(had) ? { id: had.id, text: had.value, at: had.selectionStart, like: like(had) } : null;
+  const scrolled = $$(".scroll, .tabs", part).map((box) => [box.scrollTop, box.scrollLeft]);
+  const folds = new Map($$("details[data-fold]", part).map((each) => [each.dataset.fold, each.open]));
+  part.replaceChildren(...nodes);
+  $$(".scroll, .tabs", part).forEach((box, i) => scrolled[i] && box.scrollTo(scrolled[i][1], scrolled[i][0]));
+  for (const each of $$("details[data-fold]", part)) each.open = folds.get(each.dataset.fold) ?? each.open;
+  if (!held) return;
+  let same = held.id ? document.getElementById(held.id) : $$("a, button, summary, [tabindex]", part).find((each) => like(each) === held.like);
+  if (same?.disabled) same = $("button:enabled", same.parentElement); // of the first and the last page
+  if (!same) return;
+  if (held.id && held.text !== undefined) same.value = held.text;
+  same.focus({ preventScroll: true });
+  if (held.at != null && same.setSelectionRange) same.setSelectionRange(held.at, held.at);
+}
+// What tells one thing that takes the focus from the others of its part.
+const like = (each) => JSON.stringify([each.localName, each.href, each.getAttribute("aria-label"), { ...each.dataset, shown: "" }, each.closest("[data-fold]")?.dataset.fold]);
 
 // What a report has as well: it is the page as one file, without a server.
 function tip(event) {
@@ -50,6 +96,10 @@ function start() {
   const parts = $$("[data-part]");
   const running = new Map();
   const waiting = new Set();
+  const shown = new Map(); // of a part, the HTML that it shows
+  const now = $('[data-part="now"]');
+  let pressed = false;
+  for (const [what, is] of [["pointerdown", true], ["pointerup", false], ["pointercancel", false]]) addEventListener(what, () => (pressed = is), true);
 
   // What a part shows depends on these.
   const needs = (part) => part.dataset.needs.split(" ").filter(Boolean);
@@ -62,7 +112,8 @@ function start() {
   }
 
   // A step of the slider waits for the one before, and only the newest waits: the server never works for a step that is past.
-  async function load(part, steps = false) {
+  // Of what nobody asked for nothing is dimmed.
+  async function load(part, steps = false, asked = true) {
     if (steps && running.has(part)) { waiting.add(part); return; }
     waiting.delete(part);
     running.get(part)?.abort();
@@ -73,58 +124,53 @@ function start() {
       const value = name === "width" ? width() : view[name];
       if (value) query.set(name, value);
     }
-    part.classList.add("busy-part");
+    if (asked) part.classList.add("busy-part");
+    let text = "";
     try {
       const answer = await fetch(`${about.base}/${part.dataset.part}?${query}`, { signal: stop.signal, credentials: "same-origin" });
-      const text = await answer.text();
+      text = await answer.text();
       if (!answer.ok) throw new Error(text);
       place(part, text);
     } catch (error) {
       if (error.name === "AbortError") return;
-      const message = document.createElement("p");
-      message.className = "error";
-      message.setAttribute("role", "alert");
-      message.textContent = error instanceof TypeError ? "The page's server does not answer." : error.message;
-      part.replaceChildren(message);
+      shown.delete(part);
+      if (error instanceof TypeError) say(part, SILENT, true);
+      else say(part, error.message);
+      if (part === now) head();
     }
     if (running.get(part) !== stop) return;
     running.delete(part);
     part.classList.remove("busy-part");
     if (waiting.has(part)) load(part);
+    return text;
   }
 
   // How the job is stands at the top, too: who opens the page because it stopped sees it at once.
-  function head(part) {
-    const how = $("#how"), state = $(".head .pill", part);
-    if (!how || !state) return;
-    how.className = state.className; how.textContent = state.textContent; how.hidden = false;
-    const why = $("#why"), error = $(":scope > .error", part); // of a job that stopped by itself: what a reader came for
-    why.textContent = error ? error.textContent : ""; why.hidden = !error;
+  function head() {
+    const how = $("#how"), why = $("#why"), state = $(":scope > .told", now) ? null : $(".head .pill", now), error = $(":scope > .error", now);
+    how.className = state ? state.className : "pill"; how.textContent = state ? state.textContent : "not known"; how.hidden = false;
+    why.textContent = error ? error.textContent : ""; why.hidden = !error; // of a job that stopped by itself: what a reader came for
   }
 
-  // Put new HTML in, and keep what the person has in hand: focus, the cursor, what is scrolled and unfolded.
   function place(part, text) {
+    if (shown.get(part) === text || (part === now && (pressed || selects(now)))) return;
+    const nodes = new DOMParser().parseFromString(text, "text/html").body.childNodes;
+    if (part.dataset.part === "timeline" && ![...nodes].some((each) => each.id === "timeline")) { // the slider needs the one before
+      shown.delete(part);
+      say(part, [...nodes].map((each) => each.textContent).join("").trim());
+      return;
+    }
+    shown.set(part, text);
     if (part.dataset.part === "key") explaining?.abort();
-    const had = document.activeElement;
-    const held = part.contains(had) ? { id: had.id, set: had.dataset.set, value: had.dataset.value, at: had.selectionStart, text: had.value } : null;
-    const scrolled = $$(".scroll, .tabs", part).map((box) => [box.scrollTop, box.scrollLeft]);
     const before = new Map($$("tr[data-row]", part).map((row) => [row.dataset.row, $(".value", row).textContent]));
-    const folds = new Set($$("details[data-fold]", part).filter((each) => each.open).map((each) => each.dataset.fold));
-    const parsed = new DOMParser().parseFromString(text, "text/html");
-    part.replaceChildren(...parsed.body.childNodes);
-    if (part.dataset.part === "now") head(part);
-    $$(".scroll, .tabs", part).forEach((box, i) => scrolled[i] && box.scrollTo(scrolled[i][1], scrolled[i][0]));
-    const chosen = scrolled.length ? null : $(".tabs [aria-selected=true]", part);
+    const first = !$(".scroll, .tabs", part);
+    replace(part, nodes);
+    if (part === now) head();
+    const chosen = first ? $(".tabs [aria-selected=true]", part) : null;
     if (chosen) chosen.closest(".tabs").scrollTop = chosen.offsetTop - 60;
-    for (const each of $$("details[data-fold]", part)) each.open ||= folds.has(each.dataset.fold);
     for (const row of $$("tr[data-row]", part)) {
       const was = before.get(row.dataset.row);
       if (was !== undefined && was !== $(".value", row).textContent) row.classList.add("moved");
-    }
-    if (held) {
-      let same = held.id ? document.getElementById(held.id) : $$("[data-set]", part).find((each) => each.dataset.set === held.set && each.dataset.value === held.value);
-      if (same?.disabled) same = $("button:enabled", same.parentElement); // of the first and the last page
-      if (same) { if (held.id && held.text !== undefined) same.value = held.text; same.focus({ preventScroll: true }); if (held.at != null && same.setSelectionRange) same.setSelectionRange(held.at, held.at); }
     }
     if (part.dataset.part === "timeline") fit();
   }
@@ -162,14 +208,14 @@ function start() {
     if (explaining === stop) explaining = null;
   }
 
-  function change(more) {
+  function change(more, asked = true) {
     if ("at" in more) follows = more.at === "";
     const changed = Object.keys(more).filter((name) => view[name] !== String(more[name]));
     for (const name of changed) view[name] = String(more[name]);
     remember();
     if (changed.includes("at") || changed.includes("against")) mark();
     const steps = changed.length === 1 && changed[0] === "at";
-    for (const part of parts) if (needs(part).some((name) => changed.includes(name))) load(part, steps);
+    for (const part of parts) if (needs(part).some((name) => changed.includes(name))) load(part, steps, asked);
   }
 
   // Places on the timeline: ranks of checkpoints. Spans say which ids they have.
@@ -282,7 +328,7 @@ function start() {
       if (on.set2) more[on.set2] = on.value2;
       for (const name of (on.clear || "").split(" ").filter(Boolean)) more[name] = "";
       change(more);
-      if (on.go) $(`#${on.go}`).scrollIntoView({ behavior: "smooth" });
+      if (on.go) $(`#${on.go}`).scrollIntoView({ behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
     }
   });
   let typing;
@@ -307,16 +353,16 @@ function start() {
   });
 
   // What goes on: "Now" by itself; the timeline, and the moment when it follows, with each new checkpoint.
-  const now = $('[data-part="now"]');
   let known = Number(plot().dataset.count);
   setInterval(async () => {
-    if (document.visibilityState !== "visible" || running.has(now) || now.contains(document.activeElement)) return;
-    await load(now);
-    const count = Number($("[data-checkpoints]", now)?.dataset.checkpoints || known);
+    if (document.visibilityState !== "visible" || running.has(now)) return;
+    const count = Number(/data-checkpoints="(\d+)"/.exec(await load(now, false, false))?.[1] || known);
+    if (!$(":scope > .unanswered", now)) for (const part of parts) if ($(":scope > .unanswered", part)) load(part);
     if (count === known || from) return;
     known = count;
-    await load($('[data-part="timeline"]'));
-    if (follows) { const at = idAt(Number(plot().dataset.count) - 1); change({ at }); follows = true; remember(); }
+    const [first, last] = bounds(), inside = rankOf(Number(view.at)) >= first && rankOf(Number(view.at)) <= last;
+    await load($('[data-part="timeline"]'), false, false);
+    if (follows) { const at = idAt(Number(plot().dataset.count) - 1); if (inside) show(at); change({ at }, false); follows = true; remember(); }
   }, Number(now.dataset.every));
   let resized;
   addEventListener("resize", () => { clearTimeout(resized); resized = setTimeout(fit, 200); });
