@@ -100,6 +100,8 @@ class Rows(Mapping[int, ListedRow]):
 
     def newest_of(self, attempt: int) -> int | None:
         """The highest id of an attempt."""
+        if self.newest in self.own and attempt > self.own[self.newest].attempt:
+            return None  # later attempts have later checkpoints
         best = max((entry.id for entry in self.own.values() if entry.attempt == attempt), default=None)
         for file in reversed(self.files):
             if best is None or file.last > best:
@@ -275,7 +277,14 @@ def read_merged_rows(storage: Storage, path: str) -> pa.Table:
         CorruptChangelogError: it is missing or isn't what its name says.
     """
     name = parse_merged_rows(path)
-    table = _read(storage, path, None if name is None else name.crc)
+    try:
+        table = _read(storage, path, None if name is None else name.crc)
+    except CorruptChangelogError as error:
+        if name is None:
+            raise
+        held = f"It has the rows of {name.operation}s {name.first} to {name.last}"
+        fault = f"{error.fault}. {held}. Put the file back from a copy"
+        raise CorruptChangelogError(fault, error.path) from error
     return table.sort_by(_ID[ATTEMPT if name is not None and name.operation == ATTEMPT else CHECKPOINT])
 
 

@@ -70,6 +70,10 @@ def report(
             _remove(out)
         raise
     click.echo(printable(f"{out}: {size_text(len(data))}, job {made.job!r} at checkpoint {made.checkpoint}"))
+    if made.faults:
+        for fault in made.faults:
+            click.echo(printable(fault), err=True)
+        click.get_current_context().exit(1)
 
 
 def _reserve(out: Path, force: bool) -> None:

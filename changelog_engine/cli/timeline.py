@@ -12,12 +12,12 @@ from changelog_engine.display import Grid, Size, When
 from changelog_engine.inspection.timeline import (
     FORKED,
     IMPORTED,
+    NOT_KNOWN,
     REWOUND,
     UNREADABLE,
     AttemptRow,
     CheckpointRow,
     Timeline,
-    left_out,
 )
 from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import counted, iso
@@ -60,7 +60,7 @@ def timeline(path: str, last: int, start: str | None, end: str | None) -> Answer
         )
         for graph, row in zip(_graph(rows, lanes), rows, strict=True)
     ]
-    faults = left_out(found.faults)
+    faults = found.faults
     document = {
         "newest": found.newest,
         "attempts": found.attempts,
@@ -156,6 +156,8 @@ def _what(row: CheckpointRow, attempts: dict[int, AttemptRow]) -> str:
 def _how(attempt: AttemptRow) -> str:
     if attempt.how == IMPORTED:
         return "imported from a savepoint"
+    if attempt.how == NOT_KNOWN:
+        return "began in a way that can't be read"
     if attempt.parent is None:
         return "began empty"
     if attempt.rescaled is not None:

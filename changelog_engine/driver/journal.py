@@ -129,10 +129,7 @@ class JobJournal:
         try:
             return lineage.branches(() if last is None else last.lineage)
         except CorruptChangelogError as error:
-            fault = (
-                f"{error.fault}. It has rows of checkpoints, and without them it is not known whose output sinks have to "
-                "leave alone. Put the file back from a copy"
-            )
+            fault = f"{error.fault}: without it, it is not known whose output sinks have to leave alone"
             raise CorruptChangelogError(fault, error.path) from error
 
     def finished_before(self) -> Checkpoint | None:

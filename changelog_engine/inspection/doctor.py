@@ -267,9 +267,9 @@ def _listed(base: str) -> list[Check]:
             f"job {job.name}",
             WRONG,
             job.fault or "",
-            f"changelog-engine verify {shlex.quote(job.path)} says more, --repair mends"
-            if job.state == "damaged"
-            else None,
+            None
+            if job.state == "unreadable"
+            else f"changelog-engine verify {shlex.quote(job.path)} says more, --repair mends",
         )
         for job in damaged
     ]

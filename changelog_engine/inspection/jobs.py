@@ -9,6 +9,7 @@ from typing import Any
 
 from changelog_engine.changelog.figures import Figures
 from changelog_engine.changelog.model import Attempt, Checkpoint
+from changelog_engine.changelog.row_files import Index
 from changelog_engine.changelog.small_state import KeptInputs
 from changelog_engine.errors import ChangelogEngineError, CorruptChangelogError, StorageError
 from changelog_engine.event_time import has_ended, moment_of
@@ -52,7 +53,8 @@ class JobSummary:
             unreadable (no right to read it, or somebody else's table). Failed also when the last start was.
         newest: the newest checkpoint; None for none.
         bytes: of the files that its tables list.
-        fault: what is wrong with a damaged or unreadable one.
+        fault: what is wrong with a damaged or unreadable one, or what could not be counted of another: rows of checkpoints
+            or attempts that can't be read.
     """
 
     name: str
@@ -102,7 +104,7 @@ class Upkeep:
         log_rows: mutations since, which a restore reads.
         running: whether one materializes just now; None where that cannot be told.
         retention: None where the note of it is damaged.
-        oldest, oldest_time_ms: the oldest checkpoint that is there.
+        oldest, oldest_time_ms: the oldest checkpoint that is there; its time is None where its row can't be read.
     """
 
     snapshot: int | None
@@ -218,7 +220,7 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
 
     Raises:
         StorageError, ForeignPathError, FormatVersionError: as ``ledger.job_path.open_changelog``.
-        CorruptChangelogError: its log can't be read.
+        CorruptChangelogError: its list of files, or the row of its newest checkpoint or attempt, can't be read.
     """
     folder = open_job(path)
     ledger = Ledger(folder.open_changelog())
@@ -226,10 +228,16 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
     newest = lineage.newest_checkpoint()
     driver = driver_of(folder)
     faults: list[str] = []
-    attempts = tuple(lineage.attempt(number) for number in sorted(lineage.attempts))
-    upkeep = None if newest is None else _upkeep(folder, ledger, newest, faults)
+    lost: dict[int, CorruptChangelogError] = {}
+    lost_attempts: dict[int, CorruptChangelogError] = {}
+    index = lineage.checkpoints.index(lost)
+    by_number = lineage.readable_attempts(lost_attempts)
+    attempts = tuple(by_number.values())
+    for each, what in ((lost, "when its checkpoints were"), (lost_attempts, "when its attempts began")):
+        faults += _first_of(each, what)
+    upkeep = None if newest is None else _upkeep(folder, ledger, newest, index, lost, faults)
     listing = ledger.snapshots.listing
-    notes = read_notes(folder.changelog, lineage.attempts, known)
+    notes = read_notes(folder.changelog, {*by_number, *lost_attempts, *index.attempts.tolist()}, known)
     last = notes.get(lineage.newest_attempt_id)
     rescales = tuple(
         f"rescaled {in_words(notes[attempt.id].rescaled)} at checkpoint {attempt.parent}"
@@ -247,7 +255,7 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
         edges=() if last is None else last.edges,
         restarts=sum(attempt.parent is not None for attempt in attempts) - len(rescales),
         rescales=rescales,
-        branches=_branches(lineage, newest, faults),
+        branches=_branches(lineage, newest),
         newest=newest,
         sources=() if newest is None else tuple(_positions(newest)),
         watermarks=() if newest is None else tuple(_watermarks(newest)),
@@ -263,16 +271,20 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
     )
 
 
-def _branches(lineage: Lineage, newest: Checkpoint | None, faults: list[str]) -> tuple[int, ...]:
+def _first_of(lost: dict[int, CorruptChangelogError], what: str) -> list[str]:
+    """Rows that can't be read, as one fault; the job goes on without old ones."""
+    if not lost:
+        return []
+    more = "" if len(lost) == 1 else f". And {len(lost) - 1} more, which changelog-engine verify names"
+    return [f"{what}: {lost[min(lost)]}{more}"]
+
+
+def _branches(lineage: Lineage, newest: Checkpoint | None) -> tuple[int, ...]:
     if newest is None:
         return ()
     try:
-        lineage.checkpoints.index()
-    except ChangelogEngineError as error:  # an old checkpoint's row is damaged: the job goes on without it
-        faults.append(f"when its checkpoints were: {error}")
-    try:
         return tuple(sorted(lineage.branches(newest.lineage)))
-    except ChangelogEngineError:  # rows that were merged are damaged, which was told
+    except CorruptChangelogError:  # rows that were merged are damaged, which was told
         return ()
 
 
@@ -327,6 +339,10 @@ def _summary(
 ) -> JobSummary:
     lineage, listing = ledger.lineage, ledger.snapshots.listing
     savepoint = folder.storage.exists(MARKER)
+    lost: dict[int, CorruptChangelogError] = {}
+    lost_attempts: dict[int, CorruptChangelogError] = {}
+    attempts, checkpoints = lineage.attempts.ids(lost_attempts), lineage.checkpoints.ids(lost)
+    faults = [str(error) for error in (*lost.values(), *lost_attempts.values())]
     of_last = lineage.newest_checkpoint(lineage.newest_attempt_id)
     state = end_of(of_last, last, True, driver.running)
     if state == ENDED and last is None:  # nothing says how
@@ -338,11 +354,12 @@ def _summary(
         folder.storage.root,
         "savepoint" if savepoint else "job",
         "complete" if savepoint else state,
-        attempts=len(lineage.attempts),
-        checkpoints=len(lineage.checkpoints),
+        attempts=len(attempts),
+        checkpoints=len(checkpoints),
         newest=None if newest is None else newest.id,
         time_ms=None if newest is None else newest.time_ms,
         bytes=_bytes(lineage.files) + (0 if listing is None else _bytes(listing)),
+        fault="; ".join(faults) or None,
     )
 
 
@@ -371,8 +388,14 @@ def _watermarks(checkpoint: Checkpoint) -> list[OperatorWatermark]:
     return found
 
 
-def _upkeep(folder: JobFolder, ledger: Ledger, newest: Checkpoint, faults: list[str]) -> Upkeep:
-    lineage = ledger.lineage
+def _upkeep(
+    folder: JobFolder,
+    ledger: Ledger,
+    newest: Checkpoint,
+    index: Index,
+    lost: dict[int, CorruptChangelogError],
+    faults: list[str],
+) -> Upkeep:
     snapshot = log_rows = None
     try:
         base = ledger.base(newest)
@@ -384,15 +407,19 @@ def _upkeep(folder: JobFolder, ledger: Ledger, newest: Checkpoint, faults: list[
     with contextlib.suppress(CorruptChangelogError):
         retention = recall(folder)
     local = folder.storage.local
-    ids = lineage.checkpoints.ids()
-    entry = None if snapshot is None else lineage.checkpoints.get(snapshot)
+    times = {
+        each: int(time)
+        for each, time in zip(index.ids.tolist(), index.times.tolist(), strict=True)
+        if each not in lost
+    }
+    oldest = min([*index.ids.tolist(), *lost])
     return Upkeep(
         snapshot,
-        None if entry is None else lineage.checkpoints.time_of(entry),
+        None if snapshot is None else times.get(snapshot),
         len(ledger.snapshots.markers),
         log_rows,
         None if local is None else is_locked(f"{folder.snapshots.root}/{LOCK}"),
         retention,
-        ids[0],
-        lineage.checkpoints.time_of(lineage.checkpoints[ids[0]]),
+        oldest,
+        times.get(oldest),
     )

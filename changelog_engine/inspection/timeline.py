@@ -44,7 +44,7 @@ from changelog_engine.storage.delta_names import commit_path
 from changelog_engine.storage.protocol import Storage
 
 BEGAN, RESTORED, CONTINUED, REWOUND = "began", "restored", "continued", "rewound"
-IMPORTED, FORKED = "imported", "forked"
+IMPORTED, FORKED, NOT_KNOWN = "imported", "forked", "not known"
 ENDED, RUNNING = "killed or failed", "running"
 FAILED, KILLED, CANCELLED = "failed", "killed", "cancelled"
 UNTOLD = "killed or running"
@@ -63,7 +63,7 @@ class AttemptRow:
             (likewise, after a stop or an end), ``rewound`` (to an earlier checkpoint, or another branch), ``imported`` (its
             first checkpoint came out of a savepoint), ``forked`` (the job was made with it, out of another; seen while the
             first commits of the log are kept), ``rescaled`` (the job went on with another parallelism; seen of one of the
-            newest 50, restored else).
+            newest 50, restored else), ``not known`` (its row can't be read; what checkpoints and its note say is there).
         end: ``finished``, ``stopped``, ``rescaled`` (likewise), ``running``, ``failed`` (with an error), ``cancelled`` (at
             once, by somebody), ``killed`` (it left no error: as SIGKILL does, or a full disk), ``killed or running`` (the
             newest, which left none, and may run elsewhere: see ``ledger.ownership.Driver``), or ``killed or failed``,
@@ -71,6 +71,7 @@ class AttemptRow:
             ``imported`` of one that only took a savepoint in, which runs nothing; ``savepoint`` in a savepoint of a
             checkpoint after which the job went on.
         first, last: its checkpoints that are there; None for none.
+        time_ms, host, pid, engine: when, where and by what it began; None where its row can't be read.
         on_line: how many of them are on the newest checkpoint's lineage.
         failure: the error that ended it, of one of the newest 50; None for none.
         rescaled: such as ``2 -> 4``, of one that was rescaled; None for others.
@@ -84,10 +85,10 @@ class AttemptRow:
     last: int | None
     checkpoints: int
     on_line: int
-    time_ms: int
-    host: str
-    pid: int
-    engine: str
+    time_ms: int | None
+    host: str | None
+    pid: int | None
+    engine: str | None
     failure: AttemptFailure | None = None
     rescaled: str | None = None
 
@@ -124,13 +125,13 @@ class Timeline(Displayed):
 
     Raises:
         StorageError, ForeignPathError, FormatVersionError: as ``ledger.job_path.open_changelog``.
-        CorruptChangelogError: the list of files or an attempt's row can't be read.
+        CorruptChangelogError: the list of files or the newest attempt's row can't be read.
 
     Attributes:
         ledger: the log that it was read from.
         newest: the newest checkpoint's id; None for none.
-        faults: checkpoints whose rows can't be read, and why; of a file of many rows the first one. What is said of the
-            others is right, but for ends and beginnings that only such a row has.
+        lost, lost_attempts: checkpoints and attempts whose rows can't be read, and why; of a file of many rows the first.
+            What is said of the others is right, but for ends and beginnings that only such a row has.
     """
 
     def __init__(self, path: str, known: dict[int, AttemptNote] | None = None) -> None:
@@ -140,13 +141,14 @@ class Timeline(Displayed):
         self.ledger = open_ledger(path)
         lineage = self.ledger.lineage
         self.newest = lineage.newest_checkpoint_id or None
-        self.faults: dict[int, CorruptChangelogError] = {}
-        self._index: Index = lineage.checkpoints.index(self.faults)
+        self.lost: dict[int, CorruptChangelogError] = {}
+        self.lost_attempts: dict[int, CorruptChangelogError] = {}
+        self._index: Index = lineage.checkpoints.index(self.lost)
         ids = self._index.ids
         self._on_line = np.zeros(len(ids), bool)
         newest = None
         for number in reversed(ids.tolist()):
-            newest = lineage.readable([number], self.faults).get(number)
+            newest = lineage.readable([number], self.lost).get(number)
             if newest is not None:
                 break
         for attempt, first, last in () if newest is None else newest.lineage:
@@ -155,10 +157,12 @@ class Timeline(Displayed):
             self._on_line |= (self._index.attempts == newest.attempt) & (ids > newest.id)
         self._snapshots = {number for number, _ in self.ledger.snapshots.markers}
         self.attempts = tuple(
-            _Attempts(open_job(path), self.ledger, self._index, self._on_line, known, self.faults).rows()
+            _Attempts(
+                open_job(path), self.ledger, self._index, self._on_line, known, self.lost, self.lost_attempts
+            ).rows()
         )
         self._by_number = {row.attempt: row for row in self.attempts}
-        firsts = lineage.readable([row.first for row in self.attempts if row.first is not None], self.faults)
+        firsts = lineage.readable([row.first for row in self.attempts if row.first is not None], self.lost)
         self._cut = {  # attempts whose first checkpoints were truncated: the first that is left did not begin them
             row.attempt
             for row in self.attempts
@@ -166,11 +170,16 @@ class Timeline(Displayed):
         }
         return self
 
+    @property
+    def faults(self) -> list[str]:
+        """What can't be read, in words."""
+        return [*left_out(self.lost), *left_out(self.lost_attempts, "attempt")]
+
     def display(self) -> Document:
         attempts = [
             (
                 str(each.attempt),
-                iso(each.time_ms),
+                None if each.time_ms is None else iso(each.time_ms),
                 each.how if each.rescaled is None else f"{each.how} {each.rescaled}",
                 None if each.parent is None else str(each.parent),
                 _span(each),
@@ -197,7 +206,7 @@ class Timeline(Displayed):
         count = len(self._index.ids)
         return Document(
             f"{counted(count, 'checkpoint')} in {counted(len(attempts), 'attempt')} of {self.ledger.storage.root}",
-            left_out(self.faults),
+            self.faults,
             [
                 Grid(("attempt", "began (UTC)", "how", "from", "checkpoints", "end"), attempts, newest=True),
                 Grid(("checkpoint", "attempt", "after", "time (UTC)", "what"), rows, count, newest=True),
@@ -264,8 +273,8 @@ class Timeline(Displayed):
             marks.append(BEGAN if of is None else of.how)
         if of is not None and number == of.last and of.end not in (RUNNING, IMPORTED):
             marks.append(of.end)
-        read = self.ledger.lineage.readable([number], self.faults).get(number) if details else None
-        lost = number in self.faults
+        read = self.ledger.lineage.readable([number], self.lost).get(number) if details else None
+        lost = number in self.lost
         row = CheckpointRow(
             number,
             attempt,
@@ -295,9 +304,9 @@ def _span(attempt: AttemptRow) -> str:
     return f"{attempt.first}" if attempt.last == attempt.first else f"{attempt.first} to {attempt.last}"
 
 
-def left_out(faults: Mapping[int, CorruptChangelogError]) -> list[str]:
-    """Notes on checkpoints whose rows can't be read, which an answer says nothing more of."""
-    return [f"checkpoint {number} can't be read: {error}" for number, error in sorted(faults.items())]
+def left_out(lost: Mapping[int, CorruptChangelogError], kind: str = "checkpoint") -> list[str]:
+    """Notes on checkpoints, or attempts, whose rows can't be read, which an answer says nothing more of."""
+    return [f"{kind} {number} can't be read: {error}" for number, error in sorted(lost.items())]
 
 
 class _Attempts:
@@ -306,7 +315,7 @@ class _Attempts:
     Args:
         on_line: which of them are on the newest one's lineage.
         known: notes of attempts that were read before.
-        faults: gets the checkpoints whose rows can't be read.
+        lost, lost_attempts: get the checkpoints and the attempts whose rows can't be read.
     """
 
     def __init__(
@@ -316,15 +325,17 @@ class _Attempts:
         index: Index,
         on_line: npt.NDArray[np.bool_],
         known: dict[int, AttemptNote] | None,
-        faults: dict[int, CorruptChangelogError],
+        lost: dict[int, CorruptChangelogError],
+        lost_attempts: dict[int, CorruptChangelogError],
     ) -> None:
         self._ledger = ledger
         self._index = index
         self._on_line = on_line
         self._running = driver_of(job).running  # None where this machine cannot see it
         self._ended = SAVEPOINT if job.storage.exists(MARKER) else ENDED
-        self._faults = faults
-        self._numbers = sorted(ledger.lineage.attempts)
+        self._lost = lost
+        self._read = ledger.lineage.readable_attempts(lost_attempts)
+        self._numbers = sorted({*self._read, *lost_attempts, *index.attempts.tolist()})
         self._notes = read_notes(ledger.storage, self._numbers, known)
         self._forked = forked_attempt(ledger.storage)
 
@@ -336,28 +347,29 @@ class _Attempts:
         return found
 
     def _row(self, number: int, before: AttemptRow | None) -> AttemptRow:
-        attempt, note = self._ledger.lineage.attempt(number), self._notes.get(number)
+        attempt, note = self._read.get(number), self._notes.get(number)
         mine = self._index.attempts == number
         ids = self._index.ids[mine]
-        ends = self._ledger.lineage.readable([int(each) for each in {*ids[:1], *ids[-1:]}], self._faults)
+        ends = self._ledger.lineage.readable([int(each) for each in {*ids[:1], *ids[-1:]}], self._lost)
         first, last = (ends.get(int(each[0])) if len(each) else None for each in (ids[:1], ids[-1:]))
         how, end = _how(attempt, first, before), self._end(number, last, note)
         if end == ENDED:
             end = IMPORTED if how == IMPORTED and len(ids) == 1 else self._ended
         changes = in_words(note.rescaled) if note is not None and note.rescaled else None
+        parent = attempt.parent if attempt is not None else None if first is None else first.parent
         return AttemptRow(
             number,
-            attempt.parent,
+            parent,
             FORKED if number == self._forked else RESCALED if changes else how,
             end,
             int(ids[0]) if len(ids) else None,
             int(ids[-1]) if len(ids) else None,
             len(ids),
             int(self._on_line[mine].sum()),
-            attempt.time_ms,
-            attempt.host,
-            attempt.pid,
-            attempt.engine,
+            None if attempt is None else attempt.time_ms,
+            None if attempt is None else attempt.host,
+            None if attempt is None else attempt.pid,
+            None if attempt is None else attempt.engine,
             None if note is None else note.failure,
             changes,
         )
@@ -378,9 +390,8 @@ class _Attempts:
 
     def _forked_at(self) -> int | None:
         """The checkpoint at which the job left the one that it is a fork of."""
-        if self._forked is None or self._forked not in self._ledger.lineage.attempts:
-            return None
-        return self._ledger.lineage.attempt(self._forked).parent
+        forked = None if self._forked is None else self._read.get(self._forked)
+        return None if forked is None else forked.parent
 
 
 def end_of(
@@ -407,9 +418,11 @@ def end_of(
     return CANCELLED if note.failure.cancelled else FAILED
 
 
-def _how(attempt: Attempt, first: Checkpoint | None, before: AttemptRow | None) -> str:
+def _how(attempt: Attempt | None, first: Checkpoint | None, before: AttemptRow | None) -> str:
     if first is not None and first.snapshot == first.id and first.parent is None and _unmeasured(first):
         return IMPORTED
+    if attempt is None:
+        return NOT_KNOWN
     if attempt.parent is None:
         return BEGAN
     if before is None:

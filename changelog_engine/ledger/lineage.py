@@ -148,6 +148,25 @@ class Lineage:
             fault = f"{error.fault}. It has the row of checkpoint {checkpoint}. {self._before(checkpoint)}"
             raise CorruptChangelogError(fault, error.path) from error
 
+    def readable_attempts(self, lost: dict[int, CorruptChangelogError]) -> dict[int, Attempt]:
+        """The attempts whose rows can be read, ascending, for who shows them.
+
+        Args:
+            lost: takes the others, by number; of a file of many rows that can't be read the first one.
+
+        Raises:
+            CorruptChangelogError: the newest one's can't be read.
+        """
+        found = {}
+        for number in self.attempts.ids(lost):
+            try:
+                found[number] = self.attempt(number)
+            except CorruptChangelogError as error:
+                if number == self.newest_attempt_id:
+                    raise
+                lost[number] = error
+        return found
+
     def readable(self, ids: Sequence[int], faults: dict[int, CorruptChangelogError]) -> dict[int, Checkpoint]:
         """Those of some checkpoints whose rows can be read, for who shows them; ``faults`` takes the others, by id."""
         found = {}

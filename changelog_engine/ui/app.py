@@ -293,8 +293,8 @@ class Page:
 
         def read(_: str) -> _Made:
             job = self._view(request)
-            known = set(job.timeline.faults)
-            return _Made(make(job, request), job.timeline.faults.keys() - known)
+            known = set(job.timeline.lost)
+            return _Made(make(job, request), job.timeline.lost.keys() - known)
 
         return read_again(read)(self._opened(request).root).answer
 

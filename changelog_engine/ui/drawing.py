@@ -24,7 +24,6 @@ from changelog_engine.inspection.timeline import (
     REWOUND,
     UNREADABLE,
     CheckpointRow,
-    left_out,
 )
 from changelog_engine.ledger.attempt_notes import FINISHED, STOPPED
 from changelog_engine.readable import amount, duration, iso, per_second, size_text
@@ -165,7 +164,7 @@ def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) 
         "last_id": rows[last].id,
         "at": at,
         "at_time": _time(rows[tree.nearest(at)]),
-        "faults": left_out(job.timeline.faults),
+        "faults": job.timeline.faults,
         "attempts": len(job.timeline.attempts),
         "branches": tree.lanes - 1,
     }

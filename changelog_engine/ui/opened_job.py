@@ -87,7 +87,7 @@ class OpenedJob:
     def states(self, place: int) -> list[tuple[str, str]]:
         """Operators and states of a checkpoint; none where its row can't be read."""
         with self.lock:
-            found = self.ledger.lineage.readable([self.rows[place].id], self.timeline.faults)
+            found = self.ledger.lineage.readable([self.rows[place].id], self.timeline.lost)
         return [name for checkpoint in found.values() for name in states_of(checkpoint.operators)]
 
     def checkpoint(self, at: str | int | None) -> Checkpoint:
@@ -96,7 +96,7 @@ class OpenedJob:
             return checkpoint_at(self.ledger.lineage, at)
 
     def details(self, places: Sequence[int]) -> list[Detail | None]:
-        """Durations and sizes of checkpoints; None where a row can't be read, which ``timeline.faults`` has then."""
+        """Durations and sizes of checkpoints; None where a row can't be read, which ``timeline.lost`` has then."""
         found: list[Detail | None] = []
         with self.lock:
             if len(self._details) > _MOST_DETAILS:
@@ -109,7 +109,7 @@ class OpenedJob:
                         if place and self.rows[place - 1].attempt == row.attempt
                         else None
                     )
-                    read = self.ledger.lineage.readable([row.id], self.timeline.faults).get(row.id)
+                    read = self.ledger.lineage.readable([row.id], self.timeline.lost).get(row.id)
                     if read is None:
                         found.append(None)
                         continue
@@ -128,7 +128,7 @@ class OpenedJob:
         with self.lock:
             lineage = self.ledger.lineage
             ends = lineage.newest_checkpoint_id, lineage.checkpoints.newest_of(checkpoint.attempt)
-            for end in lineage.readable([each for each in ends if each], self.timeline.faults).values():
+            for end in lineage.readable([each for each in ends if each], self.timeline.lost).values():
                 if on_lineage(end.lineage, checkpoint.attempt, checkpoint.id):
                     return end
             return checkpoint

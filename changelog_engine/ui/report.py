@@ -16,11 +16,10 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from changelog_engine import clock
-from changelog_engine.errors import RestoreError
+from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import JobStatus, job_status
 from changelog_engine.inspection.live import state_samples
-from changelog_engine.inspection.timeline import left_out
 from changelog_engine.ledger.attempt_notes import AttemptFailure
 from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ui.commands import commands_at, timeline_command
@@ -71,7 +70,7 @@ def make_report(
 
     Raises:
         RestoreError: there is no such checkpoint; the error suggests the closest match. Or there is none at all.
-        CorruptChangelogError: a file is missing or damaged.
+        CorruptChangelogError: the list of files, or what is compared, can't be read; of other damage the report tells.
     """
     job = OpenedJob(path)
     if not job.rows:
@@ -81,7 +80,11 @@ def make_report(
     now = now_of(job, status)
     if not entries:
         status, now = _without_words(status, now)
-    samples = state_samples(job.ledger, moment, entries)
+    samples, unread = [], None
+    try:
+        samples = state_samples(job.ledger, moment, entries)
+    except CorruptChangelogError as error:
+        unread = f"the state at checkpoint {moment.id} can't be read: {error}"
     before, after = (None, None) if compare is None else compare
     found = (
         None
@@ -99,6 +102,7 @@ def make_report(
             moment=moment,
             rows=list(reversed(job.timeline.checkpoints(limit=checkpoints, details=True))),
             samples=samples[:_MOST_STATES],
+            unread=unread,
             states=len(samples),
             entries=entries,
             found=found,
@@ -111,7 +115,8 @@ def make_report(
             script=_asset("page.js"),
         )
     )
-    return JobReport(job.name, moment.id, html, (*status.faults, *left_out(job.timeline.faults)))
+    faults = [*status.faults, *job.timeline.faults, *([] if unread is None else [unread])]
+    return JobReport(job.name, moment.id, html, tuple(faults))
 
 
 def _without_words(status: JobStatus, now: Now) -> tuple[JobStatus, Now]:

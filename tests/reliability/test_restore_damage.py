@@ -17,6 +17,7 @@ from support.functions import Count, by_key, counted
 from support.graphs import keyed_job, sink_job
 from support.jobs import TestJob
 from support.materialized import AT_ONCE, ELEMENTS, finishes, merging_few, states, stopped
+from support.odd_files import forget
 from support.page import asked
 from support.part_files import lines, sink_to
 from support.script import DriverKilled, Failure, Fault, Script
@@ -312,6 +313,61 @@ def test_case_29_lost_merged_rows_are_told_with_the_checkpoints_that_are_left(tm
             assert said.exit_code == 1
             assert rows.name in "".join((said.stdout + said.stderr).split()), (command, form)
             assert str(newest) in said.stdout, (command, form)
+
+
+@pytest.mark.parametrize("kind", ["checkpoints", "attempts"])
+def test_case_29_lost_merged_rows_hide_nothing_else(tmp_path: Path, kind: str) -> None:
+    """``status``, ``jobs``, ``timeline``, a report and the page show all that is known without, and name the file."""
+    script = Script(sizes=(5,), failures=(Failure(2, Fault.HANDED_OUT),))
+    for _ in range(3):
+        with pytest.raises(DriverKilled):
+            TestJob(tmp_path, script).run_driver(
+                keyed_job(ELEMENTS, Count(), key_type=Types.LONG(), parallelism=2)
+            )
+    with merging_few(2):
+        truncate(find_job_folder(str(tmp_path), "job"), Retention(3_600_000, 2, 3_600_000))
+    path = str(tmp_path / "job")
+    whole, status = Timeline(path), job_status(path)
+    [rows] = (tmp_path / "job" / "changelog").glob(f"{kind}-*.parquet")
+    flipped(rows, 4_000)
+    forget()
+    lost = Timeline(path)
+    assert [rows.name in fault and "Put the file back" in fault for fault in lost.faults] == [True]
+    found = job_status(path)
+    assert rows.name in found.faults[0] + str(found.summary.fault)
+    assert (found.summary.state, found.newest, found.sources) == ("killed", status.newest, status.sources)
+    if kind == "attempts":
+        assert lost.ids == whole.ids
+        assert [(a.attempt, a.parent, a.end, a.checkpoints) for a in lost.attempts] == [
+            (a.attempt, a.parent, a.end, a.checkpoints) for a in whole.attempts
+        ]
+        assert [a.how for a in lost.attempts] == ["not known"] * (len(whole.attempts) - 1) + ["restored"]
+        assert found.branches == status.branches
+    assert rows.name in make_report(path).html
+    for command in (["status", path], ["jobs", str(tmp_path)], ["report", path, str(tmp_path / "out.html")]):
+        said = CliRunner().invoke(main, command)
+        assert (said.exit_code, type(said.exception)) == (1, SystemExit), command
+        assert rows.name in "".join((said.stdout + said.stderr).split()), command
+    page = Page(path).app()
+    for part in ("", "/timeline", "/now"):
+        assert "Put the file back" in asked(page, f"/job/job{part}"), part
+    # What attempts wrote up to which checkpoint stands in the rows of these, so no state is shown without
+    assert (rows.name in asked(page, "/job/job/state")) == (kind == "checkpoints")
+
+
+def test_case_29_an_attempt_without_a_checkpoint_needs_no_merged_rows(tmp_path: Path) -> None:
+    """Where the newest attempt has none, the newest checkpoint tells: a start opened all rows of checkpoints to see it."""
+    job, graph, folder = stopped(tmp_path, epochs=6)
+    with merging_few(2):
+        truncate(folder, Retention(3_600_000, 2, 3_600_000))
+    with pytest.raises(DriverKilled):
+        TestJob(tmp_path, Script(sizes=(5,), failures=(Failure(1, Fault.PARTS),))).run_driver(graph)
+    assert Lineage(folder.open_changelog()).newest_attempt_id == 2
+    [rows] = (tmp_path / "job" / "changelog").glob("checkpoints-*.parquet")
+    flipped(rows, 4_000)
+    forget()
+    assert job_status(str(tmp_path / "job")).next_run is not None
+    finishes(job, graph)
 
 
 def test_case_29_a_lost_row_hides_no_other_checkpoint_on_the_page(tmp_path: Path) -> None:
