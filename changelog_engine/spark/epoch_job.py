@@ -25,7 +25,7 @@ from changelog_engine.spark.epoch_watch import EpochWatch, lost_words
 from changelog_engine.spark.errands import Errands
 from changelog_engine.spark.exit_names import forget_gone_sockets
 from changelog_engine.spark.files import NO_FILES, WorkerFiles
-from changelog_engine.spark.job_group import JobGroups
+from changelog_engine.spark.job_group import JobGroups, unfinished_stages
 from changelog_engine.spark.jvm import LOST, said_when_ended, spark_ended
 from changelog_engine.spark.masters import is_local
 from changelog_engine.spark.notes import WorkerNotes
@@ -78,6 +78,7 @@ class SparkEpochRunner:
         self._watch = EpochWatch(
             partial(context.cancelJobGroup, job.run),
             None if self._placement is None else self._placement.lost,
+            partial(unfinished_stages, context, job.run),
         )
         self._rdds = self._rdds_of(job, self._job)
         settings = job.settings

@@ -13,6 +13,10 @@ from changelog_engine.storage.locks import stopped_below
 
 _LOOK_S = 1.0  # from one look to the next whether an epoch's executors are there
 _LONG_S = 30.0  # how long an epoch may take before it is asked whether a process is stopped
+_STANDS_STILL = (
+    ". Look whether what its functions and sinks call stands still, as a service that does not answer; if it is only slow, "
+    "set execution.checkpointing.timeout longer"
+)
 log = logging.getLogger("changelog_engine")
 
 
@@ -22,15 +26,22 @@ class EpochWatch:
     Args:
         cancel: has Spark cancel what runs of the epoch.
         lost: the executors with subtasks that are gone; None where there are none to lose.
+        unfinished: what of the epoch has not ended, in words; "" where that is not known.
 
     Attributes:
         reason: why the epoch was cancelled; None as long as it was not.
     """
 
-    def __init__(self, cancel: Callable[[], None], lost: Callable[[], list[str]] | None) -> None:
+    def __init__(
+        self,
+        cancel: Callable[[], None],
+        lost: Callable[[], list[str]] | None,
+        unfinished: Callable[[], str] = str,
+    ) -> None:
         self.reason: str | None = None
         self._cancel = cancel
         self._lost = lost
+        self._unfinished = unfinished
         self._lock = threading.Lock()
 
     def cancel(self, reason: str) -> None:
@@ -66,6 +77,10 @@ class EpochWatch:
                 lost = [] if self._lost is None else self._lost()
             if not lost and not deadline.passed:
                 continue
+            unfinished = ""
+            if not lost and self.reason is None:
+                with contextlib.suppress(*LOST):
+                    unfinished = self._unfinished()
             with self._lock:  # not the next epoch
                 if ended.is_set():
                     return
@@ -73,7 +88,7 @@ class EpochWatch:
                     self.reason = (
                         lost_words(lost)
                         if lost
-                        else f"the epoch took longer than {timeout_s:.0f} s{stopped_below()}"
+                        else f"the epoch took longer than {timeout_s:.0f} s{unfinished}{stopped_below() or _STANDS_STILL}"
                     )
                 with contextlib.suppress(*LOST):
                     self._cancel()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pyspark import SparkContext
 
+from changelog_engine.readable import counted
+
 _CALL_SITE = ("callSite.short", "callSite.long")
 _POOL = "spark.scheduler.pool"
 _PROPERTIES = (
@@ -44,3 +46,17 @@ def name_stages(context: SparkContext, name: str) -> None:
     """Set what Spark's interface calls the stages that this thread makes from now on."""
     for each in _CALL_SITE:
         context.setLocalProperty(each, name)
+
+
+def unfinished_stages(context: SparkContext, group: str) -> str:
+    """Which stages of a group's jobs have tasks that run, in words behind others; "" for none."""
+    tracker, found = context.statusTracker(), {}
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage in () if info is None or info.status != "RUNNING" else info.stageIds:
+            tasks = tracker.getStageInfo(stage)
+            if tasks is not None and tasks.numActiveTasks:
+                found[stage] = (
+                    f"{tasks.name!r} runs in {tasks.numActiveTasks} of {counted(tasks.numTasks, 'subtask')}"
+                )
+    return f": {', '.join(found.values())}" if found else ""

@@ -33,7 +33,9 @@ class StuckOnce(MapFunction):
         return value
 
 
-def test_case_14_a_stuck_worker_does_not_hang_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_case_14_a_stuck_worker_does_not_hang_the_job(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The epoch is cancelled at its timeout, the next attempt goes on from a checkpoint, each element counts once."""
     env = environment(
         tmp_path / "log",
@@ -49,6 +51,11 @@ def test_case_14_a_stuck_worker_does_not_hang_the_job(spark: SparkSession, tmp_p
     env.execute("stuck")
 
     assert (tmp_path / "mark").exists()
+    told = next(said for said in caplog.messages if "the epoch took longer than 10 s" in said)
+    assert (
+        "the epoch took longer than 10 s: 'stage 0: numbers, Map' runs in 1 of 1 subtask. Look whether"
+        in told
+    )
     folded = state_at(str(tmp_path / "log" / "stuck" / "changelog"))
     assert folded.checkpoint.finished
     assert folded.checkpoint.attempt >= 2  # more if a slow machine made other epochs time out
