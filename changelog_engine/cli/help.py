@@ -30,7 +30,7 @@ def help(page: str | None, words: str | None) -> None:
     """Print a page of the documentation; without PAGE, the names of all.
 
     PAGE is a name such as runbook, or as messages write it: docs/runbook.md. With WORDS only the sections whose headings
-    have them are printed.
+    have them are printed, or, where no heading does, the lines and rows of tables that have them.
     """
     known = pages()
     if not known:
@@ -46,10 +46,10 @@ def help(page: str | None, words: str | None) -> None:
         )
     text = known[name].read_text(encoding="utf-8")
     if words is not None:
-        text = _sections(text, words)
+        text = _sections(text, words) or _lines(text, words)
         if not text:
             raise click.ClickException(
-                f"no heading of the page {name} has {words!r}. `changelog-engine help {name}` prints all of it"
+                f"nothing on the page {name} has {words!r}. `changelog-engine help {name}` prints all of it"
             )
     click.echo(text, nl=False)
 
@@ -70,4 +70,24 @@ def _sections(text: str, words: str) -> str:
             depth = level if words.lower() in line.lower() else 0
         if depth:
             found.append(line)
+    return "".join(found)
+
+
+def _lines(text: str, words: str) -> str:
+    """The lines that have these words, below their headings; rows of a table below the names of its columns."""
+    found: list[str] = []
+    above: list[str] = []  # what is to be printed before the next line: a heading, and the head of a table
+    fenced = False
+    lines = text.splitlines(keepends=True)
+    for line, following in zip(lines, [*lines[1:], ""], strict=True):
+        fenced ^= line.startswith("```")
+        if not fenced and line.startswith("#"):
+            above = [line, "\n"]
+        elif following.startswith(("|---", "|:--")):
+            above += [line, following]
+        elif words.lower() in line.lower():
+            found += [*(["\n"] if found and above else []), *above, line]
+            above = []
+        elif line == "\n" and above[-1:] and above[-1].startswith("|"):
+            del above[-2:]  # the table has ended
     return "".join(found)

@@ -78,6 +78,9 @@ def _ended(pid: int | None, status: int | None) -> SparkEndedError:
     return failure
 
 
+_OUT_OF_MEMORY = 52  # Spark's exit status then
+
+
 def _how(status: int | None) -> str:
     if status is None:
         return "does not answer any more"
@@ -87,6 +90,11 @@ def _how(status: int | None) -> str:
 
 
 def _hint(status: int | None) -> str:
+    if status == _OUT_OF_MEMORY:
+        return (
+            ". It had an OutOfMemoryError: give it more (spark.driver.memory); or, where that is about native threads, let "
+            "this user, or its container, have more processes (ulimit -u, pids.max)"
+        )
     if status != -signal.SIGKILL:
         return ""
     return (

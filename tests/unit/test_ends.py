@@ -288,6 +288,11 @@ def context(process: Any) -> Any:
             -9,
         ),
         ("exit 3", "has ended with status 3;", 3),
+        (
+            "exit 52",
+            "has ended with status 52; what it wrote last is on this program's standard error. It had an OutOfMemoryError",
+            52,
+        ),
     ],
 )
 def test_case_57_a_jvm_that_ended_is_named_with_its_status(command: str, words: str, status: int) -> None:

@@ -476,6 +476,21 @@ def test_every_page_that_a_message_names_can_be_read_on_the_console() -> None:
     assert part.startswith("## A poison record\n")
     assert part in whole
     assert part.count("\n## ") == 0
+    rows = help_of(["help", "runbook", "exited with code 137"]).output
+    assert [line[:23] for line in rows.splitlines()] == [
+        "## The job ended",
+        "",
+        "| the message, or `stat",
+        "|---|---|---|",
+        "| `executors were lost`",
+    ]
+    both = help_of(["help", "runbook", "journalctl"]).output
+    assert [line for line in both.splitlines() if line.startswith("#")] == [
+        "## The job ended",
+        "## No memory",
+    ]
+    assert "* The kernel killed" in both
+    assert both.count("|---|---|---|") == 1
     wrong = help_of(["help", "runbok"])
     assert (wrong.exit_code, "did you mean 'runbook'?" in wrong.output) == (1, True)
     assert "has 'nothing like it'" in help_of(["help", "runbook", "nothing like it"]).output
