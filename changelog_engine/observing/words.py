@@ -60,6 +60,8 @@ def starting_words(
         starting: what it waits for before its first attempt.
     """
     seconds = (now_ms - now.status_ms) / 1000
+    if now.status == "CREATED":  # it plans, and opens the job's folder
+        return f"preparing ({seconds:.0f} s)"
     if now.status == "STARTING":
         return f"{starting} ({seconds:.0f} s)"
     if now.status == "RESCALING":

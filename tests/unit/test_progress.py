@@ -139,6 +139,7 @@ class TestWords:
     @pytest.mark.parametrize(
         ("status", "expected"),
         [
+            ("CREATED", "preparing (2 s)"),
             ("STARTING", "starting Spark on yarn (2 s)"),
             ("RESTARTING", "waiting to restart, restart 2 (2 s)"),
             ("RUNNING", "workers 3 of 8 (2 s)"),
