@@ -207,6 +207,10 @@ class Dialect(abc.ABC):
     def may_pass(self, error: BaseException) -> bool:
         """Whether the same may succeed a little later, on a new connection."""
 
+    def bound_of(self, error: BaseException) -> str:
+        """The URL's parameter whose time was over, where the error is that and does not say so; else ""."""
+        return ""
+
 
 @contextlib.contextmanager
 def _closed_if_it_fails(connection: Any) -> Iterator[None]:
@@ -359,6 +363,9 @@ class PostgresDialect(Dialect):
         internal = state is not None and state.startswith("XX")  # to the server
         return internal or state in _POSTGRESQL_PASSING
 
+    def bound_of(self, error: BaseException) -> str:
+        return "connectTimeout" if isinstance(error, self.driver().errors.ConnectionTimeout) else ""
+
 
 class MySqlDialect(Dialect):
     """MySQL and MariaDB by PyMySQL."""
@@ -485,6 +492,11 @@ class MySqlDialect(Dialect):
             return False
         number = error.args[0] if isinstance(error, driver.Error) and error.args else None
         return number in _MYSQL_PASSING
+
+    def bound_of(self, error: BaseException) -> str:
+        if "timed out" not in str(error):
+            return ""
+        return {2003: "connectTimeout", 2013: "socketTimeout"}.get(next(iter(error.args), None), "")
 
 
 class SqliteDialect(Dialect):

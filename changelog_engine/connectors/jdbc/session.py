@@ -247,8 +247,10 @@ class Session:
 
     def _message(self, what: str, error: Exception, tries: int) -> str:
         often = f" ({tries + 1} times)" if tries else ""
+        bound = self.dialect.bound_of(error)
+        longer = f". Where the server takes longer to answer, give the URL a longer {bound}" if bound else ""
         return self.without_secrets(
-            f"{what} failed{often} at {self._options.shown_url}: {type(error).__name__}: {str(error).strip()}"
+            f"{what} failed{often} at {self._options.shown_url}: {type(error).__name__}: {str(error).strip()}{longer}"
         )
 
 
