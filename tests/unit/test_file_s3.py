@@ -19,7 +19,7 @@ from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors.file_system import BucketAssigner, FileSink, FileSource, StreamFormat
 from api.datastream.formats.parquet import ParquetBulkWriters, ParquetColumnarRowInputFormat
 from changelog_engine.connectors import NumberSequenceSource, RestoredSink, SinkContext, files
-from changelog_engine.errors import ConfigurationError, StorageError
+from changelog_engine.errors import ConfigurationError, DamagedInputError, StorageError
 from changelog_engine.storage.file_systems import FileSystems, public_uri
 from changelog_engine.testing.conformance import check_committing_sink, check_source
 from changelog_engine.types import Row
@@ -112,6 +112,20 @@ class TestSource:
         put(s3, f"{bucket}/f", "1\n2\n3\n")
         with pytest.raises(StorageError, match="was cut or replaced: it has 6 bytes"):
             source.reader(split).read(split.start, 10)
+
+    def test_an_object_that_is_replaced_while_it_is_read(self, s3, bucket, options):
+        """Its bytes come by many requests, and some may be the other's."""
+        put(s3, f"{bucket}/f", "1\n2\n")
+        source = files.FileSource([f"s3://{bucket}/f"], file_systems=FileSystems(options))
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        first = reader.read(split.start, 1)
+        put(s3, f"{bucket}/f", "4\n5\n6\n")
+        with pytest.raises(
+            DamagedInputError, match=r"cut or replaced: it has 6 bytes .* when the job began to read it"
+        ):
+            reader.read(first.next, 10)
+        reader.close()
 
     def test_new_objects_are_found(self, s3, bucket, options):
         source = files.MonitoringFileSource([f"s3://{bucket}/in"]).with_options(options)

@@ -15,6 +15,7 @@ import zlib
 from unittest.mock import Mock
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.chance import chosen_seed
 from support.graphs import GraphBuilder
@@ -46,6 +47,7 @@ from changelog_engine.driver.source_splits import SourceSplits
 from changelog_engine.errors import (
     ChangelogEngineError,
     ConfigurationError,
+    DamagedInputError,
     JobExecutionError,
     NotSupportedError,
     StorageError,
@@ -167,6 +169,7 @@ class TestTextFile:
         if ending == ".xz":  # its padding
             assert len(read_all(source, 10**6)) == 7
         for damaged in (
+            b"",
             packed + b"x",
             packed + bytes(3),
             packed + b"damaged" + packed,
@@ -324,6 +327,42 @@ class TestTextFile:
         first = reader.read(split.start, 1)
         with path.open("a") as stream:
             stream.write("4\n5\n")
+        second = reader.read(first.next, 10)
+        assert (list(second.values), second.finished) == (["2", "3"], True)
+        reader.close()
+
+    @pytest.mark.parametrize("name", ["f", "f.gz", "f.csv", "f.parquet"])
+    def test_a_file_that_is_written_over_while_it_is_read(self, tmp_path, name):
+        path = tmp_path / name
+        table = pa.table({"n": [1, 2, 3]})
+        opened = gzip.open if name.endswith("gz") else open
+        with opened(path, "wb") as stream:
+            pq.write_table(table, stream) if name == "f.parquet" else stream.write(b"1\n2\n3\n")
+        row = Types.ROW_NAMED(["n"], [Types.LONG()])
+        schema = CsvSchema((CsvColumn("n", Types.LONG()),))
+        formats = {"f.csv": CsvRecords(schema), "f.parquet": ParquetRecords(row)}
+        source = FileSource([str(path)], formats.get(name))
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        first = reader.read(split.start, 1)
+        octets = path.read_bytes()
+        with path.open("r+b") as stream:
+            stream.write(octets)
+        os.utime(path, (1_000, 1_000))
+        with pytest.raises(DamagedInputError, match=r"cut or replaced: .* when the job began to read it"):
+            reader.read(first.next, 10)
+        reader.close()
+
+    def test_a_file_whose_name_another_gets_while_it_is_read(self, tmp_path):
+        """The one that was opened is there as long as it is open."""
+        path = tmp_path / "f"
+        path.write_text("1\n2\n3\n")
+        source = FileSource([str(path)])
+        (split,) = source.splits(1)
+        reader = source.reader(split)
+        first = reader.read(split.start, 1)
+        (tmp_path / "g").write_text("4\n")
+        os.replace(tmp_path / "g", path)
         second = reader.read(first.next, 10)
         assert (list(second.values), second.finished) == (["2", "3"], True)
         reader.close()

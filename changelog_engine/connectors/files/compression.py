@@ -17,12 +17,12 @@ from changelog_engine.readable import counted
 
 BROKEN_ERRORS = (OSError, EOFError, lzma.LZMAError, zlib.error, pa.ArrowException)
 _OPENERS: dict[str, Callable[[Any], Any]] = {
-    ".gz": lambda stream: gzip.GzipFile(fileobj=stream),
-    ".gzip": lambda stream: gzip.GzipFile(fileobj=stream),
+    ".gz": lambda stream: gzip.GzipFile(fileobj=_begun(stream)),
+    ".gzip": lambda stream: gzip.GzipFile(fileobj=_begun(stream)),
     ".bz2": lambda stream: _Pieces(stream, bz2.BZ2Decompressor),
     ".xz": lambda stream: _Pieces(stream, lzma.LZMADecompressor, padding=4),
     ".deflate": lambda stream: _Pieces(stream, _Inflate),
-    ".zst": lambda stream: pa.CompressedInputStream(stream, "zstd"),
+    ".zst": lambda stream: pa.CompressedInputStream(_begun(stream), "zstd"),
 }
 _UNREADABLE = (".zip", ".7z", ".lz4", ".snappy")
 _READ_BYTES = 1 << 20
@@ -125,6 +125,14 @@ class _Pieces(io.RawIOBase):
         if not self._pieces_read:
             return ""
         return f" behind {counted(self._pieces_read, 'whole part')}"
+
+
+def _begun(stream: Any) -> Any:
+    """A stream from its beginning, which must have bytes: what is compressed has some, even if there is nothing in it."""
+    if not stream.seek(0, 2):
+        raise EOFError("it has 0 bytes, and so is not a compressed file")
+    stream.seek(0)
+    return stream
 
 
 def decompressor(name: str) -> Callable[[Any], Any] | None:

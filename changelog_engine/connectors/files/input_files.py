@@ -56,6 +56,7 @@ class InputFile:
         self._path = _path_of(root, name)
         self._changed_us = changed_us
         self._expected = size
+        self._opened: Any = None  # of the local disk
         self.name = name
         self.size = size or 0
 
@@ -68,25 +69,57 @@ class InputFile:
         with self.reading():
             if self._file_system is None:
                 stream: Any = open(self._path, "rb")  # noqa: SIM115 - whoever reads it closes it
-                status = os.fstat(stream.fileno())
-                size, changed_us = status.st_size, status.st_mtime_ns // 1000
+                self._opened = stream
+                size, changed_us = _size_and_time(stream)
             else:
-                info = self._file_system.get_file_info(self._path)
-                if info.type is not pafs.FileType.File:
-                    raise FileNotFoundError(f"no such file: {self.name}")
-                size, changed_us = info.size or 0, (info.mtime_ns or 0) // 1000
+                size, changed_us = self._there(self._file_system)
                 stream = self._file_system.open_input_file(self._path)
         if self._expected is None:
             self.size = size
         elif (size, changed_us) != (self._expected, self._changed_us):
             stream.close()
-            raise DamagedInputError(
-                f"the input file {self.name} was cut or replaced: it has {size} bytes of {_time(changed_us)}, and had "
-                f"{self._expected} of {_time(self._changed_us or 0)} when the job found it. Put the earlier file back "
-                "(with its time: touch -d), or start the job without its checkpoints. Files must be whole when they "
-                "appear: write under a name that begins with a dot, then rename"
-            )
+            raise self._changed(size, changed_us, "found it")
         return stream
+
+    def check(self, ended: bool) -> None:
+        """Refuse what was read when the file was written over or replaced meanwhile. What was appended is not read.
+
+        Args:
+            ended: it was read to its end; object stores are asked only then.
+
+        Raises:
+            DamagedInputError: it was.
+            StorageError: it cannot be looked at.
+        """
+        if self._expected is None:
+            return
+        if self._file_system is not None:
+            if not ended:
+                return
+            with self.reading():
+                size, changed_us = self._there(self._file_system)
+            grown = False
+        elif self._opened is None or self._opened.closed:
+            return
+        else:
+            size, changed_us = _size_and_time(self._opened)
+            grown = size > self._expected
+        if (size, changed_us) != (self._expected, self._changed_us) and not grown:
+            raise self._changed(size, changed_us, "began to read it")
+
+    def _there(self, file_system: pafs.FileSystem) -> tuple[int, int]:
+        info = file_system.get_file_info(self._path)
+        if info.type is not pafs.FileType.File:
+            raise FileNotFoundError(f"no such file: {self.name}")
+        return info.size or 0, (info.mtime_ns or 0) // 1000
+
+    def _changed(self, size: int, changed_us: int, since: str) -> DamagedInputError:
+        return DamagedInputError(
+            f"the input file {self.name} was cut or replaced: it has {size} bytes of {_time(changed_us)}, and had "
+            f"{self._expected} of {_time(self._changed_us or 0)} when the job {since}. Put the earlier file back "
+            "(with its time: touch -d), or start the job without its checkpoints. Files must be whole when they "
+            "appear: write under a name that begins with a dot, then rename"
+        )
 
     def seek(self, stream: Any, position: int) -> int:
         """Go to a byte of a stream that `open` gave; returns where it stands then."""
@@ -192,6 +225,12 @@ class InputFolder:
                 len(found) - len(direct),
             )
         return direct
+
+
+def _size_and_time(stream: Any) -> tuple[int, int]:
+    """Of a local file that is open: its bytes, and when it was changed last, in µs since 1970."""
+    status = os.fstat(stream.fileno())
+    return status.st_size, status.st_mtime_ns // 1000
 
 
 def _find_local(path: str) -> list[Found] | None:

@@ -17,7 +17,7 @@ from typing import Any, Self
 from changelog_engine.config.names import writable
 from changelog_engine.config.paths import absolute_path
 from changelog_engine.connectors.files.formats import FileFormat, TextLines
-from changelog_engine.connectors.files.input_files import Found, InputFolder
+from changelog_engine.connectors.files.input_files import Found, InputFile, InputFolder
 from changelog_engine.connectors.protocols import (
     DiscoveringSource,
     Position,
@@ -179,6 +179,7 @@ class _FileReader(SplitReader):
         self._format = file_format
         self._name = name
         self._folder = next((folder for folder in folders if folder.has(name)), None)
+        self._file: InputFile | None = None
         self._reader: SplitReader | None = None
 
     def read(self, position: Position, max_records: int) -> Range:
@@ -189,8 +190,11 @@ class _FileReader(SplitReader):
                     f"the input file {self._name} of the checkpoint lies under none of the source's paths: "
                     "start the job without its checkpoints, or give the path back"
                 )
-            self._reader = self._format.reader(self._folder.file(self._name, size, changed_us))
+            self._file = self._folder.file(self._name, size, changed_us)
+            self._reader = self._format.reader(self._file)
+        assert self._file is not None
         found = self._reader.read(inner, max_records)
+        self._file.check(found.finished)
         if found.finished:
             self.close()  # thousands of files need not be open at once
         return found._replace(next=[found.next, size, changed_us])

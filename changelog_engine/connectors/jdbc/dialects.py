@@ -494,9 +494,9 @@ class MySqlDialect(Dialect):
         return number in _MYSQL_PASSING
 
     def bound_of(self, error: BaseException) -> str:
-        if "timed out" not in str(error):
+        if not error.args or "timed out" not in str(error):
             return ""
-        return {2003: "connectTimeout", 2013: "socketTimeout"}.get(next(iter(error.args), None), "")
+        return {2003: "connectTimeout", 2013: "socketTimeout"}.get(error.args[0], "")
 
 
 class SqliteDialect(Dialect):
