@@ -22,7 +22,11 @@ from changelog_engine.changelog.model import FORMAT_VERSION
 from changelog_engine.config.file import CONF_VARIABLE
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, JobInterruptedError
-from changelog_engine.launcher.standard_streams import drop, open_closed_streams
+from changelog_engine.launcher.standard_streams import (
+    drop,
+    open_closed_streams,
+    spell_what_the_encoding_lacks,
+)
 from changelog_engine.nearest import did_you_mean
 from changelog_engine.storage.retry import FULL
 
@@ -105,6 +109,7 @@ class _Commands(click.Group):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         open_closed_streams()
+        spell_what_the_encoding_lacks()
         return super().main(*args, **kwargs)
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:

@@ -1,10 +1,45 @@
-"""Standard streams that were closed when the program began, as by ``>&-``, or that nobody reads any more."""
+"""Standard streams that were closed when the program began (``>&-``), that lack letters, or that nobody reads any more."""
 
 from __future__ import annotations
 
+import codecs
 import contextlib
+import io
 import os
 import sys
+
+# Of drawings and pages of the documentation, for terminals that are not of UTF-8.
+_SPELLED = str.maketrans(
+    {
+        "●": "*",
+        "○": "o",
+        "◆": "#",
+        "◇": "+",
+        "│": "|",
+        "├": "|",
+        "─": "-",
+        "→": "->",
+        "←": "<-",
+        "\N{MINUS SIGN}": "-",
+        "…": "...",
+        "▶": ">",
+    }
+)
+
+
+def spell_what_the_encoding_lacks() -> None:
+    """Let standard output show letters that its encoding, such as Latin-1, has not: signs as others, the rest escaped."""
+    stream = sys.stdout
+    if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+        codecs.register_error("changelog-engine", _spelled)
+        stream.reconfigure(errors="changelog-engine")
+
+
+def _spelled(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_SPELLED)
+    return text.encode("ascii", "backslashreplace").decode("ascii"), error.end
 
 
 def open_closed_streams() -> None:

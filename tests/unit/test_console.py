@@ -866,6 +866,25 @@ def test_hostile_names_and_values_cannot_steer_the_terminal(tmp_path: Path) -> N
     assert "\x1b" not in refused(cli("state", folder, "--operator", "\x1b[31m"))
 
 
+def test_a_terminal_that_is_not_of_utf_8_has_other_signs_and_escaped_letters(tmp_path: Path) -> None:
+    """Each command that met one of them ended with a traceback."""
+    graph = keyed_job([("日本", "x"), ("grün", "x")], Count(), key_type=Types.STRING(), uid="op", name="job")
+    TestJob(tmp_path, Script((1,))).run_driver(graph)
+
+    def said(*words: str) -> str:
+        command = [sys.executable, "-m", "changelog_engine", *words]
+        environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=120)
+        assert (done.returncode, done.stderr) == (0, b"")
+        return done.stdout.decode("latin-1")
+
+    assert re.search(r"^\|?\*  +\|?1 ", said("timeline", str(tmp_path / "job")), re.MULTILINE)
+    entries = said("state", str(tmp_path / "job"), "--operator", "op")
+    assert r"'\u65e5\u672c'" in entries
+    assert "'grün'" in entries
+    assert "->" in said("help", "launcher") + said("help", "glossary") + said("help", "history")
+
+
 def test_a_terminal_that_moves_no_cursor_is_as_wide_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as TERM=dumb, in editors."""
     ours, theirs = pty.openpty()
