@@ -47,7 +47,8 @@ def interruptible(job: Stoppable, stopping: list[int]) -> Iterator[None]:
     def on_signal(number: int, frame: Any) -> None:
         as_before()
         after = "the next checkpoint" if job.makes_checkpoints else "what is being read"
-        again = "press Ctrl-C again" if number == signal.SIGINT else "send SIGTERM again"
+        press = "interrupt" if in_ipython() else "press Ctrl-C"  # a notebook has a button
+        again = f"{press} again" if number == signal.SIGINT else "send SIGTERM again"
         stopping.append(number)
         job.stop()
         tell(f"stopping after {after}; {again} to stop at once")

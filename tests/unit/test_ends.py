@@ -132,6 +132,7 @@ def test_ctrl_c_in_ipython_is_one_line_without_advice_how_to_leave(tmp_path: Pat
     shown = done.stdout + done.stderr
     last = r"^JobCancelledError: job 'job' stopped after checkpoint \d+; run it again to go on from there$"
     assert len(re.findall(last, shown, re.MULTILINE)) == 1, shown
+    assert "stopping after the next checkpoint; interrupt again to stop at once" in shown
     assert "Traceback" not in shown
     assert "To exit" not in shown
     assert "THE JOB ENDED" not in shown
