@@ -22,6 +22,7 @@ from materializer.materialize import Materialization
 from materializer.processes import FoldProcesses
 from materializer.remembered import recall
 from materializer.retention import Retention
+from materializer.rounds import forget_rounds, note_round
 from materializer.runner import TaskRunner
 from materializer.upkeep import upkeep
 
@@ -110,17 +111,30 @@ def materialize(
         from changelog_engine.spark.background import tasks_on  # loads PySpark
 
         run = tasks_on(spark, f"upkeep of {path}")
-    while True:
-        began = monotonic_s()
-        try:
-            _once(folder, checkpoint, run, keep)
-        except ChangelogEngineError as error:
-            if every is None or isinstance(error, SparkEndedError):  # this process gets no other Spark
-                raise
-            tell(f"failed, and is tried again: {printable(str(error))}")
-        if every is None:
-            return
-        time.sleep(min(max(0.0, every / 1000 - (monotonic_s() - began)), LONGEST_WAIT_S))
+    if every is None:
+        _once(folder, checkpoint, run, keep)
+        return
+    try:
+        while True:
+            _round(folder, every, run, keep)
+    except KeyboardInterrupt:
+        forget_rounds(folder)
+        raise
+
+
+def _round(folder: JobFolder, every_ms: int, run: TaskRunner, keep: Retention | None) -> None:
+    """One of many, and the wait for the next one."""
+    began, failed = monotonic_s(), None
+    try:
+        _once(folder, None, run, keep)
+    except ChangelogEngineError as error:
+        failed = printable(str(error))
+        if isinstance(error, SparkEndedError):  # this process gets no other Spark
+            note_round(folder, every_ms, failed)
+            raise
+        tell(f"failed, and is tried again: {failed}")
+    note_round(folder, every_ms, failed)
+    time.sleep(min(max(0.0, every_ms / 1000 - (monotonic_s() - began)), LONGEST_WAIT_S))
 
 
 def _once(folder: JobFolder, at: int | None, run: TaskRunner, keep: Retention | None) -> None:

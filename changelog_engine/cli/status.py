@@ -12,7 +12,7 @@ from changelog_engine.changelog.model import Checkpoint
 from changelog_engine.cli.metrics import details_of, measured
 from changelog_engine.cli.options import PATH
 from changelog_engine.cli.shown import Answer, shows
-from changelog_engine.clock import wall_s
+from changelog_engine.clock import wall_ms, wall_s
 from changelog_engine.display import Grid, Size, When
 from changelog_engine.inspection.jobs import (
     NOT_BEGUN,
@@ -100,7 +100,14 @@ def status(path: str) -> Answer:
     if found.failed_start is not None and not found.failed_start.cancelled:
         failures.append(("start", When(found.failed_start.time_ms), _said(found.failed_start)))
     grids.append(Grid(("attempt", "failed (UTC)", "with"), failures, right=1))
-    notes = [*found.faults, *found.unreadable, *left_out, *_what_to_do(found)]
+    stopped = found.stopped_upkeep(wall_ms())
+    notes = [
+        *found.faults,
+        *found.unreadable,
+        *([stopped] if stopped else []),
+        *left_out,
+        *_what_to_do(found),
+    ]
     return Answer(_document(found), grids, notes=notes, status=bool(found.faults))
 
 
@@ -270,6 +277,11 @@ def _snapshots(found: JobStatus) -> str:
     upkeep = found.upkeep
     assert upkeep is not None
     now = "; one is being made" if upkeep.running else ""
+    if (rounds := upkeep.rounds) is not None:
+        failed = "" if rounds.failed is None else f", and failed: {cut(rounds.failed, _MESSAGE)}"
+        now += (
+            f"; the last round of materialize --every ({rounds.who}) ended {iso(rounds.time_ms)} UTC{failed}"
+        )
     if upkeep.snapshot is None:
         return f"none that the newest checkpoint can use{now}"
     of = f"the newest of checkpoint {upkeep.snapshot} ({_iso(upkeep.snapshot_time_ms)} UTC)"

@@ -29,6 +29,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.ledger.ownership import Driver, driver_of
 from changelog_engine.ledger.read_again import read_again
 from changelog_engine.ledger.restore_decision import RestoreDecision, decide_restore
+from changelog_engine.readable import duration
 from changelog_engine.savepoints.folder import MARKER
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.locks import is_locked
@@ -37,6 +38,7 @@ from changelog_engine.storage.protocol import Storage
 from materializer.lock import LOCK
 from materializer.remembered import recall
 from materializer.retention import Retention
+from materializer.rounds import Rounds, last_round
 
 NOT_BEGUN = "empty"
 
@@ -103,6 +105,7 @@ class Upkeep:
         snapshot: the newest snapshot on the lineage; None for none.
         log_rows: mutations since, which a restore reads.
         running: whether one materializes just now; None where that cannot be told.
+        rounds: the last round of ``changelog-engine materialize --every``; None where none is known.
         retention: None where the note of it is damaged.
         oldest, oldest_time_ms: the oldest checkpoint that is there; its time is None where its row can't be read.
     """
@@ -112,6 +115,7 @@ class Upkeep:
     snapshots: int
     log_rows: int | None
     running: bool | None
+    rounds: Rounds | None
     retention: Retention | None
     oldest: int | None
     oldest_time_ms: int | None
@@ -174,6 +178,20 @@ class JobStatus:
         if not self.failures or self.failures[-1].attempt != self.attempts[-1].id:
             return None
         return self.failures[-1]
+
+    def stopped_upkeep(self, now_ms: int) -> str | None:
+        """That a materializer elsewhere makes no snapshots any more although there is something to do; None for no."""
+        upkeep, newest = self.upkeep, self.newest
+        rounds = None if upkeep is None else upkeep.rounds
+        if upkeep is None or newest is None or rounds is None or not upkeep.log_rows:
+            return None
+        if (upkeep.snapshot_time_ms or 0) > rounds.time_ms or newest.time_ms <= rounds.time_ms:
+            return None  # another one makes them, or nothing came since
+        ago = duration(now_ms - rounds.time_ms)
+        if rounds.has_stopped(now_ms):
+            said = f"`changelog-engine materialize --every` ({rounds.who}) has stopped: its last round ended {ago} ago"
+            return f"{said}. Start it again; until then the log grows, and a restore reads all of it"
+        return None
 
     def first_splits(self, most: int) -> Sequence[SourcePosition]:
         """So many splits; where there are more, those that are not read to their end before the newest others."""
@@ -419,6 +437,7 @@ def _upkeep(
         len(ledger.snapshots.markers),
         log_rows,
         None if local is None else is_locked(f"{folder.snapshots.root}/{LOCK}"),
+        last_round(folder),
         retention,
         oldest,
         times.get(oldest),

@@ -22,6 +22,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from changelog_engine.clock import wall_ms
 from changelog_engine.errors import ChangelogEngineError, RestoreError
 from changelog_engine.inspection.differences import differences
 from changelog_engine.inspection.jobs import JobSummary, job_status, list_jobs
@@ -256,7 +257,13 @@ class Page:
 
     def _now(self, job: OpenedJob, request: Request) -> dict[str, Any]:
         status = job_status(job.root, job.notes)
-        return {"status": status, "now": now_of(job, status), "count": len(job.rows)}
+        stopped = status.stopped_upkeep(wall_ms())
+        return {
+            "status": status,
+            "now": now_of(job, status),
+            "count": len(job.rows),
+            "stopped_upkeep": stopped,
+        }
 
     def _commands(self, job: OpenedJob, request: Request) -> dict[str, Any]:
         at = self._moment(job, request.query_params.get("at"))

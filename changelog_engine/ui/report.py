@@ -108,6 +108,7 @@ def make_report(
             found=found,
             limit=_DIFFERENCES,
             status=status,
+            stopped_upkeep=status.stopped_upkeep(clock.wall_ms()),
             now=now,
             commands=commands_at(job.root, job.name, moment.id),
             timeline_command=timeline_command(job.root, len(job.rows)),

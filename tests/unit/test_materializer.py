@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +36,7 @@ from materializer.pieces import cut
 from materializer.processes import FoldProcesses
 from materializer.remembered import recall, remember
 from materializer.retention import Retention
+from materializer.rounds import ROUNDS, last_round
 from materializer.schedule import beside_job
 from materializer.truncation import truncate
 from materializer.upkeep import upkeep
@@ -330,6 +333,54 @@ def test_one_after_the_other_ends_with_its_spark(tmp_path: Path, monkeypatch: py
     assert result.exit_code == 1
     assert "failed, and is tried again: no answer" in result.output
     assert "the JVM was killed" in result.output + str(result.exception)
+
+
+def test_a_materializer_elsewhere_that_stopped_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By what its last round left in the folder: nobody else knows of it."""
+    monkeypatch.setattr(
+        "changelog_engine.cli.materialize.time", mock.Mock(sleep=mock.Mock(side_effect=SystemExit))
+    )
+    failing = mock.Mock(side_effect=[StorageError("no answer")])
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    path, job = str(tmp_path / "job"), tmp_path / "job"
+    shown = lambda: " ".join(CliRunner().invoke(main, ["status", path]).stdout.split())  # noqa: E731
+    assert "materialize --every" not in shown()
+    with monkeypatch.context() as patched:
+        patched.setattr("changelog_engine.cli.materialize.upkeep", failing)
+        command(job, "--every", "10m")  # it ends without a word, as one that is killed
+    rounds = last_round(driver.folder)
+    assert rounds is not None
+    assert (rounds.pid, rounds.every_ms) == (os.getpid(), 600_000)
+    assert "each 600 s) ended " in shown()
+    assert "has stopped" not in shown()
+    old = {**asdict(rounds), "time_ms": rounds.time_ms - 1_000_000_000, "failed": "no answer"}
+    (job / "changelog" / ROUNDS).write_text(json.dumps(old))
+    driver.checkpoint({"a": 2}, time_ms=rounds.time_ms)
+    stopped = "has stopped: its last round ended 11.6 days ago. Start it again; until then the log grows"
+    assert stopped in shown()
+    assert ", and failed: no answer" in shown()
+    monkeypatch.setattr(
+        "changelog_engine.cli.materialize.time", mock.Mock(sleep=mock.Mock(side_effect=KeyboardInterrupt))
+    )
+    command(job, "--every", "10m")
+    assert last_round(driver.folder) is None, "it was asked to end"
+    assert "has stopped" not in shown()
+    (job / "changelog" / ROUNDS).write_text(json.dumps(old))
+    assert "has stopped" not in shown(), "somebody else makes them"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{", '{"host": 1}', '{"host": "a", "pid": -1, "time_ms": 1, "every_ms": 1}']
+)
+def test_a_note_of_rounds_that_is_damaged_says_nothing(tmp_path: Path, text: str) -> None:
+    driver = Driver.start(tmp_path)
+    driver.checkpoint({"a": 1})
+    (tmp_path / "job" / "changelog" / ROUNDS).write_text(text)
+    assert last_round(driver.folder) is None
+    assert CliRunner().invoke(main, ["status", str(tmp_path / "job")]).exit_code == 0
 
 
 @pytest.mark.parametrize(
