@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import gc
 import logging
+import random
 import sqlite3
 import subprocess
 import threading
@@ -24,7 +25,7 @@ from api.datastream.connectors import JdbcExecutionOptions, JdbcSink
 from changelog_engine.connectors.jdbc import dialects
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.protocols import Prepared, RestoredSink, SinkContext
-from changelog_engine.errors import ConnectorError, TypeMismatchError
+from changelog_engine.errors import ConnectorError, RefusedForGoodError, TypeMismatchError
 from changelog_engine.testing.conformance import check_committing_sink
 from changelog_engine.types.instant import Instant
 
@@ -627,6 +628,27 @@ def test_values_of_which_mariadb_makes_others_are_said_once(exact, request, tmp_
         database.execute("SET GLOBAL sql_mode = DEFAULT")
     assert database.execute("SELECT at FROM t WHERE id = 0") == [(noon,)]
     assert "makes another value" not in caplog.text
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_row_that_is_too_large_for_mariadb_is_refused_for_good(exact, request, tmp_path, waits):
+    """The server cuts the connection over it, which looked like a failure that may pass."""
+    database = Database("mariadb", tmp_path, request)
+    database.execute("CREATE TABLE t (id INT, s LONGTEXT)")
+    ((most,),) = database.execute("SELECT @@max_allowed_packet")
+    make = JdbcSink.exactly_once_sink if exact else JdbcSink.sink
+    row = Types.ROW([Types.INT(), Types.STRING()])
+    writer = writer_of(make("INSERT INTO t (id, s) VALUES (?, ?)", row, database.options))
+    large = random.Random(1).randbytes(most * 3 // 4).hex()  # which takes half as much where it is compressed
+    said = f"is more than the server's max_allowed_packet, {most}: let the server"
+    with pytest.raises(RefusedForGoodError, match=said) as told:
+        flushed(writer, (1, "a"), (2, large), (3, "c"))
+    assert waits == []
+    if not exact:
+        assert "row: f0=2, " in str(told.value)
+    writer.close()
+    assert database.execute("SELECT id FROM t") == []
 
 
 def test_a_statement_that_is_wrong(database, waits):

@@ -396,12 +396,14 @@ class MySqlDialect(Dialect):
         strict = arguments.pop("strict")
         # An UPDATE is answered with the rows that it found, as by Java's drivers, not with those that it changed.
         flags = importlib.import_module("pymysql.constants.CLIENT").FOUND_ROWS
-        connection = self.driver().connect(client_flag=flags, **arguments)
+        connection = _sized_connection()(client_flag=flags, **arguments)
         # MySQL has no bound of idle transactions alone. It has one of waits for rows, 50 s, and for tables, a day or a year.
         bounds = {"wait_timeout": ABANDONED_S, "lock_wait_timeout": _LONGEST_LOCK_S}
         least = [f"{name} = LEAST(@@SESSION.{name}, {bound_s})" for name, bound_s in bounds.items()]
         with _closed_if_it_fails(connection), connection.cursor() as cursor:
             cursor.execute(f"SET SESSION {', '.join([*least, *([_STRICT] if strict else [])])}")
+            cursor.execute("SELECT @@SESSION.max_allowed_packet")
+            (connection.most_bytes,) = cursor.fetchone()
         return connection
 
     def quoted(self, name: str) -> str:
@@ -563,6 +565,27 @@ def package_of(url: str) -> Package | None:
         return dialect_of(ConnectionOptions(url)).package
     except ChangelogEngineError:
         return None
+
+
+@functools.cache
+def _sized_connection() -> Any:
+    """PyMySQL's class of connections, which sends no statement that is too large: servers cut the connection over one."""
+    driver = packages.MYSQL.load()
+
+    class Connection(driver.connections.Connection):  # type: ignore[misc,name-defined]
+        most_bytes: int | None = None
+
+        def query(self, sql: str | bytes, unbuffered: bool = False) -> Any:
+            data = sql.encode(self.encoding, "surrogateescape") if isinstance(sql, str) else sql
+            if self.most_bytes is not None and len(data) >= self.most_bytes:
+                raise driver.err.DataError(
+                    1153,
+                    f"a statement of {len(data)} bytes is more than the server's max_allowed_packet, {self.most_bytes}: let "
+                    "the server have a larger one, or the elements be smaller",
+                )
+            return super().query(data, unbuffered)
+
+    return Connection
 
 
 @functools.cache
