@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import logging
 from dataclasses import dataclass
@@ -38,12 +39,24 @@ class Package:
         """Whether it is installed; it is not imported for that."""
         return importlib.util.find_spec(self.module) is not None
 
+    def _in_its_place(self) -> str | None:
+        """A file of the user's with the name of its module, such as a script ``kafka.py``; None for none."""
+        with contextlib.suppress(ImportError, ValueError):  # half-imported modules have no spec
+            spec = importlib.util.find_spec(self.module)
+            if spec is not None and spec.origin is not None and not spec.submodule_search_locations:
+                return spec.origin
+        return None
+
     def load(self) -> Any:
         """The package's module."""
         try:
             first, *_ = [importlib.import_module(module) for module in (self.module, *self.more)]
         except ImportError:
-            raise ConfigurationError(self.advice) from None
+            advice, other = self.advice, self._in_its_place()
+            if other is not None:
+                advice = f"{self.said} the package {self.name}, and {other} is imported in its place: "
+                advice += "give that file another name"
+            raise ConfigurationError(advice) from None
         if self.logger is not None and logging.getLogger(self.logger).level == logging.NOTSET:
             logging.getLogger(self.logger).setLevel(logging.CRITICAL)
         return first

@@ -28,6 +28,7 @@ from changelog_engine.cli import main
 from changelog_engine.cli.check import _wrapped
 from changelog_engine.config import set_command_line
 from changelog_engine.connectors import packages
+from changelog_engine.errors import ConfigurationError
 from changelog_engine.static_check import Level, NotReadableError, Report, answers, check_program
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -887,3 +888,26 @@ def test_extras_bring_their_packages() -> None:
     for package in PACKAGES.values():
         names = [Requirement(each).name.lower() for each in extras[package.extra]]
         assert package.name.lower() in names, package
+
+
+def test_a_file_that_is_imported_in_a_packages_place_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a user's script ``kafka.py``: the package is installed, and cannot be imported."""
+    (tmp_path / "in_its_place.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    package = packages.Package(
+        "Kafka needs", "kafka-python", "kafka", "in_its_place", ("in_its_place.admin",)
+    )
+    with pytest.raises(ConfigurationError) as raised:
+        package.load()
+    file = tmp_path / "in_its_place.py"
+    assert str(raised.value) == (
+        f"Kafka needs the package kafka-python, and {file} is imported in its place: give that file another name"
+    )
+    (tmp_path / "too_old").mkdir()
+    (tmp_path / "too_old" / "__init__.py").touch()
+    with pytest.raises(ConfigurationError, match="pip install"):
+        packages.Package("Kafka needs", "kafka-python", "kafka", "too_old", ("too_old.admin",)).load()
+    with pytest.raises(ConfigurationError, match="pip install"):
+        packages.Package("Kafka needs", "kafka-python", "kafka", "not_here_at_all").load()
