@@ -251,7 +251,7 @@ def job_status(path: str, known: dict[int, AttemptNote] | None = None) -> JobSta
     index = lineage.checkpoints.index(lost)
     by_number = lineage.readable_attempts(lost_attempts)
     attempts = tuple(by_number.values())
-    for each, what in ((lost, "when its checkpoints were"), (lost_attempts, "when its attempts began")):
+    for each, what in ((lost, "checkpoint"), (lost_attempts, "attempt")):
         faults += _first_of(each, what)
     upkeep = None if newest is None else _upkeep(folder, ledger, newest, index, lost, faults)
     listing = ledger.snapshots.listing
@@ -294,7 +294,7 @@ def _first_of(lost: dict[int, CorruptChangelogError], what: str) -> list[str]:
     if not lost:
         return []
     more = "" if len(lost) == 1 else f". And {len(lost) - 1} more, which changelog-engine verify names"
-    return [f"{what}: {lost[min(lost)]}{more}"]
+    return [f"the row of {what} {min(lost)} can't be read: {lost[min(lost)]}{more}"]
 
 
 def _branches(lineage: Lineage, newest: Checkpoint | None) -> tuple[int, ...]:

@@ -47,6 +47,11 @@ _DIFFERENCES = 200
 _MOST_FORM_BYTES = 100_000  # what the system takes as one argument of a command is a little more
 _CHANGES = 500  # of a key, the newest
 _FAILURES = 5  # of a job that has no checkpoint, the newest
+_TITLES = {
+    "timeline": "Timeline", "state": "State", "compare": "Compare", "key": "A key's life", "now": "Now",
+    "commands": "From here",
+}  # fmt: skip
+_CHOSEN = {"compare": "against", "key": "key"}  # what a reader wrote, who must be able to take it back
 _WIDTHS = (320, 2400)
 _DEFAULT_WIDTH = 1160
 
@@ -168,7 +173,9 @@ class Page:
             try:
                 return await run_in_threadpool(self._made, request, made)
             except ChangelogEngineError as error:
-                return self._html("error.html", error=str(error))
+                return self._html(
+                    "error.html", title=_TITLES[name], chosen=_CHOSEN.get(name, ""), error=str(error)
+                )
 
         return answer
 
@@ -263,6 +270,7 @@ class Page:
             "now": now_of(job, status),
             "count": len(job.rows),
             "stopped_upkeep": stopped,
+            "attempts": len(job.timeline.attempts),
         }
 
     def _commands(self, job: OpenedJob, request: Request) -> dict[str, Any]:

@@ -219,6 +219,22 @@ def test_search_compare_and_a_keys_life(page: Any):
     assert "changelog-engine explain" in page.locator("details.which .command code").last.inner_text()
 
 
+def test_what_is_not_there_can_be_taken_back(page: Any):
+    """An error took the place of its part's heading, and of what had been written."""
+    page.get_by_label("Other checkpoint").fill("999")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[data-part=compare] .error:has-text('there is no checkpoint 999')")
+    assert cells(page, "[data-part=compare] h2") == ["Compare"]
+    page.locator("[data-part=compare] button:text-is('Close')").click()
+    page.get_by_label("Other checkpoint").wait_for()
+    assert "against" not in page.url
+
+
+def test_attempts_that_are_left_out_are_told(page: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("changelog_engine.ui.now._ATTEMPTS", 2)
+    page.wait_for_selector("[data-part=now] >> text=The newest 2 of 4 attempts.")
+
+
 def test_now_and_the_commands(page: Any):
     page.wait_for_selector(".tiles")
     waits_for_storage = "they wait for the storage" in page.locator("[data-part=now]").inner_text()
