@@ -15,12 +15,14 @@ from api.common.typeinfo import Types
 from changelog_engine.changelog import row_files
 from changelog_engine.cli import main
 from changelog_engine.errors import ChangelogEngineError, StorageError
+from changelog_engine.graph.descriptions import keyed_operators
 from changelog_engine.ledger import suffix
 from changelog_engine.ledger.job_folder import find_job_folder
 from changelog_engine.ledger.ledger import Ledger
 from changelog_engine.ledger.protection import protect
 from changelog_engine.savepoints.folder import open_savepoint
 from changelog_engine.savepoints.writer import create_savepoint
+from changelog_engine.ui.report import make_report
 from materializer.fold import state_at
 from materializer.materialize import materialize
 from materializer.retention import Retention
@@ -96,6 +98,19 @@ def _middle(data: bytes) -> bytes:
     return data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :] if data else data
 
 
+def _without_its_end(data: bytes) -> bytes:
+    """As a power cut leaves a file whose length was written before its last blocks."""
+    kept = len(data) * 3 // 4
+    return data[:kept] + bytes(len(data) - kept)
+
+
+def _is_swapped(path: Path, others: list[Path]) -> None:
+    if others:
+        mine, theirs = path.read_bytes(), others[-1].read_bytes()
+        path.write_bytes(theirs)
+        others[-1].write_bytes(mine)
+
+
 def _becomes_folder(path: Path, others: list[Path]) -> None:
     path.unlink()
     path.mkdir()
@@ -124,7 +139,10 @@ DAMAGES: dict[str, Callable[[Path, list[Path]], None]] = {
     "emptied": _rewritten(lambda data: b""),
     "halved": _rewritten(lambda data: data[: len(data) // 2]),
     "flipped in the middle": _rewritten(_middle),
+    "zeros at its end": _rewritten(_without_its_end),
+    "more at its end": _rewritten(lambda data: data + bytes(4096)),
     "another's": _becomes_another,
+    "swapped with another": _is_swapped,
     "a folder": _becomes_folder,
     "a link": _becomes_link,
     "twice": _has_a_twin,
@@ -154,18 +172,53 @@ def on_console(*arguments: str) -> str:
     return result.stdout
 
 
-def _went_on(base: str) -> Any:
-    """What the job gives and holds when it goes on, in a copy."""
+def in_a_copy(base: str, do: Callable[[str], Any]) -> Any:
+    """What something gives that changes a job, which is done in a copy."""
     copy = Path(f"{base}-on")
     shutil.copytree(f"{base}/{JOB}", copy / JOB, symlinks=True)
     try:
-        job = TestJob(copy, Script(sizes=(100,)))
-        job.run_driver(graph())
-        return sorted(job.output), folded(str(copy), None)
+        return do(str(copy))
     except ChangelogEngineError as error:
         raise StorageError(f"{error} {error.__cause__}".replace(str(copy), base)) from error
     finally:
         shutil.rmtree(copy)
+
+
+def _went_on(base: str) -> Any:
+    """What the job gives and holds when it goes on."""
+    job = TestJob(base, Script(sizes=(100,)))
+    job.run_driver(graph())
+    return sorted(job.output), folded(base, None)
+
+
+def _materialized(base: str) -> Any:
+    """The newest state and an old one, behind a snapshot and a truncation."""
+    folder = find_job_folder(base, JOB)
+    materialize(folder)
+    truncate(folder, Retention(3_600_000, 3, 3_600_000))
+    return folded(base, None), folded(base, 5)
+
+
+def _corrected(base: str) -> Any:
+    """The state of a fork in which a count was corrected."""
+    newest = Ledger(find_job_folder(base, JOB).open_changelog()).lineage.newest_checkpoint()
+    assert newest is not None
+    [operator] = keyed_operators(newest.operators)
+    told = ("--set", "1", "77", "--who", "a test", "--why", "none")
+    on_console(
+        "correct", f"{base}/{JOB}", f"{base}/new", "--operator", operator.uid, "--state", "count", *told
+    )
+    return pictured_state(state_at(f"{base}/new/changelog", allow_pickle=True))
+
+
+def _reported(base: str) -> Any:
+    """A report's states and checkpoints; that it was made is not enough."""
+    made = make_report(f"{base}/{JOB}")
+    if made.faults:
+        raise StorageError("; ".join(made.faults))
+    state, _, rest = made.html.partition('id="moment"')[2].partition("</section>")
+    assert rest
+    return made.checkpoint, state
 
 
 def readers_of(base: str, savepoint: str) -> dict[str, Callable[[], Any]]:
@@ -181,7 +234,14 @@ def readers_of(base: str, savepoint: str) -> dict[str, Callable[[], Any]]:
         "fold the first": lambda: folded(base, ids[0]),
         "history": lambda: selected(base, None),
         "fork": lambda: forked(base, middle),
-        "go on": lambda: _went_on(base),
+        "go on": lambda: in_a_copy(base, _went_on),
+        "materialize": lambda: in_a_copy(base, _materialized),
+        "correct": lambda: in_a_copy(base, _corrected),
+        "report": lambda: _reported(base),
+        "state": lambda: on_console("state", job, "--state", "count", "--at", str(middle), "--json"),
+        "diff": lambda: on_console("diff", job, str(ids[1]), str(ids[-1]), "--json"),
+        "status": lambda: on_console("status", job),
+        "mutations": lambda: on_console("sql", job, "SELECT * FROM mutations ORDER BY ALL", "--json"),
         "from savepoint": lambda: of_savepoint(savepoint),
         "key": lambda: on_console("history", job, "--key", "1", "--json"),
         "checkpoints": lambda: on_console("checkpoints", job),
