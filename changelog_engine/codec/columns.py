@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from changelog_engine.codec.arrow_columns import as_array, of_type, without_dictionary
 from changelog_engine.codec.forms import INT64_HIGH, INT64_LOW, NotExact
 from changelog_engine.types.java_text import double_text
-from changelog_engine.types.row_loops import LOOPS
+from changelog_engine.types.row_loops import LOOPS, classes_of
 
 CHUNK_ROWS = 65_536
 _SAMPLE = 1024
@@ -107,7 +107,7 @@ def repeats(lists: list[list[Any]], times: int, kind: type | None = None) -> boo
         return False
     step = total // _SAMPLE
     sample = [value for some in lists for value in some[::step]]
-    if kind is not None and set(map(type, sample)) != {kind}:
+    if kind is not None and classes_of(sample) != {kind}:
         return False
     taken, distinct = len(sample), len(set(sample))
     again = taken - distinct
@@ -193,7 +193,7 @@ def array_texts(values: list[Any], with_null: bool = True) -> pa.Array | None:
     Raises:
         TypeError: the JSON writer refuses a value.
     """
-    kinds = set(map(type, values))
+    kinds = classes_of(values)
     if kinds and kinds <= _ARRAYS:
         texts = _texts_in_c(None if LOOPS is None else LOOPS.json_texts(values, None))
         if texts is not None:

@@ -18,6 +18,7 @@ from typing import Any
 
 from changelog_engine.types import Instant
 from changelog_engine.types.java_text import double_text, instant_text
+from changelog_engine.types.row_loops import classes_of
 
 INT64_LOW = -(2**63)
 INT64_HIGH = 2**63 - 1
@@ -55,7 +56,7 @@ class JsonForm:
         Raises:
             NotExact: for any of the values.
         """
-        kinds = set(map(type, values))
+        kinds = classes_of(values)
         empty = _NONE in kinds
         kinds.discard(_NONE)
         if not kinds:
@@ -110,7 +111,7 @@ class IntegerForm(JsonForm):
         return [value if INT64_LOW <= value <= INT64_HIGH else str(value) for value in values]
 
     def from_json(self, values: list[Any]) -> list[Any]:
-        if self.bounded or str not in set(map(type, values)):
+        if self.bounded or str not in classes_of(values):
             return values
         return [int(value) if type(value) is str else value for value in values]
 
@@ -135,7 +136,7 @@ class FloatForm(JsonForm):
         return [value if math.isfinite(value) else double_text(value) for value in values]
 
     def from_json(self, values: list[Any]) -> list[Any]:
-        if set(map(type, values)) <= {float, _NONE}:
+        if classes_of(values) <= {float, _NONE}:
             return values
         return [value if value is None else float(value) for value in values]
 

@@ -19,6 +19,7 @@ from changelog_engine.codec import columns
 from changelog_engine.codec.canonical import canonical_text, from_canonical
 from changelog_engine.codec.forms import NotExact
 from changelog_engine.types import TypeInformation
+from changelog_engine.types.row_loops import classes_of
 
 KeyIdentity = int | str | bytes
 
@@ -69,7 +70,7 @@ class KeyCodec(ABC):
                 return columns.int_texts(identities, empty=False)
             except (NotExact, TypeError):
                 pass  # a mixture, or larger ints
-        kinds = set(map(type, identities))
+        kinds = classes_of(identities)
         if kinds == {bytes}:
             return columns.one_array(identities, pa.string())
         if kinds == {str}:

@@ -30,6 +30,7 @@ from changelog_engine.types import (
     TypeInformation,
     Types,
 )
+from changelog_engine.types.row_loops import classes_of
 
 __all__ = ["KeyCodec", "KeyIdentity", "key_codec_for"]
 
@@ -42,7 +43,7 @@ class UndeclaredKeys(KeyCodec):
     ints = INT64_LOW, INT64_HIGH
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
-        kinds = set(map(type, keys))
+        kinds = classes_of(keys)
         if (kinds == {int} and _all_int64(keys)) or (kinds == {str} and _is_utf8("".join(keys))):
             return keys
         return [self._identity(key, what) for key in keys]
@@ -84,7 +85,7 @@ class IntegerKeys(KeyCodec):
             self.ints = self._low, self._high
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
-        if set(map(type, keys)) == {int} and self._all_in_range(keys):
+        if classes_of(keys) == {int} and self._all_in_range(keys):
             return keys
         return [self._identity(key, what) for key in keys]
 
@@ -111,7 +112,7 @@ class TextKeys(KeyCodec):
     """Keys of declared text: every str stands for itself."""
 
     def identities(self, keys: list[Any], what: str) -> list[Any]:
-        if set(map(type, keys)) == {str} and self.type.sure is str:
+        if classes_of(keys) == {str} and self.type.sure is str:
             return keys
         return [self._identity(key, what) for key in keys]
 

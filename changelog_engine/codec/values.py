@@ -36,6 +36,7 @@ from changelog_engine.codec.forms import (
 from changelog_engine.codec.payload import dump_payload, load_payload, readable_text
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.row import dicts_of_rows
+from changelog_engine.types.row_loops import classes_of
 
 _NONE = type(None)
 
@@ -125,7 +126,7 @@ class Codec:
         if admitted and isinstance(self._form, IntegerForm):
             with suppress(NotExact, TypeError):  # one is CLEARED, or out of bounds
                 return columns.int_texts(values, False, self._form.low, self._form.high), None
-        kinds = set(map(type, values))
+        kinds = classes_of(values)
         if _Cleared in kinds or Encoded in kinds:
             return self._encode_mixed(values, kinds, admitted)
         try:
@@ -274,7 +275,7 @@ def _scalar_texts(form: JsonForm, values: list[Any], kinds: set[type]) -> pa.Arr
 
 def _chunk_texts(form: JsonForm, chunk: list[Any], as_they_are: bool) -> pa.Array:
     """The texts of not more than a chunk of values, written all at once where that can be."""
-    if isinstance(form, RowForm) and form.names and _NONE not in set(map(type, chunk)):
+    if isinstance(form, RowForm) and form.names and _NONE not in classes_of(chunk):
         whole = _texts_of_rows(form, chunk) if as_they_are else None
         if whole is not None:
             return whole
@@ -305,7 +306,7 @@ def _texts_of_rows(form: RowForm, rows: list[Any]) -> pa.Array | None:
 
 def _field_texts(form: JsonForm, values: list[Any], as_they_are: bool) -> pa.Array:
     try:
-        texts = _scalar_texts(form, values, set(map(type, values)))
+        texts = _scalar_texts(form, values, classes_of(values))
         if texts is not None:
             return texts
     except NotExact:

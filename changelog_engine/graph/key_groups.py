@@ -18,7 +18,7 @@ import orjson
 
 from changelog_engine.codec.canonical import canonical_text
 from changelog_engine.codec.identities import KeyIdentity
-from changelog_engine.types.row_loops import LOOPS
+from changelog_engine.types.row_loops import LOOPS, classes_of
 
 _MIX = 0x9E3779B97F4A7C15  # 2**64 divided by the golden ratio: spreads neighbours
 _MASK = 2**64 - 1
@@ -72,7 +72,7 @@ def key_groups(identities: list[Any], max_parallelism: int) -> KeyGroups:
     sums = LOOPS.string_sums(identities) if LOOPS is not None and identities else None
     if sums is not None:
         return _of_sums(np.frombuffer(sums, np.uint32), max_parallelism)
-    kinds = set(map(type, identities))
+    kinds = classes_of(identities)
     if kinds == {int}:
         try:
             return key_groups_of_ints(np.fromiter(identities, np.int64, len(identities)), max_parallelism)

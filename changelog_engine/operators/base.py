@@ -28,6 +28,7 @@ from changelog_engine.nearest import did_you_mean
 from changelog_engine.operators.failures import NotIterableError, UsersCode
 from changelog_engine.types import TypeInformation
 from changelog_engine.types.copies import own, own_tested, separate
+from changelog_engine.types.row_loops import classes_of
 from changelog_engine.types.typeinfo import shown
 
 
@@ -146,7 +147,7 @@ class OutputType:
             return values
         if not isinstance(values, list):
             values = list(values)
-        kinds = set(map(type, values))
+        kinds = classes_of(values)
         try:
             if self.exact is int and kinds == {int}:
                 declared.check(min(values))  # the smallest and largest stand for the range of all
@@ -230,7 +231,7 @@ class Operator:
         self._listeners.append(receiver)
         self.own = self._own()
 
-    def _own(self) -> Callable[[Any], Any] | None:
+    def _own(self) -> Callable[..., Any] | None:
         if not self.copies:
             return None
         tested = all(receiver.typed and not receiver.as_given for receiver in self.receivers)
@@ -351,7 +352,7 @@ class Operator:
             self._frozen is not None
             and self.copies
             and values
-            and {self._frozen}.issuperset(map(type, values))
+            and {self._frozen}.issuperset(classes_of(values))
         ):
             self.copies, self.own = False, None
             self.output_type.frozen = self._frozen
@@ -384,7 +385,7 @@ class Operator:
 
 def _may_be_tagged(values: list[Any]) -> bool:
     """Whether there may be pairs of OutputTag and element among these: true of tuples that a quick look does not tell."""
-    kinds = set(map(type, values))
+    kinds = classes_of(values)
     if kinds == {tuple} and all(values):
         kinds = set(map(type, map(_FIRST, values)))  # drives our own code
         return any(issubclass(kind, OutputTag) for kind in kinds)

@@ -26,7 +26,7 @@ from changelog_engine.operators.failures import is_ctrl_c, user_traceback
 from changelog_engine.operators.messages import EpochReport
 from changelog_engine.types.copies import IMMUTABLE
 from changelog_engine.types.row import Row, columns_of_rows, rows_of_columns
-from changelog_engine.types.row_loops import LOOPS
+from changelog_engine.types.row_loops import LOOPS, classes_of
 
 Column = Any  # list of objects, numpy array of int64 or float64, or RowColumns
 _ROWS, _STRINGS, _CODED = "rows", "strings", "coded"  # no characters of a numpy type
@@ -164,7 +164,7 @@ def _pack(column: Column, known: dict[int, Any]) -> Any:
     coded = _coded(column)
     if coded is not None:
         return coded
-    if type(column) is list and set(map(type, column)) == {str}:  # no subclasses, which would come out as str
+    if type(column) is list and classes_of(column) == {str}:  # no subclasses, which would come out as str
         text = _BETWEEN.join(column)
         if text.count(_BETWEEN) == len(column) - 1:
             return _STRINGS, text
@@ -244,7 +244,7 @@ def column_of(values: Sequence[Any], receivers: int = 1) -> Column:
     column = _column_in_c(values)
     if column is not None:
         return column
-    kinds = set(map(type, values))
+    kinds = classes_of(values)
     if kinds == {Row} and len(values) >= _FEW * receivers:
         rows = _row_columns(list(values))
         if rows is not None:
@@ -283,7 +283,7 @@ def _row_columns(rows: list[Any]) -> RowColumns | None:
     for values in found[1]:
         column = _column_in_c(values)
         if column is None:
-            kinds = set(map(type, values))
+            kinds = classes_of(values)
             if not IMMUTABLE.issuperset(kinds):
                 return None
             column = _plain_column(values, kinds)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from changelog_engine.codec.columns import int_words
 from changelog_engine.codec.keys import KeyCodec, key_codec_for
 from changelog_engine.errors import ChangelogEngineError, InvalidJobError, TypeMismatchError
 from changelog_engine.event_time import MIN_WATERMARK, NO_TIMESTAMP
@@ -107,7 +108,7 @@ class Exchange:
 
     def process(self, values: Sequence[Any], times: Sequence[int] | None) -> None:
         """Take elements, in order."""
-        self._distribute(values, None if times is None else np.asarray(times, np.int64))
+        self._distribute(values, None if times is None else _words(times))
 
     def watermark(self, watermark: int) -> None:
         """The sender's watermark advanced."""
@@ -236,6 +237,13 @@ class Exchange:
         for target, places in _dealt(targets, self.parallelism):
             piece = (None, None if times is None else times[places], select(column, places))
             self._pieces[target].append(piece)
+
+
+def _words(times: Sequence[int]) -> Column:
+    """Timestamps as an array."""
+    if type(times) is list and times:
+        return np.frombuffer(int_words(times), np.int64)
+    return np.asarray(times, np.int64)
 
 
 def _dealt(targets: Any, parallelism: int) -> list[tuple[int, Any]]:

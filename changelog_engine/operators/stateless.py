@@ -22,7 +22,8 @@ from changelog_engine.operators.base import (
 from changelog_engine.operators.context import ElementContext, milliseconds
 from changelog_engine.operators.failures import UsersCode, refuse_not_iterable
 from changelog_engine.types import Row, TypeInformation
-from changelog_engine.types.copies import IMMUTABLE, own, take_each
+from changelog_engine.types.copies import IMMUTABLE, take_each
+from changelog_engine.types.row_loops import classes_of
 from changelog_engine.types.typeinfo import shown
 
 
@@ -91,12 +92,13 @@ class FilterOperator(FunctionOperator):
             values = list(values)  # which holds each once: see own below
         call, rest = self.function.filter, iter(values)
         self.trust(values)
+        own = self.own
         kept: list[Any] = []
         mask: list[bool] = []  # of bools, made here: a result's own test may raise
         with UsersCode(self.name, "filter", values, rest):
-            if not self.copies and times is None:
+            if own is None and times is None:
                 kept = [value for value in rest if call(value)]
-            elif not self.copies:
+            elif own is None:
                 mask = [bool(call(value)) for value in rest]
                 kept = list(compress(values, mask))
             else:
@@ -259,7 +261,7 @@ class TimestampsOperator(Operator):
                     times = [extract(value, NO_TIMESTAMP) for value in rest]
                 else:
                     times = [extract(value, time) for value, time in zip(rest, times, strict=True)]
-            if not _INT.issuperset(map(type, times)):
+            if not _INT.issuperset(classes_of(times)):
                 times = self._milliseconds(times, values)
         progress = self._progress
         progress.seen = True

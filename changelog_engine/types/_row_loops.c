@@ -1126,6 +1126,15 @@ hashed_again(const Hashed *old, size_t old_places, size_t places)
     return table;
 }
 
+/* Whether strings that were asked for their hashes, which makes each what it is for good, have the same characters. */
+static inline int
+same_characters(PyObject *one, PyObject *other)
+{
+    Py_ssize_t length = PyUnicode_GET_LENGTH(one);
+    return PyUnicode_GET_LENGTH(other) == length && PyUnicode_KIND(other) == PyUnicode_KIND(one)
+        && memcmp(PyUnicode_DATA(one), PyUnicode_DATA(other), (size_t)length * PyUnicode_KIND(one)) == 0;
+}
+
 /* The number of a string in a table, from 1, and -1 with an exception; one that is new there gets the next one. */
 static int32_t
 number_of(Hashed *table, size_t places, PyObject *different, PyObject *string)
@@ -1138,11 +1147,8 @@ number_of(Hashed *table, size_t places, PyObject *different, PyObject *string)
     for (; table[at].number != 0; at = (at + 1) & (places - 1)) {
         if (table[at].hash == hash) {
             PyObject *known = PyList_GET_ITEM(different, table[at].number - 1);
-            if (known == string || PyUnicode_Compare(known, string) == 0) {
+            if (known == string || same_characters(known, string)) {
                 return table[at].number;
-            }
-            if (PyErr_Occurred()) {
-                return -1;
             }
         }
     }
@@ -1442,6 +1448,51 @@ made_row(PyObject *module, PyObject *const *values, Py_ssize_t count, PyObject *
     return row;
 }
 
+#if PY_VERSION_HEX < 0x030C0000 /* later ones remember for each place of a program where it finds them, sooner than a call does */
+static getattrofunc other_attribute; /* as Python itself finds a Row's attributes */
+
+/* An attribute of a Row: a field of a spread one, which has no name that its class has, is found without a look at the class. */
+static PyObject *
+attribute_of(PyObject *row, PyObject *name)
+{
+    if (Py_IS_TYPE(row, row_type) && PART(row, list_offset) == Py_None) {
+        PyObject *fields = PyObject_GenericGetDict(row, NULL);
+        PyObject *value = fields == NULL ? NULL : PyDict_GetItemWithError(fields, name);
+        Py_XINCREF(value);
+        Py_XDECREF(fields);
+        if (value != NULL || PyErr_Occurred()) {
+            return value;
+        }
+    }
+    return other_attribute(row, name);
+}
+#endif
+
+/* The classes of some values, as a set. */
+static PyObject *
+classes_of(PyObject *module, PyObject *values)
+{
+    PyObject *classes = PySet_New(NULL), *last = NULL;
+    PyObject *listed = classes == NULL ? NULL : PySequence_Fast(values, "classes are those of values");
+    for (Py_ssize_t at = 0; listed != NULL && at < PySequence_Fast_GET_SIZE(listed); at++) {
+        PyObject *class = (PyObject *)Py_TYPE(PySequence_Fast_GET_ITEM(listed, at));
+        if (class == last) {
+            continue;
+        }
+        Py_XSETREF(last, Py_NewRef(class)); /* its hash may run Python code */
+        if (PySet_Add(classes, last) < 0) {
+            Py_CLEAR(classes);
+            break;
+        }
+    }
+    if (listed == NULL) {
+        Py_CLEAR(classes);
+    }
+    Py_XDECREF(listed);
+    Py_XDECREF(last);
+    return classes;
+}
+
 /* The place of one of a Row's __slots__; -1 with an exception. */
 static Py_ssize_t
 offset_of(PyObject *row_class, const char *name)
@@ -1490,7 +1541,8 @@ bind_immutable(PyObject *module, PyObject *classes)
     Py_RETURN_NONE;
 }
 
-/* From now on calls of the class are made here, where Python asks for its vectorcall: classes derived from it have none. */
+/* From now on calls of the class are made here, where Python asks for its vectorcall, and fields that are asked for by name
+   are found here: classes derived from it have neither. */
 static PyObject *
 bind_calls(PyObject *module, PyObject *unused)
 {
@@ -1499,18 +1551,26 @@ bind_calls(PyObject *module, PyObject *unused)
         return NULL;
     }
     row_type->tp_vectorcall = call_row;
+#if PY_VERSION_HEX < 0x030C0000
+    if (row_type->tp_getattro != attribute_of) {
+        other_attribute = row_type->tp_getattro;
+        row_type->tp_getattro = attribute_of;
+        PyType_Modified(row_type); /* what Python remembers of it */
+    }
+#endif
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
     {"bind", bind, METH_VARARGS, "Take the class Row, the kind INSERT and the names that no field in a Row's __dict__ has."},
-    {"bind_calls", bind_calls, METH_NOARGS, "Make the Rows that the class is called for."},
+    {"bind_calls", bind_calls, METH_NOARGS, "Make the Rows that the class is called for, and find their fields by name."},
     {"made_row", (PyCFunction)(void (*)(void))made_row, METH_FASTCALL | METH_KEYWORDS, "A Row of its arguments; None is no answer."},
     {"bind_immutable", bind_immutable, METH_O, "Take the classes whose values nobody can change."},
     {"loop_of", loop_of, METH_VARARGS, "A loop over rows or tuples of one type."},
     {"columns_of", columns_of, METH_O, "Spread rows as names and columns."},
     {"dicts_of", dicts_of, METH_VARARGS, "Compact rows as dicts."},
     {"is_flat", is_flat, METH_O, "Whether a value is a Row with nothing in it that can be changed; False is no answer."},
+    {"classes_of", classes_of, METH_O, "The classes of values."},
     {"words_of", words_of, METH_O, "Numbers as machine words."},
     {"same_objects", same_objects, METH_O, "Numbers of values by their object."},
     {"equal_values", equal_values, METH_VARARGS, "Numbers of values by what they equal."},

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from changelog_engine.types.java_text import decimal_text, double_text, float_text
+from changelog_engine.types.row_loops import classes_of
 from changelog_engine.types.typeinfo import Misfit, TypeInformation, register_one, shown, the_one
 
 _FLOAT32 = struct.Struct("<f")
@@ -86,7 +87,7 @@ class IntegerTypeInfo(BasicTypeInfo):
         return self.sure if self.low is None or self.high is None else (self.low, self.high)
 
     def fits_all(self, values: list[Any]) -> bool:
-        if set(map(type, values)) != {int}:
+        if classes_of(values) != {int}:
             return False
         if self.low is None or self.high is None:
             return True

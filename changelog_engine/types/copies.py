@@ -38,7 +38,7 @@ from changelog_engine.types.row import (
     spread,
     values_of,
 )
-from changelog_engine.types.row_loops import LOOPS
+from changelog_engine.types.row_loops import LOOPS, classes_of
 
 _TIMES = (datetime.date, datetime.time, datetime.datetime, datetime.timedelta, datetime.timezone)
 _NUMBERS = (bool, int, float, complex, Decimal, np.int64, np.int32, np.float64, np.float32, np.bool_)
@@ -74,14 +74,14 @@ def own(value: Any, others: int = 0) -> Any:
     return copied(value)
 
 
-def own_tested(value: Any) -> Any:
+def own_tested(value: Any, others: int = 0) -> Any:
     """As ``own``, of what a ``flat`` type's test sees before anybody else does.
 
     A Row that holds a value that can be changed is an error there.
     """
-    if type(value) is Row and getrefcount(value) <= _ALONE:
+    if type(value) is Row and getrefcount(value) <= _ALONE + others:
         return value
-    return own(value)  # which finds one holder more, and copies
+    return own(value, others)  # which finds one holder more, and copies
 
 
 def as_given(value: Any) -> Any:
@@ -95,7 +95,7 @@ def each_as_given(values: Sequence[Any]) -> Sequence[Any]:
     Args:
         values: the caller holds them in one local variable. Who gave them may hold them, too.
     """
-    if type(values) is range or IMMUTABLE.issuperset(map(type, values)):
+    if type(values) is range or IMMUTABLE.issuperset(classes_of(values)):
         return values
     found: list[Any] = []
     take_each(found, values, partial(own, others=1) if getrefcount(values) <= _ALONE else own)
@@ -129,7 +129,7 @@ def separate(values: Sequence[Any]) -> Sequence[Any]:
         copies: list[Row] | None = LOOPS.copies_of(values)
         if copies:
             return copies
-    kinds = set(map(type, values))
+    kinds = classes_of(values)
     if IMMUTABLE.issuperset(kinds):
         return values
     if kinds == {Row}:

@@ -18,7 +18,7 @@ from typing import Any
 
 from changelog_engine.errors import UnknownFieldError
 from changelog_engine.types.java_members import JavaMembers
-from changelog_engine.types.row_loops import LOOPS
+from changelog_engine.types.row_loops import LOOPS, classes_of
 
 _PROBED = ("__copy__", "__deepcopy__", "__getnewargs__", "__getnewargs_ex__", "__getstate__", "__setstate__")
 _ATOMS = frozenset((type(None), bool, int, float, str, bytes))
@@ -424,7 +424,7 @@ def columns_of_rows(rows: list[Any]) -> tuple[list[str], list[list[Any]]] | None
         found: tuple[list[str], list[list[Any]]] | None = LOOPS.columns_of(rows)
         if found is not None:
             return found
-    if not rows or type(rows[0]) is not Row or set(map(type, rows)) != {Row}:
+    if not rows or type(rows[0]) is not Row or classes_of(rows) != {Row}:
         return None
     fields = [row._own for row in rows if row._list is None]
     if len(fields) == len(rows):
@@ -455,7 +455,7 @@ def dicts_of_rows(rows: list[Any], names: list[str]) -> list[dict[str, Any]] | N
         dicts: list[dict[str, Any]] | None = LOOPS.dicts_of(rows, names)
         if dicts is not None:
             return dicts
-    if set(map(type, rows)) != {Row}:
+    if classes_of(rows) != {Row}:
         return None
     dict_of = dict_maker(tuple(names))
     try:

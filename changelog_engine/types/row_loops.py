@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from changelog_engine.extension import NOT_BUILT, why_not
 
@@ -14,3 +16,11 @@ except ImportError:
 else:
     WHY_NOT = why_not(_row_loops, Path(__file__).with_name("_row_loops.c"))
     LOOPS = _row_loops if WHY_NOT is None else None
+
+
+def _classes_of(values: Iterable[Any]) -> set[type]:
+    """The classes of some values."""
+    return set(map(type, values))
+
+
+classes_of: Callable[[Iterable[Any]], set[type]] = _classes_of if LOOPS is None else LOOPS.classes_of

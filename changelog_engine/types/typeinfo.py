@@ -15,6 +15,7 @@ from typing import Any
 
 from changelog_engine.errors import TypeMismatchError
 from changelog_engine.types.java_members import JavaMembers
+from changelog_engine.types.row_loops import classes_of
 
 MAX_SHOWN = 100
 
@@ -170,7 +171,7 @@ class TypeInformation(JavaMembers, ABC):
         Args:
             values: any objects.
         """
-        return self.sure is not None and set(map(type, values)) == {self.sure}
+        return self.sure is not None and classes_of(values) == {self.sure}
 
     def quick_test(self) -> Callable[[Any], bool] | None:
         """A quick test of one value, true only when it fits as it is and is not None; None when there is no such test."""

@@ -25,6 +25,7 @@ from support.same import same
 
 from changelog_engine.changelog import logged_keys
 from changelog_engine.codec import columns
+from changelog_engine.errors import UnknownFieldError
 from changelog_engine.extension import why_not
 from changelog_engine.graph import key_groups
 from changelog_engine.operators import blocks
@@ -311,6 +312,85 @@ def test_ordinary_rows_never_reach_the_reference(loops: ModuleType) -> None:
     assert loops.words_of(["a", None]) is True
     with pytest.raises(AssertionError, match="asked for 7"):
         loops.loop_of("read", NAMES, (), never)(7)
+
+
+@given(
+    st.lists(MIXED),
+    st.sampled_from([list, tuple, iter, lambda values: dict.fromkeys(range(2), values).values()]),
+)
+def test_classes(loops: ModuleType, values: list[Any], given_as: Callable[[list[Any]], Any]) -> None:
+    assert loops.classes_of(given_as(values)) == set(map(type, given_as(values)))
+
+
+def test_classes_with_a_hash_of_their_own(loops: ModuleType) -> None:
+    with pytest.raises(AssertionError, match="the hash of a class"):
+        loops.classes_of([1, _Odd()])
+    with pytest.raises(TypeError, match="classes are those"):
+        loops.classes_of(1)
+    values: list[Any] = []
+
+    class _Emptying(type):
+        def __hash__(cls) -> int:
+            values.clear()
+            return 1
+
+    class _Emptied(metaclass=_Emptying):
+        pass
+
+    values += [_Emptied(), 1, _Emptied()]
+    assert loops.classes_of(values) == {_Emptied}
+
+
+NAMES_OF_ATTRIBUTES = [
+    *NAMES,
+    "d",
+    "_a",
+    "\u20ac",
+    "_list",
+    "_names",
+    "_own",
+    "_row_kind",
+    "_fields",
+    "__class__",
+    "__dict__",
+]
+
+
+@given(ROWS_OF_ALL | st.builds(lambda value: Row(**{"\u20ac": value, "_a": 1, "d": 2}), MIXED))
+def test_attributes_are_those_that_python_finds(value: Any) -> None:
+    """Where Rows are made in C, their fields are found there, too."""
+
+    def found_by_python(name: str) -> Any:
+        try:
+            return object.__getattribute__(value, name)
+        except AttributeError:
+            return Row.__getattr__(value, name)
+
+    if not isinstance(value, Row):
+        return
+    for name in NAMES_OF_ATTRIBUTES:
+        assert same(_outcome(getattr, value, name), _outcome(found_by_python, name))
+
+
+def test_attributes_of_classes_derived_from_row() -> None:
+    class Named(Row):
+        @property
+        def a(self) -> str:
+            return "mine"
+
+    assert (Named(a=1).a, Named(b=2).b) == ("mine", 2)
+
+
+def test_fields_are_held_as_often_as_before() -> None:
+    value = object()
+    made = Row(a=value)
+    before, fields = sys.getrefcount(value), sys.getrefcount(made._own)
+    for _ in range(50):
+        assert made.a is value
+        assert made.as_dict() == {"a": value}
+        with pytest.raises(UnknownFieldError, match="there is no field 'b': the row has the fields a"):
+            _ = made.b
+    assert (sys.getrefcount(value), sys.getrefcount(made._own)) == (before, fields)
 
 
 def _initialized(*values: Any, **fields: Any) -> Row:
