@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from changelog_engine.config.numbers import whole_number
+from changelog_engine.event_time import MAX_WATERMARK
 from changelog_engine.graph.nodes import StateKind
 from changelog_engine.types import Types
 from changelog_engine.windowing.assigner import milliseconds
@@ -148,6 +149,8 @@ class _Continuous(_Timed):
 class ContinuousEventTimeTrigger(_Continuous):
     """Fires whenever the watermark has gone on by an interval, and at the end of the window.
 
+    A window without an end, as GlobalWindows has, fires for the last time when the input has ended.
+
     Args:
         interval: ms.
 
@@ -169,6 +172,12 @@ class ContinuousEventTimeTrigger(_Continuous):
         if time == window.max_timestamp() or self._fires(time, window, ctx):
             return _FIRE
         return _CONTINUE
+
+    def _set(self, time: int, window: Window, ctx: Trigger.TriggerContext) -> None:
+        end = window.max_timestamp()
+        if end == MAX_WATERMARK == ctx.get_current_watermark():
+            time = end - self.interval  # the input has ended: all firings before the last one would be alike
+        super()._set(time, window, ctx)
 
     def clear(self, window: Window, ctx: Trigger.TriggerContext) -> None:
         super().clear(window, ctx)

@@ -89,6 +89,15 @@ def test_a_continuous_trigger_fires_at_each_interval_and_at_the_end(tmp_path: Pa
     assert seen == [("a", 0, "abc")] * 2 + [("a", 0, "abcd")] * 2 + [("a", 20, "e")] * 2
 
 
+def test_a_continuous_trigger_of_a_window_without_an_end_fires_once_more_when_the_input_has_ended(
+    tmp_path: Path,
+) -> None:
+    elements = a((1, "a"), (4, "b"), (12, "c"), (14, "d"))
+    windows = spec(GlobalWindows(), ContinuousEventTimeTrigger(5))
+    (seen,) = outputs(tmp_path, graph(elements, windows), (1,))
+    assert seen == [("a", None, "abc")] * 2 + [("a", None, "abcd")] * 2  # at 5, 10 and 15, and at the end
+
+
 class Ticks:
     """A clock that goes on by a step each time it is read."""
 
