@@ -651,6 +651,39 @@ def test_a_row_that_is_too_large_for_mariadb_is_refused_for_good(exact, request,
     assert database.execute("SELECT id FROM t") == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("sql", ["INSERT INTO t VALUES (?, ?)", "REPLACE INTO `t`(id, name) VALUES (?, ?)"])
+@pytest.mark.parametrize("engine", ["MyISAM", "Aria", "InnoDB"])
+def test_a_table_without_transactions_is_refused_where_rows_are_to_be_there_once(
+    sql, engine, request, tmp_path
+):
+    database = Database("mariadb", tmp_path, request)
+    database.execute(f"CREATE TABLE t (id INT, name VARCHAR(50)) ENGINE={engine}")
+    exactly_once = JdbcSink.exactly_once_sink(sql, ROW, database.options)
+    if engine == "InnoDB":
+        writer = writer_of(exactly_once)
+    else:
+        with pytest.raises(
+            RefusedForGoodError, match=f"t`? has the engine {engine}, which has no transactions"
+        ):
+            writer_of(exactly_once)
+        writer = writer_of(sink(database, sql))
+    flushed(writer, (1, "a"))
+    writer.close()
+    assert rows(database) == [(1, "a")]
+
+
+@pytest.mark.slow
+def test_a_view_of_a_table_may_be_written_once(request, tmp_path):
+    database = Database("mariadb", tmp_path, request)
+    database.execute("CREATE TABLE t (id INT, name VARCHAR(50))")
+    database.execute("CREATE VIEW v AS SELECT * FROM t")
+    writer = writer_of(JdbcSink.exactly_once_sink("INSERT INTO v VALUES (?, ?)", ROW, database.options))
+    flushed(writer, (1, "a"))
+    writer.close()
+    assert rows(database) == [(1, "a")]
+
+
 def test_a_statement_that_is_wrong(database, waits):
     writer = writer_of(sink(database, "INSERT INTO nowhere VALUES (?, ?)"))
     writer.write([(1, "a")])

@@ -116,6 +116,9 @@ _COLUMNS = re.compile(
     r"VALUES?\s*\(\s*%s(?:\s*,\s*%s)*\s*\)",
     re.IGNORECASE,
 )
+_INTO_MYSQL = re.compile(
+    r"\s*(?:INSERT|REPLACE)\b[\w\s]*?\bINTO\s+(?P<table>(?:`[^`]+`|[\w$.])+)[\s(]", re.IGNORECASE
+)
 _BOUNDS_POSTGRESQL = "SELECT " + ", ".join(
     f"CASE current_setting('{name}') WHEN '0' THEN set_config('{name}', '{bound_s}s', true) END"
     for name, bound_s in [
@@ -187,6 +190,10 @@ class Dialect(abc.ABC):
     def replaced(self, connection: Any, sql: str) -> Mapping[int, tuple[Any, str]]:
         """Of fields of a statement, a value of which the server makes another one without a word, and which."""
         return {}
+
+    def without_transactions(self, connection: Any, sql: str) -> str:
+        """The table that an INSERT writes into and its engine, where that has no transactions; else ""."""
+        return ""
 
     def quoted(self, name: str) -> str:
         """A name as it is, whatever is in it."""
@@ -435,6 +442,22 @@ class MySqlDialect(Dialect):
             elif "auto_increment" in extra and not self._keeps_zero(connection):
                 found[position] = 0, "the next number of the column, which is AUTO_INCREMENT"
         return found
+
+    def without_transactions(self, connection: Any, sql: str) -> str:
+        into = _INTO_MYSQL.match(sql)
+        if into is None:
+            return ""
+        table = into["table"].replace("%%", "%")
+        with connection.cursor() as cursor:
+            cursor.execute(f"SHOW CREATE TABLE {table}")
+            engine = re.search(r"^\).* ENGINE=(\w+)", cursor.fetchone()[1], re.MULTILINE)
+            if engine is None:  # a view
+                return ""
+            cursor.execute(
+                "SELECT transactions FROM information_schema.engines WHERE engine = %s", [engine[1]]
+            )
+            (has,) = cursor.fetchone() or ("",)
+        return f"{table} has the engine {engine[1]}" if has == "NO" else ""
 
     def _keeps_zero(self, connection: Any) -> bool:
         with connection.cursor() as cursor:

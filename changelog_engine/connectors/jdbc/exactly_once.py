@@ -80,6 +80,7 @@ class CommitTableWriter(CommittingWriter):
         self._retention_ms = sink.retention_ms if context.subtask == 0 else None
         try:
             self._table.create()
+            self._session.run(self._check_transactions, "looking at the table")
             self.commit(
                 [committable for one in context.restored for committable in one.prepared.committables]
             )
@@ -156,6 +157,20 @@ class CommitTableWriter(CommittingWriter):
                 "written. Start from another checkpoint"
             )
         self._table.forget(connection, writer, number)
+
+    def _check_transactions(self, connection: Any) -> None:
+        dialect, statement = self._session.dialect, self._statement
+        try:
+            table = dialect.without_transactions(connection, statement.sql)
+        except Exception as error:
+            if dialect.may_pass(error):
+                raise
+            return  # the table is not there yet, or this user may not look
+        if table:
+            raise RefusedForGoodError(
+                f"the table {table}, which has no transactions: after a failure rows of a commit would be in it twice. "
+                f"Let it be InnoDB (ALTER TABLE ... ENGINE=InnoDB), or write by JdbcSink.sink. SQL: {statement.given}"
+            )
 
     def _encoded(self, rows: list[tuple[Any, ...]]) -> bytes:
         texts, payloads = self._codec.encode_many(rows)
