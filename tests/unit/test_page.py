@@ -437,6 +437,8 @@ def test_on_paper_all_of_a_table_is_there_in_dark_ink(page: Any):
     assert (tall[0], tall[1]) == ("none", "visible")
     assert max(int(each) for each in tall[2][4:-1].split(",")) < 80
     assert page.locator(".buttons:visible, #slider:visible").count() == 0
+    page.emulate_media(media="print", color_scheme="dark")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light"
 
 
 def test_the_report_is_one_file_that_asks_nobody(browser: Any, base: Path, tmp_path: Path):
