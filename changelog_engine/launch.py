@@ -298,7 +298,7 @@ class RunningJob:
     @property
     def last_checkpoint(self) -> int | None:
         """The newest checkpoint, as far as attempts that have ended know."""
-        last = self.coordinator.last
+        last = self.coordinator.last or self._start
         return None if last is None else last.id
 
     def stop(self) -> None:
@@ -479,7 +479,7 @@ def run_job(graph: JobGraph, settings: JobSettings) -> JobOutcome:
         raise
     except KeyboardInterrupt:
         last = None if job is None else job.last_checkpoint
-        raise interrupted(graph.name, settings, last) from None
+        raise interrupted(graph.name, settings, last, started=job is not None) from None
     if outcome.cancelled and stopping:
         raise interrupted(graph.name, settings, outcome.last_checkpoint, stopping[0])
     return outcome

@@ -87,10 +87,19 @@ os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_c
 
 
 def interrupted(
-    name: str, settings: JobSettings, last: int | None, number: int = signal.SIGINT
+    name: str, settings: JobSettings, last: int | None, number: int = signal.SIGINT, started: bool = True
 ) -> JobCancelledError:
-    """Say once how a job ended that Ctrl-C or another signal stopped."""
-    if settings.checkpoint_interval_ms is None:
+    """Say once how a job ended that Ctrl-C or another signal stopped.
+
+    Args:
+        last: its newest checkpoint; None where there is none, or it had not started.
+        started: it had come to where it runs.
+    """
+    if not started:
+        message = (
+            f"job {name!r} stopped while it started: run again, it begins where this run would have begun"
+        )
+    elif settings.checkpoint_interval_ms is None:
         message = (
             f"job {name!r} stopped; it makes no checkpoints, so nothing is kept: run again, it begins anew"
         )

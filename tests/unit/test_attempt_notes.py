@@ -7,6 +7,7 @@ import json
 import re
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -28,13 +29,14 @@ from changelog_engine.errors import (
     EnvironmentNotReadyError,
     FencedError,
     JobExecutionError,
+    JobInterruptedError,
     LostCommitError,
     StorageError,
 )
 from changelog_engine.graph.descriptions import DescribedOperator
 from changelog_engine.inspection.jobs import job_status, list_jobs
 from changelog_engine.inspection.timeline import Timeline, end_of
-from changelog_engine.launch import RunningJob
+from changelog_engine.launch import RunningJob, launched_by, run_job
 from changelog_engine.ledger.attempt_notes import (
     KEPT,
     START_FILE,
@@ -284,6 +286,22 @@ def test_a_start_that_was_stopped_did_not_fail(tmp_path: Path):
     assert "Its last start was stopped before an attempt began. Start the job again" in _shown(tmp_path)
     [listed] = list_jobs(str(tmp_path))
     assert listed.state == "empty"
+
+
+def test_ctrl_c_while_a_job_with_checkpoints_starts_again_does_not_say_that_it_begins_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = KilledAt(tmp_path, Script((1, 1)))
+    job.at = 1
+    graph = keyed_job(["a", "b"], Fails(), key_type=Types.STRING(), uid="counts", name="job")
+    with pytest.raises(DriverKilled):
+        job.run_driver(graph)
+    cluster = _WithoutSpark(KeyboardInterrupt())
+    with launched_by(partial(RunningJob, cluster=cluster)), pytest.raises(JobInterruptedError):
+        run_job(graph, job.settings)
+    assert capsys.readouterr().err == (
+        "job 'job' stopped while it started: run again, it begins where this run would have begun\n"
+    )
 
 
 def test_a_driver_that_is_refused_notes_nothing_in_the_folder_of_the_one_that_runs(tmp_path: Path):
