@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -235,6 +235,21 @@ def test_the_command(tmp_path: Path) -> None:
     assert again.output == "nothing to do: there is no checkpoint without a snapshot\n"
 
 
+@pytest.fixture(scope="module")
+def processes() -> Iterator[FoldProcesses]:
+    """Those of all commands of this module that are not about them: to start one takes most of what such a test takes."""
+    run = FoldProcesses(2, niceness=0, keep=True)
+    yield run
+    run.stop()
+
+
+@pytest.fixture
+def same_processes(processes: FoldProcesses, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands fold in processes that earlier ones have started."""
+    monkeypatch.setattr("changelog_engine.cli.materialize.FoldProcesses", lambda *of, **them: processes)
+
+
+@pytest.mark.usefixtures("same_processes")
 def test_the_command_truncates_as_the_job_would(tmp_path: Path) -> None:
     """Without options: with the retention that the job ran with last, or 7 days; the newest two can be restored here."""
     driver = Driver.start(tmp_path)
@@ -257,6 +272,7 @@ def test_the_command_truncates_as_the_job_would(tmp_path: Path) -> None:
     assert state_at(folder, Lineage(folder.open_changelog()).checkpoint(4)) == {"a": 4}
 
 
+@pytest.mark.usefixtures("same_processes")
 @pytest.mark.parametrize(
     "text",
     [
