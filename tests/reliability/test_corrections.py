@@ -463,9 +463,11 @@ def test_an_error_of_the_fix_names_the_entry(tmp_path: Path) -> None:
 # For each number of standard input: whom it leaves so many steps, in a fork, and its status.
 KILLED = """
 import os, signal, sys, traceback
+import pyarrow
 import changelog_engine
 from changelog_engine.storage.local_disk import LocalDisk
 
+pyarrow.array([0])  # imports pandas, as each fork would
 repair, path = changelog_engine.repair, sys.argv[1]
 
 def repaired(steps):

@@ -21,7 +21,7 @@ from servers.process import wait_for
 from support.functions import Count, by_key, counted, rounds
 from support.graphs import keyed_job
 from support.jobs import TestJob
-from support.killed_upkeep import killed
+from support.killed_upkeep import killing
 from support.live import LiveStates
 from support.materialized import (
     AT_ONCE,
@@ -119,12 +119,13 @@ def test_case_17_killed_with_sigkill_leaves_nothing_that_a_reader_sees(tmp_path:
     before = states(tmp_path)
     folder.open_snapshots()
     # Two pieces, the marker, the commit.
-    for step in range(4):
-        assert killed("materialize", tmp_path, step)
-        assert complete_snapshots(folder) == {}
-        assert states(tmp_path) == before
-        assert verify(folder).faults == []
-    assert not killed("materialize", tmp_path, 4)
+    with killing(tmp_path) as killed:
+        for step in range(4):
+            assert killed("materialize", step)
+            assert complete_snapshots(folder) == {}
+            assert states(tmp_path) == before
+            assert verify(folder).faults == []
+        assert not killed("materialize", 4)
     assert complete_snapshots(folder) == {4: {1}}
     assert states(tmp_path) == before
     finishes(job, graph)

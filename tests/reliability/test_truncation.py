@@ -17,7 +17,7 @@ import pytest
 from support.functions import Count
 from support.graphs import keyed_job
 from support.jobs import TestJob
-from support.killed_upkeep import killed
+from support.killed_upkeep import killing
 from support.materialized import (
     AT_ONCE,
     ELEMENTS,
@@ -223,12 +223,13 @@ def test_case_21_a_truncation_killed_with_sigkill_is_finished_by_the_next(tmp_pa
     materialize(folder, 2)
     materialize(folder)
     # Steps: 0 the commit to the log, 1 that to the snapshots, 2 and more notes and deletions.
-    for step in (0, 1, 2, 4, 7):
-        assert killed("truncate", tmp_path, step)
-        assert states(tmp_path) == before
-        found = verify(folder)
-        assert found.faults == []
-        assert found.lost == []
+    with killing(tmp_path) as killed:
+        for step in (0, 1, 2, 4, 7):
+            assert killed("truncate", step)
+            assert states(tmp_path) == before
+            found = verify(folder)
+            assert found.faults == []
+            assert found.lost == []
     truncate(folder, AT_ONCE)
     assert rows_read(folder) == []
     for table in (folder.changelog, folder.snapshots):

@@ -19,6 +19,7 @@ from typing import Any
 from api.common.typeinfo import Types
 from changelog_engine.connectors.protocols import Range, Source, Split, SplitReader
 from changelog_engine.graph.nodes import JobGraph, NodeKind
+from support.forked import import_the_rest
 from support.functions import Count
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
@@ -90,6 +91,7 @@ def version(folder: Path) -> int:
 
 def kill_drivers(folder: Path, kills: int, seed: int) -> None:
     """Start drivers and kill them: some while they start, most after they committed something."""
+    import_the_rest()
     chance = random.Random(seed)
     for number in range(kills):
         parallelism = chance.randint(1, 3)

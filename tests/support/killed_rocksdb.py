@@ -12,8 +12,7 @@ import os
 import random
 import signal
 import sys
-import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +32,7 @@ from changelog_engine.ledger.lineage import Lineage
 from changelog_engine.savepoints.forks import fork_job
 from changelog_engine.state.rocksdb_store import RocksStore
 from materializer.fold import state_at
+from support.forked import forked, import_the_rest
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
 from support.killed_drivers import Numbers
@@ -153,19 +153,6 @@ def job(folder: Path, log: str, rocksdb: bool) -> TestJob:
     return TestJob(folder / log, Script((40,), (True, False, True)), **settings)
 
 
-def forked(folder: Path, what: Callable[[], None]) -> int:
-    """The status of a child that does something."""
-    child = os.fork()
-    if child == 0:
-        try:
-            what()
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
 def arm(chance: random.Random) -> None:
     """Let this process die somewhere."""
     if chance.random() < 0.5:
@@ -188,6 +175,7 @@ def kill(folder: Path, kills: int, seed: int) -> None:
     Raises:
         SystemExit: something is not as undisturbed; says what.
     """
+    import_the_rest()
     chance = random.Random(seed)
     (folder / "end").write_text(str(COUNT))
     died = 0
@@ -198,7 +186,7 @@ def kill(folder: Path, kills: int, seed: int) -> None:
             arm(chance)
             job(folder, "log", True).run_driver(graph(folder, parallelism, "out"), restore="latest")
 
-        status = forked(folder, drive)
+        status = forked(drive)
         chance.random()
         died += status == -signal.SIGKILL
         if status not in (0, -signal.SIGKILL):
@@ -221,7 +209,7 @@ def kill(folder: Path, kills: int, seed: int) -> None:
         lambda: compare(folder, seed),
     ]
     for run in runs:
-        if forked(folder, run):
+        if forked(run):
             raise SystemExit(f"seed {seed}: not as undisturbed after {died} kills")
     print(f"{died} of {kills} died")
 

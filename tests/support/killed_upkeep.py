@@ -1,16 +1,19 @@
-"""A materialization or truncation in a process of its own that ends itself with SIGKILL at a numbered step.
+"""Materializations and truncations in processes of their own that end themselves with SIGKILL at a numbered step.
 
-Steps are changes of the disk: files written durably, commits, deletions.
+Steps are changes of the disk: files written durably, commits, deletions. The processes are forks of one for each job.
 
-    python -m support.killed_upkeep materialize|truncate JOB_FOLDER_BASE STEPS
+    python -m support.killed_upkeep JOB_FOLDER_BASE
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,27 +23,42 @@ from changelog_engine.storage.protocol import Storage
 from materializer.materialize import materialize
 from materializer.retention import Retention
 from materializer.truncation import truncate
+from support.forked import forked, import_the_rest
 
 TESTS = Path(__file__).parents[1]
 
 
-def killed(what: str, base: Path, steps: int) -> bool:
-    """Run one; whether it was killed (or else came to its end)."""
+@contextlib.contextmanager
+def killing(base: Path) -> Iterator[Callable[[str, int], bool]]:
+    """Gives a function that runs ``materialize`` or ``truncate`` for so many steps, and says whether it was killed.
+
+    Args:
+        base: the folder of the job's folder.
+    """
     paths = os.pathsep.join([str(TESTS), str(TESTS.parent)])
-    done = subprocess.run(
-        [sys.executable, "-m", "support.killed_upkeep", what, str(base), str(steps)],
+    with subprocess.Popen(
+        [sys.executable, "-m", "support.killed_upkeep", str(base)],
         env={**os.environ, "PYTHONPATH": paths},
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    assert done.returncode in (0, -signal.SIGKILL), done.stderr
-    return done.returncode != 0
+    ) as parent:
+        assert parent.stdin is not None
+        assert parent.stdout is not None
+        asked, answers = parent.stdin, parent.stdout
+
+        def killed(what: str, steps: int) -> bool:
+            print(what, steps, file=asked, flush=True)
+            status = int(answers.readline())
+            assert status in (0, -signal.SIGKILL), "its traceback is on standard error"
+            return status != 0
+
+        yield killed
 
 
-def main(what: str, base: str, steps: str) -> None:
-    """In the process."""
-    left = [int(steps)]
+def _upkeep(what: str, base: str, steps: int) -> None:
+    """In a fork."""
+    left = [steps]
     for name in ("write_durable", "put_if_absent", "delete"):
         inner = getattr(LocalDisk, name)
 
@@ -56,6 +74,14 @@ def main(what: str, base: str, steps: str) -> None:
         materialize(folder)
     else:
         truncate(folder, Retention(history_ms=0, retained=1, grace_ms=0))
+
+
+def main(base: str) -> None:
+    """Run what each line of standard input asks for."""
+    import_the_rest()
+    for line in sys.stdin:
+        what, steps = line.split()
+        print(forked(partial(_upkeep, what, base, int(steps))), flush=True)
 
 
 if __name__ == "__main__":

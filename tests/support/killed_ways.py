@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from changelog_engine.errors import ChangelogEngineError
+from support.forked import import_the_rest
 from support.metamorphic import (
     Model,
     Way,
@@ -130,6 +131,7 @@ def main() -> None:
     """See the module."""
     folder, first, last = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     logging.disable(logging.CRITICAL)
+    import_the_rest()
     failed = 0
     for seed in range(first, last):
         described = random_program(seed)
