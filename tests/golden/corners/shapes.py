@@ -7,9 +7,11 @@ from pyflink.common.watermark_strategy import TimestampAssigner
 from pyflink.datastream import (
     AggregateFunction,
     CoFlatMapFunction,
+    KeyedBroadcastProcessFunction,
     KeyedProcessFunction,
     OutputTag,
     ProcessWindowFunction,
+    ReduceFunction,
 )
 from pyflink.datastream.functions import ProcessAllWindowFunction
 from pyflink.datastream.state import (
@@ -278,3 +280,113 @@ def reductions_that_change_their_argument(env):
     keyed.count_window(2).reduce(plus).print("by count")
     stream.map(lambda row: [row.k, row.n]).key_by(lambda pair: pair[0]).reduce(longer).print("lists")
     env.execute()
+
+
+class _Larger(ReduceFunction):
+    def reduce(self, a, b):
+        return a if a[1] >= b[1] else b
+
+
+class _Reducing(KeyedProcessFunction):
+    def open(self, runtime_context):
+        pair, row = Types.TUPLE([Types.STRING(), Types.INT()]), Types.ROW([Types.INT(), Types.STRING()])
+
+        def state(name, function, type_info):
+            return runtime_context.get_reducing_state(ReducingStateDescriptor(name, function, type_info))
+
+        self.pair = state("pair", _Larger(), pair)
+        self.row = state("row", lambda a, b: Row(a[0] + b[0], max(a[1], b[1])), row)
+        self.text = state("text", lambda a, b: a + b, Types.STRING())
+        self.numbers = state("numbers", lambda a, b: a + b, Types.LIST(Types.INT()))
+
+    def process_element(self, value, ctx):
+        self.pair.add(value)
+        self.pair.add((value[0] * 2, value[1]))
+        self.row.add(Row(value[1], value[0]))
+        self.text.add(value[0])
+        self.text.add("|")
+        self.numbers.add([value[1]])
+        self.numbers.add([])
+        yield f"{self.pair.get()} {tuple(self.row.get())} {self.text.get()} {self.numbers.get()}"
+        if value[1] == 2:
+            states = (self.pair, self.row, self.text, self.numbers)
+            for state in states:
+                state.clear()
+                state.clear()
+            yield f"{[state.get() for state in states]}"
+
+
+def reducing_state_of_other_types(env):
+    """Reducing state of tuples, rows, texts and lists, by a class and by lambdas; cleared twice, and begun anew."""
+    return _keyed(env, ("a", 3), ("a", 1), ("a", 3), ("a", 2), ("a", 1)).process(_Reducing(), Types.STRING())
+
+
+class _Counted(KeyedProcessFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.INT()))
+
+    def process_element(self, value, ctx):
+        ctx.timer_service().register_event_time_timer(value[1] * 10)
+        ctx.timer_service().register_event_time_timer(value[1] * 10 + 5)
+        if value[1] == 3:
+            ctx.timer_service().delete_event_time_timer(15)
+        return iter(())
+
+    def on_timer(self, timestamp, ctx):
+        self.count.update((self.count.value() or 0) + 1)
+        yield f"{timestamp} {ctx.get_current_key()} {self.count.value()} {ctx.timestamp()}"
+
+
+def timers_of_two_keys_in_the_order_of_time(env):
+    """Two timers for each element of two keys, one of them deleted by a later element: they fire by time, not by key."""
+    return _keyed(env, ("a", 1), ("b", 2), ("a", 3), ("b", 4)).process(_Counted(), Types.STRING())
+
+
+@unordered(_SINKS)
+def windows_before_1970_with_offsets(env):
+    """Sliding windows with gaps and an offset, sessions, and tumbling ones with a negative offset, round 0."""
+    pairs = [("a", -7), ("a", -1), ("a", 0), ("b", -5), ("a", 3)]
+    for name, windows in (
+        ("sliding", SlidingEventTimeWindows.of(Time.seconds(6), Time.seconds(4), Time.seconds(1))),
+        ("sessions", EventTimeSessionWindows.with_gap(Time.seconds(2))),
+        ("tumbling", TumblingEventTimeWindows.of(Time.seconds(5), Time.seconds(-2))),
+    ):
+        _keyed(env, *pairs).window(windows).process(_Tell(), Types.STRING()).print(name)
+    env.execute()
+
+
+class _Ruled(KeyedBroadcastProcessFunction):
+    def open(self, runtime_context):
+        self.sum = runtime_context.get_state(ValueStateDescriptor("sum", Types.INT()))
+
+    @staticmethod
+    def _rules(ctx):
+        return ctx.get_broadcast_state(
+            MapStateDescriptor("rules", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
+        )
+
+    def process_element(self, value, ctx):
+        self.sum.update((self.sum.value() or 0) + value[1])
+        ctx.timer_service().register_event_time_timer(99)
+        yield f"element {value} {self.sum.value()} {ctx.get_current_key()} {ctx.timestamp()}"
+
+    def process_broadcast_element(self, value, ctx):
+        rules = self._rules(ctx)
+        for name in value:
+            rules.put(name, value[name])
+        rules.remove("gone")
+        yield f"rule {sorted(rules.items(), key=str)} {ctx.timestamp() < 0}"
+
+    def on_timer(self, timestamp, ctx):
+        rules = self._rules(ctx)
+        seen = f"{sorted(rules.items(), key=str)} {rules.contains('x')} {rules.get('y')}"
+        yield f"timer {ctx.get_current_key()} {timestamp} {self.sum.value()} {seen}"
+
+
+@unordered("two inputs")
+def broadcast_of_dicts_read_by_timers(env):
+    """Dicts without a type are broadcast; their values, sets, tuples and None among them, are read by timers."""
+    rules = env.from_collection([{"x": {1, 2}, "gone": 1}, {"y": None, "x": (1,)}])
+    timed = rules.assign_timestamps_and_watermarks(WatermarkStrategy.for_monotonous_timestamps())
+    state = MapStateDescriptor("rules", Types.STRING(), Types.PICKLED_BYTE_ARRAY())
+    return _keyed(env).connect(timed.broadcast(state)).process(_Ruled(), Types.STRING())
