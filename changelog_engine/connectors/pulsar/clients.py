@@ -174,7 +174,8 @@ class Client:
                 return (
                     ", although somebody listens there. Brokers that do not know the token, certificate or password of "
                     "set_authentication() answer like this, and their log says so; ones with TLS need a URL that "
-                    "begins with pulsar+ssl://"
+                    "begins with pulsar+ssl://. One that does not answer in time, as it is stopped or busy, looks "
+                    "like this, too: pulsar.client.connectionTimeoutMs says how long it is waited for"
                 )
             except OSError as error:
                 found.append(f"{host}:{port}: {error.strerror or error}")
