@@ -175,7 +175,7 @@ golden: $(STAMP) check-java  ## the golden programs and the documented API, wher
 	run=("$(PY)" "$(SHARED)/golden/run_golden.py" --python "$(CURDIR)/$(PY)" --map pyflink=api)
 	said=$$("$${run[@]}" "$(SHARED)/golden") && again=() || mapfile -t again < <(sed -nE 's|^FAIL ([^:]+):.*|$(SHARED)/golden/\1.py|p' <<<"$$said")
 	echo "$$said"
-	# Some programs go by the clock: whoever fails is run once more, alone.
+	# Some programs go by the clock: what fails is run once more, alone.
 	for program in "$${again[@]}"; do
 	    echo "once more: $$program"
 	    "$${run[@]}" "$$program" || status=1
