@@ -29,7 +29,7 @@ class Rounds:
     """The last round of ``changelog-engine materialize --every``.
 
     Args:
-        time_ms: when it ended.
+        time_ms: when it ended, whether it failed or not.
         every_ms: from one to the next.
         failed: what it failed with; None where it did not.
     """
