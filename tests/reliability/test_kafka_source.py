@@ -11,6 +11,7 @@ from time import sleep
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 from servers.kafka import KafkaServer
 from servers.process import wait_for
 from support.graphs import GraphBuilder
@@ -32,8 +33,8 @@ from api.datastream.connectors.kafka import (
 from api.datastream.formats.json import JsonRowDeserializationSchema
 from changelog_engine.clock import Deadline
 from changelog_engine.connectors import kafka as engine
+from changelog_engine.connectors.kafka import clients, topic_ids
 from changelog_engine.connectors.kafka import reader as reader_module
-from changelog_engine.connectors.kafka import topic_ids
 from changelog_engine.connectors.kafka.offsets import Cluster
 from changelog_engine.connectors.protocols import Split
 from changelog_engine.errors import ConnectorError, JobExecutionError, RefusedForGoodError
@@ -366,6 +367,70 @@ def test_it_says_that_an_open_transaction_holds_records_back(
     producer.commit_transaction(30)
     read_until(lambda: found == ["before", "open"])
     reader.close()
+
+
+class Stuck:
+    """A consumer that does not find its partitions any more, as librdkafka's after a broker had no leader for a moment."""
+
+    def __init__(self, consumer: Any, troubles: Any) -> None:
+        self._consumer, self._troubles = consumer, troubles
+        self.stuck = self.closed = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._consumer, name)
+
+    def consume(self, *arguments: Any) -> list[Any]:
+        return [] if self.stuck else self._consumer.consume(*arguments)
+
+    def get_watermark_offsets(self, *arguments: Any, **options: Any) -> Any:
+        if self.stuck and not options.get("cached"):
+            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        return self._consumer.get_watermark_offsets(*arguments, **options)
+
+    def close(self) -> None:
+        self.closed = True
+        self._consumer.close()
+
+
+def test_a_client_that_goes_on_not_to_find_its_partitions_is_replaced(
+    kafka: KafkaServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "_LOOK_EVERY_S", 0.1)
+    made: list[Any] = []
+
+    def make_stuck(client: Any, properties: Any, settings: Any, troubles: Any) -> Any:
+        made.append(clients.make(client, properties, settings, troubles))
+        if len(made) == 1:
+            made[0] = Stuck(made[0], troubles)
+        return made[-1]
+
+    monkeypatch.setattr(reader_module, "make", make_stuck)
+    topic = kafka.create_topic(partitions=2)
+    kafka.produce(topic, ["a"], partition=0)
+    kafka.produce(topic, ["b"], partition=1)
+    source: Any = builder(kafka, topic).build()._source
+    readers = [source.reader(Split(f"{topic}-{number}", 0)) for number in range(2)]
+    found: list[list[str]] = [[], []]
+
+    def read_until(wanted: list[list[str]]) -> None:
+        deadline = Deadline(60)
+        while found != wanted:
+            assert not deadline.passed, (found, caplog.text)
+            for reader, values in zip(readers, found, strict=True):
+                values.extend(reader.read(len(values), 10).values)
+
+    read_until([["a"], ["b"]])
+    made[0].stuck = True
+    made[0]._troubles.error(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    kafka.produce(topic, ["c"], partition=0)
+    kafka.produce(topic, ["d"], partition=1)
+    read_until([["a", "c"], ["b", "d"]])
+    (message,) = [each for each in caplog.messages if "another one takes its place" in each]
+    assert f"the client goes on not to find topic '{topic}', partition" in message
+    assert made[0].closed
+    assert len(made) == 2
+    for reader in readers:
+        reader.close()
 
 
 def test_it_says_that_the_broker_is_silent_and_that_it_answers_again(

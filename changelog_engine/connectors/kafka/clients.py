@@ -44,6 +44,7 @@ class Troubles:
 
     def __init__(self) -> None:
         self.last: KafkaError | None = None
+        self.count = 0  # of errors so far
         self.final: KafkaError | None = None  # the client will not recover from it
         self.fatal = ""  # what librdkafka logged when a client became unusable
 
@@ -57,6 +58,7 @@ class Troubles:
         """See librdkafka's error callback."""
         log.debug("Kafka: %s", error)
         self.last = error
+        self.count += 1
         refused = error.code() == KAFKA.load().KafkaError._AUTHENTICATION
         if error.fatal() or refused or (error.name() == "_SSL" and _lasts(error)):
             self.final = error

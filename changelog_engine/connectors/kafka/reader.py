@@ -7,6 +7,8 @@ Invariants:
     * Offsets are of one topic: where it was deleted and made anew, none of the old one's is used for the new one.
     * Records that are not there any more are an error, or a warning where a property says to go on without them.
     * Who reads nothing because no broker answers says so in the log: librdkafka tries again by itself, for ever.
+    * A client that goes on not to find a partition of a topic that the cluster has is replaced: librdkafka may miss that a
+      partition has a leader again (its issue 5430).
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ _AT_ONCE = 2_000
 _CLOSE_TIMEOUT_S = 10.0
 _LOOK_EVERY_S = 5.0  # whether the broker answers, when something was wrong
 _LOOK_TIMEOUT_S = 1.0
+_MISSED = 3  # looks in a row at which a partition is not found
 _HELD_S = 120.0  # for which a transaction may hold records back; those of Flink are as long as its checkpoint interval
 _HELD_SAID_EVERY_S = 600.0
 _NOT_THERE = ("_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC", "UNKNOWN_TOPIC_OR_PART")
@@ -76,8 +79,18 @@ class _Partition:
         self.high = 0  # the partition's end, as far as it was ever told
         self.paused = False
         self.trouble = Trouble(f"{named}: reading {which}")
+        self.troubles = 0  # that the client had had when the partition's broker answered last
+        self.missed = (
+            0  # looks in a row at which the client did not find it, although the cluster has its topic
+        )
         # Where a transaction begins that holds records back, and since when:
         self.held_back: tuple[int, float] | None = None
+
+    def begin_again(self) -> None:
+        """What a client had fetched comes again, from another one."""
+        self.stored.clear()
+        self.held, self.end, self.error, self.paused = 0, None, None, False
+        self.troubles, self.missed = -1, 0  # it is looked at when nothing comes
 
 
 class Fetcher:
@@ -86,7 +99,6 @@ class Fetcher:
     def __init__(self, properties: ClientProperties, group: str | None) -> None:
         self._properties = properties
         self._group = group
-        self._troubles = Troubles()
         self._kafka = KAFKA.load()
         settings = {
             "group.id": group or "changelog-engine",
@@ -105,7 +117,8 @@ class Fetcher:
         self._reset = (properties.settings.get("auto.offset.reset") or _NO_RESET).lower()
         self._topic_ids = TopicIds(properties)
         self._reading: dict[TopicPartition, str] = {}  # to the id of the topic whose offsets are used
-        self._consumer = make(self._kafka.Consumer, properties, {**given, **settings}, self._troubles)
+        self._settings = {**given, **settings}
+        self._consumer, self._troubles = self._made()
         self._partitions: dict[tuple[str, int], _Partition] = {}
         self._topics: set[str] = set()  # of all partitions that were ever read
         self._dry_at = 0.0
@@ -113,6 +126,10 @@ class Fetcher:
         self._only_committed = properties.get("isolation.level") == "read_committed"
         self._plenty = False  # the last fetch gave as many records as it may
         self._uncommitted: dict[TopicPartition, int] = {}
+
+    def _made(self) -> tuple[Any, Troubles]:
+        troubles = Troubles()
+        return make(self._kafka.Consumer, self._properties, self._settings, troubles), troubles
 
     def take(
         self, which: TopicPartition, offset: int, most: int, waits: bool = True
@@ -168,16 +185,19 @@ class Fetcher:
 
     def _turn(self, which: TopicPartition, offset: int) -> _Partition:
         """Read a partition from an offset on."""
+        self._assign(which, offset, which in self._partitions)
+        place = self._partitions[which] = _Partition(named(self._properties), which, offset)
+        self._topics.add(which.topic)
+        return place
+
+    def _assign(self, which: TopicPartition, offset: int, again: bool = False) -> None:
         where = self._kafka.TopicPartition(*which, offset)
         try:
-            if which in self._partitions:
+            if again:
                 self._consumer.incremental_unassign([where])
             self._consumer.incremental_assign([where])
         except self._kafka.KafkaException as error:
             raise self._failure(f"reading {which}", error) from None
-        place = self._partitions[which] = _Partition(named(self._properties), which, offset)
-        self._topics.add(which.topic)
-        return place
 
     def _fetch(self, wanted: _Partition, most: int, wait_s: float, waits: bool = True) -> None:
         """Put records that have arrived into store; wait for some of the wanted partition."""
@@ -204,7 +224,7 @@ class Fetcher:
             self._dry_at = monotonic_s()
         if wanted.stored:
             wanted.trouble.over()
-        elif self._troubles.last is not None:
+        elif self._troubles.count != wanted.troubles:
             self._look(wanted)
         if self._only_committed:
             self._see_held_back(wanted)
@@ -239,16 +259,37 @@ class Fetcher:
         if monotonic_s() - self._looked_s < _LOOK_EVERY_S:
             return
         where = self._kafka.TopicPartition(*wanted.which)
+        reported = self._troubles.count
         try:
             self._consumer.get_watermark_offsets(where, timeout=_LOOK_TIMEOUT_S)
         except self._kafka.KafkaException as error:
-            if error.args[0].name() in _NOT_THERE:
-                self._topic_ids.ask_again(wanted.which.topic)  # which says whether it was deleted
             wanted.trouble.again(str(self._failure(f"reading {wanted.which}", error)))
+            if error.args[0].name() in _NOT_THERE:
+                self._missed(wanted)
         else:
             self._troubles.last = None
+            wanted.troubles, wanted.missed = reported, 0
             wanted.trouble.over()
         self._looked_s = monotonic_s()
+
+    def _missed(self, wanted: _Partition) -> None:
+        """The client does not find a partition: its topic was deleted, its broker is away, or it never finds it again."""
+        topic = wanted.which.topic
+        wanted.missed = wanted.missed + 1 if self._topic_ids.knows(topic) else 0
+        self._topic_ids.ask_again(topic)  # which says whether it was deleted
+        if wanted.missed < _MISSED:
+            return
+        log.warning(
+            "%s: the client goes on not to find %s, whose topic the cluster has: another one takes its place",
+            named(self._properties),
+            wanted.which,
+        )
+        old = self._consumer
+        self._consumer, self._troubles = self._made()
+        for place in self._partitions.values():
+            place.begin_again()
+            self._assign(place.which, place.next)
+        old.close()
 
     def _store(self, arrived: list[Any]) -> None:
         if any(map(self._kafka.Message.error, arrived)):  # drives our own code

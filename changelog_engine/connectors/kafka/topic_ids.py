@@ -31,6 +31,10 @@ class TopicIds:
         """The topic may have become another one."""
         self._known.pop(topic, None)
 
+    def knows(self, topic: str) -> bool:
+        """Whether the cluster has answered that it has the topic, since it was to be asked last."""
+        return topic in self._known
+
     def of(self, topic: str) -> str | None:
         """A topic's id; "" where the cluster gives none, None where it does not answer.
 
