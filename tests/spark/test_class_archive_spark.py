@@ -38,8 +38,17 @@ env.execute("doubled")
 from pyspark import SparkContext
 
 jvm = SparkContext._active_spark_context._gateway.proc.pid
-children = [pid for found in Path(f"/proc/{jvm}/task").glob("*/children") for pid in found.read_text().split()]
-print(sum(b"changelog_engine.spark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children))
+
+
+def is_daemon(process):
+    try:
+        parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+        return parent == jvm and b"changelog_engine.spark.daemon" in (process / "cmdline").read_bytes()
+    except OSError:  # it has ended
+        return False
+
+
+print(sum(is_daemon(process) for process in Path("/proc").glob("[0-9]*")))
 print(archived(jvm))
 print("pandas" in sys.modules)
 print("launched" if "jdk.incubator" in Path(f"/proc/{jvm}/cmdline").read_text() else "early")
