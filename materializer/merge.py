@@ -1,13 +1,13 @@
 """Small parts of the history into large files: the same rows, sorted so that one key's are close together.
 
-Only parts that a restore reads no more are merged: rows of merged files must be sorted by whoever replays them.
+Only parts that no restore reads any more are merged: a replay must sort the rows of merged files.
 
 Parts of many rows stay as they are: that many make a good file, and a job that writes millions of rows a second could not
 merge them as fast as it writes them.
 
 Bound: of n bytes and m rows of settled history there are at most n / 8 MiB + m / SMALL_ROWS large files, LEAST_PARTS - 1
 small parts, and small merged files each of which has more bytes than all after it together: log2(8 MiB / the smallest).
-A byte is merged again at most so many times.
+A byte is merged again at most that many times.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Bound: of n rows of a kind there are at most 2 n / ROWS large files, LEAST_ROWS files of single rows besides the newest, and
 merged files each of which has more rows than all after it together: log2(ROWS) of them. (Where rows are long, ROWS is less,
-so that a file can always be held in memory.) A row is written again at most so many times, and when rows before it in its
+so that a file can always be held in memory.) A row is written again at most that many times, and when rows before it in its
 file are truncated: then the file is written anew without them.
 """
 

@@ -21,7 +21,7 @@ from changelog_engine.ledger.lineage import Lineage
 
 Mask = npt.NDArray[np.bool_]
 
-_SPREAD = 1.25  # a snapshot goes when the one before it is at most so many times older than the one after it
+_SPREAD = 1.25  # a snapshot is removed when the one before it is at most this many times older than the one after it
 
 
 class Retention(NamedTuple):

@@ -19,7 +19,7 @@ from changelog_engine.errors import StorageError
 from changelog_engine.ledger.job_folder import JobFolder
 
 ROUNDS = "_rounds.json"  # in the folder of the changelog
-_MISSED = 3  # so many intervals without a round, and it is taken to have stopped
+_MISSED = 3  # intervals without a round after which it is taken to have stopped
 _SLACK_MS = 60_000  # a round takes its time, and clocks differ
 _LONGEST = 1_000
 
@@ -64,7 +64,7 @@ def note_round(folder: JobFolder, every_ms: int, failed: str | None = None) -> N
 
 
 def forget_rounds(folder: JobFolder) -> None:
-    """This process makes no round more, as it was asked to."""
+    """This process has been told to stop: it makes no further rounds."""
     with contextlib.suppress(StorageError):
         folder.changelog.delete(ROUNDS)
 

@@ -154,7 +154,7 @@ class Time:
 
 @dataclass(frozen=True)
 class AtLeast:
-    """In ``Annotated[Duration, AtLeast(1)]``: a Duration of so many milliseconds or more."""
+    """In ``Annotated[Duration, AtLeast(1)]``: a Duration of at least this many milliseconds."""
 
     ms: int
 

@@ -1,16 +1,16 @@
 """Where subtasks of one machine put their parts together before they write: a group commit without a leader of its own.
 
 A subtask says in a folder of this machine that it will have a part, lays the sealed part there when it has it, and asks for
-the lock. Who gets it waits a little for those that said so, writes all parts that lie there as packs, and tells the others
-where theirs are; who gets it later and was told so has nothing to do. The barrier waits for all of them anyway.
+the lock. The one that gets it waits a little for those that said so, writes all parts that lie there as packs, and tells the
+others where theirs are; one that gets it later and was told so has nothing to do. The barrier waits for all of them anyway.
 
 Invariants:
     * ``write`` returns when the part's bytes are durable, in a file of its own or in a pack.
     * A part that another lays down is used only when its bytes have the checksum of its name, and is of the same
       checkpoint, attempt and stage as one's own.
     * Subtasks of another run of the job see nothing of this one: where its folder was removed, ids begin anew.
-    * Who ends with the lock loses nothing of others: they find their parts as they laid them down, and write them.
-    * Who said that it will come, and ended instead, is waited for at most a quarter of one's own time, and a second.
+    * A subtask that ends with the lock loses nothing of others: they find their parts where they laid them, and write them.
+    * One that announced a part, and ended instead, is waited for at most a quarter of one's own time, and a second.
     * What lies in the folder is never needed after the process that laid it down has ended.
 """
 
@@ -184,7 +184,7 @@ class PackQueue:
         self._storage.write_durable(pack.path, pack.data)
         for part in pack.parts:
             place = self._place(part_name(part.name))
-            # Who is not told so writes its part again; the pack is not committed then.
+            # A subtask that is not told so writes its part again; the pack is not committed then.
             with contextlib.suppress(OSError):
                 os.replace(_aside(place + _TOLD), place + _TOLD)
                 _forget(place)

@@ -24,8 +24,8 @@ Document = dict[str, Any]  # as it stands in the row
 class LogPosition(NamedTuple):
     """How much of the log a subtask has written in its attempt."""
 
-    rows: int = 0  # so many, which is the sequence number of the next one
-    parts: int = 0  # so many, which is the number of the last one
+    rows: int = 0  # how many, which is the sequence number of the next one
+    parts: int = 0  # how many, which is the number of the last one
 
 
 class KeptInputs(TypedDict):

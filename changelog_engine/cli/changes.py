@@ -30,7 +30,7 @@ from changelog_engine.readable import counted, iso
 @point_option("--from", "start", what="Only from this point on")
 @point_option("--to", "end", what="Only up to this point")
 @at_option
-@most_option("Show at most so many changes, the newest ones.", 200)
+@most_option("Show at most this many changes, the newest ones.", 200)
 @pickle_option
 @shows
 def history(
@@ -94,7 +94,7 @@ def history(
 @click.argument("after", metavar="B")
 @operator_option
 @state_option("name")
-@most_option("Show at most so many entries of each state.", 20, least=0)
+@most_option("Show at most this many entries of each state.", 20, least=0)
 @click.option("--exit-code", is_flag=True, help="Exit with status 1 when the points differ.")
 @pickle_option
 @shows

@@ -20,7 +20,7 @@ _COLUMNS = ("id", "attempt", "parent", "time (UTC)", "rows", "bytes", "parts", "
 
 @click.command()
 @click.argument("path", type=PATH)
-@click.option("--last", type=click.IntRange(min=1), help="Show only so many, the newest ones.")
+@click.option("--last", type=click.IntRange(min=1), help="Show only this many, the newest ones.")
 @shows
 @read_again
 def checkpoints(path: str, last: int | None) -> Answer:

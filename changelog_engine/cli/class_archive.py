@@ -1,8 +1,9 @@
 """``changelog-engine class-archive``: make the archive of Spark's classes from which drivers start sooner.
 
-1. **A1** Take the lock of the cache folder. Who does not get it waits; in the background it leaves the work to the other.
+1. **A1** Take the lock of the cache folder. A process that does not get it waits; one in the background leaves the work to
+   the other.
 2. **A2** A small job runs in a process of its own; its JVM writes a temporary file when it ends.
-3. **A3** The file is made durable and takes its name; archives that nobody used for a month go.
+3. **A3** The file is made durable and takes its name; archives that were not used for a month are removed.
 
 A crash leaves a temporary file, which the next maker removes.
 """

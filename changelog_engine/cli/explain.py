@@ -103,7 +103,7 @@ def _shared(asked: Callable[..., None]) -> Callable[..., None]:
             ),
             click.option("--job", metavar="NAME", help="Which job, in a script that executes several."),
             click.option("--json", "as_json", is_flag=True, help="Print JSON."),
-            most_option("Show at most so many.", 50),
+            most_option("Show at most this many.", 50),
             name_option,
             entries_option(),
             script_argument,

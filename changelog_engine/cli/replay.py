@@ -39,7 +39,7 @@ from changelog_engine.display import printable
     multiple=True,
     help="Compare all but this state: its name, OPERATOR.STATE, or '(processing time timers)'. May be given several times.",
 )
-@most_option("Show at most so many differences in full.", 5)
+@most_option("Show at most this many differences in full.", 5)
 @name_option
 @entries_option()
 @script_argument

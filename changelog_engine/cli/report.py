@@ -28,7 +28,7 @@ _PACKAGE = Package("the report needs", "jinja2", "ui", "jinja2")
     help="Also show what differs between two points; B may be a point of another job, OTHER@POINT.",
 )
 @most_option(
-    "Show at most so many entries of each state. 0 leaves out entries and the messages of errors: for readers who may not "
+    "Show at most this many entries of each state. 0 leaves out entries and the messages of errors: for readers who may not "
     "see data.",
     10,
     "--entries",

@@ -44,8 +44,8 @@ def states(path: str, at: str | None, allow_pickle: bool) -> Answer:
 @operator_option
 @state_option("name")
 @click.option("--key", help=f"Only this key: {KEY_FORMS}.")
-@most_option("Show at most so many entries.", 20)
-@click.option("--skip", type=click.IntRange(min=0), default=0, help="Pass over so many entries first.")
+@most_option("Show at most this many entries.", 20)
+@click.option("--skip", type=click.IntRange(min=0), default=0, help="Skip this many entries first.")
 @pickle_option
 @shows
 def state(

@@ -95,7 +95,7 @@ def int_words(values: list[Any]) -> Any:
 
 
 def repeats(lists: list[list[Any]], times: int, kind: type | None = None) -> bool:
-    """A guess from a sample: each value in the lists comes so many times or more, on average.
+    """A guess from a sample: each value in the lists occurs this many times or more, on average.
 
     Args:
         lists: of values that can be hashed; of few values in all, the answer is no.
@@ -113,7 +113,7 @@ def repeats(lists: list[list[Any]], times: int, kind: type | None = None) -> boo
     again = taken - distinct
     if 2 * again > taken:
         return True
-    if 4 * again * total < times * taken**2:  # half of what is expected where each comes just so many times
+    if 4 * again * total < times * taken**2:  # half of what is expected where each occurs exactly that often
         return False
     # How many differ that the sample missed, by those that it has once and twice (Chao's estimator).
     found = Counter(Counter(sample).values())

@@ -237,9 +237,9 @@ EXPONENTIAL_JITTER = FloatOption(
 SAME_FAILURE_LIMIT = IntOption(
     "changelog.restart.same-failure-limit",
     3,
-    "The same mistake, or the same refusal of another system (a missing table, a row that does not fit, a login), so often "
-    "in a row, with no checkpoint in between, fails the job whatever the strategy; 0: never. What the environment does ("
-    "lost workers, brokers, disks) is not counted.",
+    "The same mistake, or the same refusal of another system (a missing table, a row that does not fit, a login), this many "
+    "times in a row, with no checkpoint in between, fails the job whatever the strategy; 0: never. What the environment "
+    "does (lost workers, brokers, disks) is not counted.",
     minimum=0,
 )
 AUTOSCALE = FlagOption(
@@ -260,7 +260,7 @@ AUTOSCALE_MAX = IntOption(
 AUTOSCALE_CALM = DurationOption(
     "changelog.autoscale.calm-period",
     60_000,
-    "So long a cause must last, and so long it leaves the job alone after each change and each restart.",
+    "How long a cause must last, and how long the job is left alone after each change and each restart.",
     minimum=1,
 )
 PARALLELISM = IntOption(

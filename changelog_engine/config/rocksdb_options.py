@@ -52,7 +52,7 @@ CACHE_SIZE = MemoryOption(
 MIN_BLOB_SIZE = MemoryOption(
     "changelog.rocksdb.min-blob-size",
     1 << 10,
-    "Entries of so many bytes and more lie in files of their own, which merging leaves alone; 0: beside their keys, as in "
+    "Entries of at least this size lie in files of their own, which merging leaves alone; 0: beside their keys, as in "
     "Flink.",
     minimum=0,
 )

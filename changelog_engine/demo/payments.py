@@ -30,7 +30,7 @@ class AccountCount:
 
 
 def write_payments(path: Path, payments: int, accounts: int) -> None:
-    """Make the file that the job reads, of payments of so many accounts."""
+    """Make the file that the job reads, of payments of this many accounts."""
     chance = random.Random(_SEED)
     with path.open("w", encoding="ascii", newline="\n") as file:
         for number in range(payments):

@@ -305,7 +305,7 @@ class JobMonitor:
         }
 
     def checkpointed(self, checkpoint: Checkpoint, acknowledged_ms: float, commit_ms: float) -> None:
-        """A checkpoint with ``row()`` was committed, so many ms after its barrier."""
+        """A checkpoint with ``row()`` was committed, this many ms after its barrier."""
         before = self.latest
         self._since = _Since(self._row_ms)  # the commit is a part of the time until the next row
         self._since.times_ms["commit"] = commit_ms

@@ -56,7 +56,7 @@ class LogUpkeep:
         """Wait for what is under way; returns whether nothing is left.
 
         Args:
-            wait_s: for so long at most. A store that did not answer in that time is not waited for again.
+            wait_s: for this long at most. A store that did not answer in that time is not waited for again.
         """
         if self._thread is not None:
             self._thread.join(0 if self._waited else wait_s)

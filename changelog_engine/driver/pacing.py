@@ -20,7 +20,7 @@ OVERLAPPING = 3  # epochs that overlap, which count together
 _GROWTH = 8
 _REMEMBERED = 16  # epochs
 _FEW = 10  # records that an epoch may read where they are rare
-_ALONE = 3  # so many epochs that read something, each with one behind it that found nothing: records are rare
+_ALONE = 3  # epochs that read something, each followed by one that found nothing, after which records count as rare
 
 
 class EpochSizer:

@@ -341,7 +341,7 @@ class TtlSpec:
         in_full_snapshot: full snapshots leave expired entries out.
         incremental_size: heap tables: keys that are checked at each access to the state; 0 for none.
         every_record: the same again for each record, whether or not it accesses the state.
-        filter_entries: tables on disk: the check at the end of an epoch reads the clock anew after so many entries; 0 for
+        filter_entries: tables on disk: the check at the end of an epoch reads the clock anew after this many entries; 0 for
             no such check.
     """
 

@@ -50,7 +50,7 @@ def state_sql(
         time_ms: when that was; entries whose time to live had ended then are left out.
         where: a further condition on rows.
         fingerprint: with a column that differs where values do.
-        many: there are so many rows that those which something newer replaced should go first, see ``newest_sql``.
+        many: the rows are too many to sort as they are: those that newer ones replaced go first, see ``newest_sql``.
     """
     rows = columns.own(rows, where)
     if many and columns.kind != "list":

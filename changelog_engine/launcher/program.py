@@ -33,7 +33,7 @@ def run_program(script: str, arguments: Sequence[str] = ()) -> None:
 
 @contextlib.contextmanager
 def process_as_before() -> Iterator[None]:
-    """Put arguments, import path and alias back afterwards, for who runs a script in a process that goes on."""
+    """Put arguments, import path and alias back afterwards: for scripts that run in a process which outlives them."""
     had_alias, argv, path = alias_installed(), list(sys.argv), list(sys.path)
     try:
         yield

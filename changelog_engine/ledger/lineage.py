@@ -149,7 +149,7 @@ class Lineage:
             raise CorruptChangelogError(fault, error.path) from error
 
     def readable_attempts(self, lost: dict[int, CorruptChangelogError]) -> dict[int, Attempt]:
-        """The attempts whose rows can be read, ascending, for who shows them.
+        """The attempts whose rows can be read, ascending: for displays.
 
         Args:
             lost: takes the others, by number; of a file of many rows that can't be read the first one.
@@ -168,7 +168,7 @@ class Lineage:
         return found
 
     def readable(self, ids: Sequence[int], faults: dict[int, CorruptChangelogError]) -> dict[int, Checkpoint]:
-        """Those of some checkpoints whose rows can be read, for who shows them; ``faults`` takes the others, by id."""
+        """Those of some checkpoints whose rows can be read: for displays; ``faults`` takes the others, by id."""
         found = {}
         for each in ids:
             try:

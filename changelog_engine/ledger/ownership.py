@@ -53,7 +53,7 @@ SIGNED, DOING = "signed_ms", "doing"
 SIGN_EVERY_S = 10.0
 """How often a driver gives a sign of life."""
 SILENT_S = 4 * SIGN_EVERY_S
-"""Of a driver that gave none for so long, nobody takes it that it runs."""
+"""A driver that gave none for this long is not taken to be running."""
 
 
 _MOST_OF_DOING = 800  # characters; in JSON others than those of ASCII take up to 12 bytes
@@ -128,7 +128,7 @@ class DriverLock:
             document = {**self.identity._asdict(), SIGNED: int(self._clock() * 1000)}
             if doing:
                 document[DOING] = doing[: _MOST_OF_DOING if doing.isascii() else _MOST_OF_DOING // 4]
-            # As long as any other, so that who reads meanwhile finds one or the other.
+            # All of one length, so that a concurrent reader finds one or the other.
             note = json.dumps(document).encode().ljust(_NOTE_BYTES)
             if self._folder.storage.local is None:
                 self._folder.storage.write_durable(LOCK_FILE, note)

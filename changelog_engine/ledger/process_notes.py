@@ -31,7 +31,7 @@ def has_ended(note: Mapping[str, Any], now: float) -> bool:
 
 
 def is_over(since: float, now: float) -> bool:
-    """Whether nobody is waited for any more who began then, in seconds since 1970."""
+    """Whether a process that began at this time, in seconds since 1970, is no longer waited for."""
     return now - since > LONGEST_HOURS * 3600
 
 

@@ -2,7 +2,7 @@
 
 Invariants:
     * A request is taken once, by the driver that ran when it was made, while somebody waits for the answer; else removed.
-    * Who asks may write into the job's folder, as the driver may; nothing of a request is executed or unpickled.
+    * A requester may write into the job's folder, as the driver may; nothing of a request is executed or unpickled.
     * What is not a request, or too large for one, is left alone.
     * The driver removes requests, the requester answers; the next driver to start removes what is left.
 """

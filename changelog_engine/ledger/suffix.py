@@ -2,7 +2,7 @@
 
 The row of a run's last checkpoint says how many rows and parts each subtask had written by then, and so does the row of the
 checkpoint after which the suffix begins. What lies between is due: parts without gaps in their numbers up to the last, or,
-where parts were merged, so many rows.
+where parts were merged, that number of rows.
 
 Invariants:
     * Only files of the lineage are chosen: rows of abandoned branches and dead attempts never are.

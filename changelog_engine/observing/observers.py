@@ -1,4 +1,4 @@
-"""Who looks at a running job: made before it starts, so that the start is seen too, and closed after it."""
+"""The observers of a running job: made before it starts, so that the start is seen too, and closed after it."""
 
 from __future__ import annotations
 

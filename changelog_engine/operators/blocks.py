@@ -190,7 +190,7 @@ def _unpack(column: Any, known: dict[int, Column]) -> Column:
 def _coded(column: Column) -> tuple[Any, ...] | None:
     """Strings that repeat as the different ones, and the number of each; None of others.
 
-    Who reads them makes each once, where it would have to find equal ones among all of them.
+    The reader then makes each string once, and need not look for equal ones among all of them.
     """
     if LOOPS is None or type(column) is not list or not repeats([column], _TIMES, str):
         return None

@@ -321,7 +321,7 @@ def user_traceback(error: BaseException) -> str:
 def _told_of(error: BaseException, told: set[int]) -> str:
     """The traceback of an error; of one that is among those told already (their ids), the error alone.
 
-    Who raises an error of a group again has one that came of a group that it is in.
+    An error of a group that is raised again was caused by a group that contains it: without ``told`` this would not end.
     """
     chain: list[BaseException] = []
     each: BaseException | None = error

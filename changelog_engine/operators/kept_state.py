@@ -191,7 +191,7 @@ class KeptState:
             cursor.leave()
 
     def let_go(self) -> None:
-        """Nobody uses it: its memory is free for what is read instead."""
+        """It will not be used: its memory is free for what is read instead."""
         for kept in self.tables.values():
             if isinstance(kept.table, dict):
                 kept.table.clear()

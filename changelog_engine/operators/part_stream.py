@@ -86,7 +86,7 @@ class PartStream:
         """How many elements to process before `flush_when_full` and `flush_ahead`.
 
         Args:
-            most: so many, or fewer where mutations are large.
+            most: this many, or fewer where mutations are large.
             left: how many there are before a barrier; None where none comes.
         """
         length, last = min(most, self._flush_rows), self._last()

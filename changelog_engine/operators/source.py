@@ -97,7 +97,7 @@ class SourceStart(PassOperator):
 
 @dataclass(slots=True)
 class _Room:
-    """What may still be read: so many elements, about so many bytes, until a time of the monotonic clock."""
+    """What may still be read: a number of elements, about a number of bytes, until a time of the monotonic clock."""
 
     records: int
     bytes: float

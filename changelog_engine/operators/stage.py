@@ -303,7 +303,7 @@ class StageRuntime:
             head.watermark(watermark)
 
     def _steps(self, count: int, behind: int | None) -> Iterator[slice]:
-        """The pieces in which a block of so many elements is processed; see _process."""
+        """The pieces in which a block of this many elements is processed; see _process."""
         start = 0
         while start < count:
             if self._batch is not None:

@@ -44,7 +44,7 @@ class OpenSession:
     Args:
         start, end: as it is now.
         state: identities of the key and of the window that holds the contents.
-        span: start and end as the map of windows and the timers have them; None when they have not heard of it.
+        span, text: start and end as the map of windows and the timers have them, and as text; None and "" before that.
         home: text of the window that holds the contents.
         at: time of the element that changed it last, ms; ``NO_TIMESTAMP`` of one that was read and has had none since.
     """

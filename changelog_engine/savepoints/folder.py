@@ -11,7 +11,7 @@ or copied, and whatever reads a job's folder reads it.
 Invariants:
     * A savepoint needs no file outside of its folder.
     * One that was not finished is told from a complete one, and never restored.
-    * Nothing is disposed of that this engine did not write, nor by who failed to make it what somebody else has made there.
+    * Nothing is deleted that this engine did not write; a failed attempt to make a savepoint deletes nobody else's files.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class BackgroundTasks:
         self._stopped = threading.Event()
         self._lock_path: str | None = None
         self._worked: int | None = None  # the process that ran the last task
-        self._lock_made = threading.Lock()  # held by who makes the lock's file
+        self._lock_made = threading.Lock()  # held while the lock's file is made
         if most == 1 and local_cores(context.master) is not None and context._temp_dir:
             self._lock_path = os.path.join(context._temp_dir, f"{_LOCK}-{self._group}")
         self.parallel = self._lock_path is None  # or elsewhere, where one may outlive ``stop``

@@ -84,7 +84,7 @@ class _Worker:
         self.holds_state = False
         self.killed = False
         self.process = _process(pid)
-        self.told = 0  # so many of the daemon's broadcast variables
+        self.told = 0  # how many of the daemon's broadcast variables it was sent
 
 
 class Daemon:

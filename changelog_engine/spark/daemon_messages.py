@@ -17,7 +17,7 @@ TASK, DURABLE, HOLDS_STATE, HOLDS_NOTHING = b"task", b"durable", b"state", b"not
 
 
 def order_of_workers(count: int) -> bytes:
-    """What tells a daemon to start the workers of so many subtasks, at least one: a partition that no task has."""
+    """What tells a daemon to start the workers of this many subtasks, at least one: a partition that no task has."""
     return INT.pack(-count)
 
 

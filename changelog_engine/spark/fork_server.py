@@ -8,7 +8,7 @@ process's id. All else about a worker is its own daemon's.
 
 Invariants:
     * A server and who asks it are processes of one user and children of one parent; others are not answered, and not asked.
-    * Who gets no answer, for whatever reason, forks by itself: a server is a saving, never a need.
+    * A daemon that gets no answer, for whatever reason, forks by itself: the server saves time and is never needed.
     * A worker whose daemon has not heard of it has a closed link, and ends.
     * The kernel takes the name back when its process ends; the next daemon that needs a worker has it then.
 """

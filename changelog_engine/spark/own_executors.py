@@ -104,7 +104,7 @@ class OwnExecutors:
 
     @contextlib.contextmanager
     def kept(self, give_up: Callable[[], None]) -> Iterator[None]:
-        """Within it tasks run there: they are given up when the executors go, and none comes again for so long.
+        """Within it tasks run there: they are given up when the executors are gone and no other one comes in time.
 
         Args:
             give_up: cancels the tasks; called from another thread, once.

@@ -370,13 +370,13 @@ class Placement:
         )
 
     def _ask_for(self, executors: int) -> bool:
-        """Have the application ask for so many in all; returns whether they come so.
+        """Have the application ask for this many in all; returns whether they come that way.
 
         Where they come and go with tasks, Spark asks when tasks wait, and before an attempt none do. Of what it asked for
         before, less or more by now than are there, it does not tell; and it may ask for fewer again. Executors of other
         profiles that have not come yet stay asked for: a master (standalone, YARN, Kubernetes) keeps the number
         of each profile that a request does not name. On YARN nobody answers while the application's own master is
-        gone, until YARN has started another one: who waits asks again.
+        gone, until YARN has started another one: callers that wait ask again.
         """
         if not dynamic_allocation(self._setting):
             return False

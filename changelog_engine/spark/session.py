@@ -29,7 +29,7 @@ from changelog_engine.spark.session_options import session_environment, session_
 _AS_JAVA_IS = JvmSettings()
 
 BACKGROUND_SLOTS = "spark.changelog.background.slots"
-"""Of a session with a local master: so many slots are more than was asked for, for tasks beside the epochs."""
+"""Of a session with a local master: how many more slots it has than were asked for, for tasks beside the epochs."""
 
 _FILES = 1024  # most machines give that or more; 300 are too few, and 400 do for two cores
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")

@@ -145,4 +145,4 @@ class KeptBackend(StateBackend):
 
     @abstractmethod
     def remove(self, table: StateTable) -> None:
-        """Nobody uses this table of the backend any more."""
+        """This table of the backend is no longer used."""

@@ -102,7 +102,7 @@ class Handle:
     """What all handles share: ``state.value = 5`` is refused, which would hide the method and change no state.
 
     Attributes:
-        more: what is to be said of its methods to who asked for another one.
+        more: what the error about a method that it does not have adds.
     """
 
     more = ""

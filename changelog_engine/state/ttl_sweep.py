@@ -108,7 +108,7 @@ class Sweep:
         return False
 
     def _check_until(self, keys: int, until: int, by_elements: bool) -> int:
-        """Check keys, or so many keys' worth of elements; returns how many that were."""
+        """Check up to this many keys, or as many elements as keys usually have; returns how many keys that were."""
         checked, since_of, earliest = 0, self._since, self._earliest
         for key, entry in self._rest:
             checked += 1

@@ -39,7 +39,7 @@ class No:
 
 
 def is_api(module: str) -> bool:
-    """Whether a name of a module is one of the API's; ``api`` is decided by who asks."""
+    """Whether a name of a module is one of the API's; whether ``api`` is, the caller decides."""
     return any(module == top or module.startswith(f"{top}.") for top in (PYFLINK, API))
 
 

@@ -336,7 +336,7 @@ class Walk:
         return cls
 
     def parameter(self, function: ProgramFunction, index: int, node: ast.arg) -> Value:
-        """What a function is given: by what it overrides, by who calls it, or by its annotation."""
+        """What a function is given: by what it overrides, by its callers, or by its annotation."""
         if function.takes_self and index == 0 and function.owner is not None:
             is_class = isinstance(function.node, _FUNCTIONS) and any(
                 ast.unparse(each) == "classmethod" for each in function.node.decorator_list

@@ -39,7 +39,7 @@ def shorten(storage: Storage, every: int) -> int | None:
     """Write a Delta checkpoint, and remove what came before it.
 
     Args:
-        every: so many commits come between two of them.
+        every: the number of commits between two of them.
 
     Returns:
         Its version; None where another process did the same.

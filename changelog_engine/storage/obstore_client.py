@@ -1,6 +1,6 @@
 """Requests that pyarrow lacks: the conditional put, bytes whose object is asked for once, listings from a name on.
 
-To open a file pyarrow asks for its size first. Who knows the size has the bytes with one request, and the answer says how
+To open a file pyarrow asks for its size first. Where the size is known, one request gives the bytes, and its answer says how
 long the object is.
 """
 

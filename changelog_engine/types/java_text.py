@@ -105,7 +105,7 @@ def bytes_text(value: bytes) -> str:
 
 
 def hash_map_order(keys: Collection[Any], kind: str) -> list[Any]:
-    """The keys in the order of the java.util.HashMap that Flink reads a MAP of so many entries into.
+    """The keys in the order of the java.util.HashMap that Flink reads a MAP of this size into.
 
     Args:
         keys: in the order of insertion.

@@ -154,7 +154,7 @@ def draw_timeline(
 
 
 def timeline_values(job: OpenedJob, at: int, first: int, last: int, width: int) -> dict[str, Any]:
-    """What the template of the timeline shows, so many pixels wide."""
+    """What the template of the timeline shows, at a width in pixels."""
     tree, rows = job.tree, job.rows
     return {
         "picture": draw_timeline(tree, rows, job.details, first, last, width),

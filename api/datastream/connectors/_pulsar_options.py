@@ -1,4 +1,4 @@
-"""What sources and sinks of Pulsar are told in the same way: topics, options, who asks."""
+"""What is set alike for sources and sinks of Pulsar: topics, options, the login."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _PulsarBuilder:
     def set_authentication(
         self, auth_plugin_class_name: str, auth_params_string: str | Mapping[str, str]
     ) -> Self:
-        """Who asks.
+        """Set how to log in.
 
         Args:
             auth_plugin_class_name: Java's AuthenticationToken, AuthenticationTls, AuthenticationBasic, AuthenticationOAuth2

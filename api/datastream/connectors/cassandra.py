@@ -226,7 +226,7 @@ class CassandraSink(DataStreamSink):
             return self._located(ClusterBuilder(host, port), "set_host")
 
         def set_cluster_builder(self, builder: ClusterBuilder) -> Self:
-            """Set where the cluster is, who asks, and the consistency level; instead of a host."""
+            """Set where the cluster is, the login and the consistency level, instead of a host."""
             return self._located(builder, "set_cluster_builder")
 
         def _located(self, cluster: ClusterBuilder, method: str) -> Self:

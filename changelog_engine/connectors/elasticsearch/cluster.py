@@ -72,11 +72,11 @@ class Cluster:
         self._said_dropped = False
 
     def product(self) -> Product:
-        """Who answers.
+        """The product that answers, and its version.
 
         Raises:
-            MayPassError: nobody.
-            ConnectorError: not such a cluster.
+            MayPassError: no host answers.
+            ConnectorError: what answers is neither.
         """
         answer = self._request("GET", "/", None, None)
         version = answer.get("version")

@@ -117,7 +117,7 @@ class Store:
 
         Args:
             size: its bytes.
-            first: nobody has done so before: who asks has just made it.
+            first: nobody has done so before: the caller has just made it.
 
         Raises:
             RestoreError: it has another size; or it is gone, and was never shown. Final, as the next attempt would take it

@@ -632,7 +632,7 @@ def _bounded_connection() -> Any:
 
 
 def _answered(generator: Generator[Any, Any, T], longest_s: float) -> Generator[Any, Any, T]:
-    """One of psycopg's generators, ended when its socket was not ready for so long.
+    """One of psycopg's generators, ended when its socket was not ready for this long.
 
     Raises:
         TimeoutError: it was not.

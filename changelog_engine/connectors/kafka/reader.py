@@ -6,7 +6,7 @@ Invariants:
     * What one partition has in store while others are asked for is bounded.
     * Offsets are of one topic: where it was deleted and made anew, none of the old one's is used for the new one.
     * Records that are not there any more are an error, or a warning where a property says to go on without them.
-    * Who reads nothing because no broker answers says so in the log: librdkafka tries again by itself, for ever.
+    * A reader to which no broker answers says so in the log: librdkafka tries again by itself, for ever.
     * A client that goes on not to find a partition of a topic that the cluster has is replaced: librdkafka may miss that a
       partition has a leader again (its issue 5430).
 """

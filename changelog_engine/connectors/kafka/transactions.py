@@ -6,8 +6,8 @@ layer: which transactions there are (KIP-664, Kafka 3.0), commit one by its prod
 A transactional id is used for one transaction after the other, so its id alone doesn't name one; nor does the epoch, which
 librdkafka keeps from one to the next. The time at which the coordinator saw it begin does, because an id is used again only
 when the checkpoint after the one that has the transaction is durable, or when a job goes back and leaves that checkpoint:
-then the transaction is aborted, and a transactional id of its own, which nobody writes with, says so to who restores the
-checkpoint later.
+then the transaction is aborted, and a transactional id of its own, which nobody writes with, says so to a job that restores
+the checkpoint later.
 """
 
 from __future__ import annotations

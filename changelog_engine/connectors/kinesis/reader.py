@@ -2,8 +2,8 @@
 
 Invariants:
     * What is given out begins exactly after the position asked for, and follows the shard without a gap.
-    * A request that failed for a reason that may pass is sent again, so often, and after growing waits in which other shards
-      are read.
+    * A request that failed for a reason that may pass is sent again, up to a limit and after growing waits, in which other
+      shards are read.
     * No more than one answer is in store.
 """
 

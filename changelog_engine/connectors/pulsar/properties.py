@@ -105,7 +105,7 @@ _MAPS = (f"{_CLIENT}authParamMap", f"{_PRODUCER}properties")
 
 @dataclass(frozen=True)
 class Authentication:
-    """Who asks.
+    """How to log in.
 
     Args:
         plugin: Java's class; its last part decides.
@@ -153,7 +153,7 @@ class ClientProperties(Properties):
     Args:
         given: by Flink's names.
         what: the class that they are of, for messages.
-        authentication: who asks; None for what the options say, or nobody.
+        authentication: how to log in; None for what the options say, or no login.
 
     Raises:
         ArgumentTypeError: a value that is not a str, a number or a bool.

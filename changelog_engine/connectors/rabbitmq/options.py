@@ -56,7 +56,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class ConnectionOptions:
-    """Where the broker is, who asks, and how.
+    """Where the broker is, and how to log in and connect.
 
     Args:
         tls: None for a plain connection.

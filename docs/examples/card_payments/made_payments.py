@@ -75,7 +75,7 @@ def made_payments(number: int) -> Iterator[Payment]:
 
 
 def made_rules(payments: int) -> list[Rule]:
-    """Rules that change ten times while so many payments are made."""
+    """Rules that change ten times while this many payments are made."""
     first = [
         Rule(BEGINNING_MS - 3_600_000, name, value)
         for name, value in (("limit", 50_000), ("often", 6), ("daily", 100_000))

@@ -69,7 +69,7 @@ def parse(line: str) -> Row:
 
 
 class Replay(MapFunction):
-    """Lets through so many elements a second, so that there is something to watch. Your own job doesn't need it."""
+    """Lets a fixed number of elements through per second, so that there is something to watch. Your own job needs none."""
 
     def __init__(self, per_second: int) -> None:
         self.per_second = per_second
