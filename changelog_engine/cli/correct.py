@@ -16,10 +16,10 @@ from changelog_engine.cli.shown import Answer, shows
 from changelog_engine.corrections.fixes import Correction
 from changelog_engine.corrections.repair import Repaired, repair
 from changelog_engine.display import Grid, Literal
-from changelog_engine.graph.descriptions import key_type_of, map_key_type_of
+from changelog_engine.graph.descriptions import key_type_of, map_key_type_of, states_of
 from changelog_engine.inspection.points import open_point
 from changelog_engine.inspection.values import below_keys
-from changelog_engine.ledger.described import described_state
+from changelog_engine.ledger.described import check_names, described_state
 from changelog_engine.ledger.read_again import read_again
 from changelog_engine.readable import counted
 from changelog_engine.state.ttl import user_type
@@ -30,7 +30,10 @@ from changelog_engine.state.ttl import user_type
 @click.argument("new_path", type=PATH, required=False)
 @at_option
 @click.option(
-    "--operator", metavar="UID", help="The operator with this uid.", shell_complete=complete_operator
+    "--operator",
+    metavar="UID",
+    help="The operator with this uid. May be left out where only one has the state.",
+    shell_complete=complete_operator,
 )
 @click.option(
     "--state", "name", metavar="NAME", help="The state of this name.", shell_complete=complete_state
@@ -150,12 +153,23 @@ def _given_by_options(
     deletions: tuple[str, ...],
     map_key: str | None,
 ) -> GivenCorrections:
+    if said["state"] is not None and said["operator"] is None:
+        said = {**said, "operator": _only_operator(checkpoint, said["state"])}
     for option, text in said.items():
         if text is None:
             raise click.UsageError(f"--{option} is missing")
     operator, state, who, why = (str(text) for text in said.values())
     table = _table(checkpoint, operator, state, settings, deletions, map_key)
     return GivenCorrections({operator: {state: table}}, who, why)
+
+
+def _only_operator(checkpoint: Checkpoint, state: str) -> str:
+    """The uid of the one operator that has a state of this name."""
+    check_names(checkpoint, None, state)
+    uids = [uid for uid, name in states_of(checkpoint.operators) if name == state]
+    if len(uids) > 1:
+        raise click.UsageError(f"--operator is missing: {', '.join(uids)} have a state {state!r}")
+    return uids[0]
 
 
 def _grid(corrections: Sequence[Correction]) -> Grid:

@@ -286,7 +286,7 @@ def _values_of(parsed: Any, value_type: TypeInformation, is_list: bool, where: s
         ArithmeticError,
     ):
         raise click.UsageError(
-            f"{where} is not a {value_type.name} as JSON, as docs/table-format.md says"
+            f"{where}: the value must be JSON of type {value_type.name}; docs/table-format.md has the form of each type"
         ) from None
 
 

@@ -365,6 +365,8 @@ def _summary(
     state = end_of(of_last, last, True, driver.running)
     if state == ENDED and last is None:  # nothing says how
         state = NOT_BEGUN if newest is None else NOT_RUN if is_unused(ledger, last) else "ended"
+    elif of_last is not None and of_last.correction is not None and not driver.running:
+        state = NOT_RUN  # what made corrections ran nothing
     if failed_start is not None and not failed_start.cancelled:
         state = FAILED
     return JobSummary(

@@ -182,13 +182,19 @@ class Lineage:
 
         Raises:
             RestoreError: the one after it is not there any more, and may have been the newest then. Or that one's time is
-                yet to come: a clock was set, and it and those after it may be older.
+                yet to come: a clock was set, and it and those after it may be older. Or the time itself is yet to come,
+                and after all checkpoints: mostly one of another zone.
             CorruptChangelogError: a row can't be read.
         """
         later, later_ms = None, 0
         for identity in reversed(self.checkpoints.ids()):
             found_ms = self.checkpoints.time_of(self.checkpoints[identity])
             if found_ms <= time_ms:
+                if later is None and time_ms > max(found_ms, (now := wall_ms()) + _CLOCKS_DIFFER_MS):
+                    raise RestoreError(
+                        f"{iso(time_ms)} is in the future: it is {iso(now)} now, and a time without a zone is UTC. For the "
+                        f"newest checkpoint of {self.storage.root}, {identity}, give latest"
+                    )
                 if later is not None and later > identity + 1:
                     raise RestoreError(
                         f"checkpoints {identity + 1} to {later - 1} of {self.storage.root} were truncated, and one of them "

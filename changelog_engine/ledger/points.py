@@ -59,7 +59,7 @@ def checkpoint_at(lineage: Lineage, at: At = None) -> Checkpoint:
         RestoreError: there is no such checkpoint; the error suggests the closest match.
     """
     text = "latest" if at is None else str(at).strip()
-    if not _is_point(text):
+    if not is_point(text):
         raise RestoreError(f"{text!r} is not a point of a job: give {FORMS}")
     if not lineage.newest_checkpoint_id:
         raise RestoreError(f"there is no checkpoint in {lineage.root} yet")
@@ -99,7 +99,7 @@ def time_of(text: str, lineage: Lineage) -> int | None:
     return _on_its_day(ms, lineage) if of_day else ms
 
 
-def _is_point(text: str) -> bool:
+def is_point(text: str) -> bool:
     """Whether a text has one of the forms in which a point can be given."""
     counted = any(form.fullmatch(text) for form in (_ID, _FROM_END, _ATTEMPT))
     return counted or text == "latest" or _time(text) is not None

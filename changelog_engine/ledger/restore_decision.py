@@ -14,7 +14,7 @@ from changelog_engine.changelog.model import Checkpoint, CheckpointMark
 from changelog_engine.errors import CorruptChangelogError, RestoreError
 from changelog_engine.ledger.attempt_notes import read_notes
 from changelog_engine.ledger.lineage import Lineage
-from changelog_engine.ledger.points import checkpoint_at
+from changelog_engine.ledger.points import checkpoint_at, is_point
 from changelog_engine.ledger.snapshots import beside, newest_named
 from changelog_engine.storage.delta_log import DeltaLog
 
@@ -51,9 +51,8 @@ def decide_restore(lineage: Lineage, restore: str) -> RestoreDecision:
     try:
         return RestoreDecision(checkpoint_at(lineage, wanted), f"changelog.restore = {wanted}")
     except RestoreError as error:
-        raise RestoreError(
-            f"changelog.restore = {restore} is neither auto nor none, and as a point: {error}"
-        ) from error
+        others = "" if is_point(wanted) else ", or auto, or none"
+        raise RestoreError(f"changelog.restore = {restore}: {error}{others}") from error
 
 
 def _auto(lineage: Lineage) -> RestoreDecision:

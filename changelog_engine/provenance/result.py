@@ -252,7 +252,7 @@ class Explanation(Displayed):
             for each in shown:
                 lines += ["", *_tree(each, seen)]
         if not self.mutations and not self.outputs:
-            lines.append("nothing was found")
+            lines.append("nothing was found; --at and --from choose other checkpoints")
         return "\n".join([*lines, *self._noted()])
 
     def _noted(self) -> Iterator[str]:

@@ -88,7 +88,7 @@ class FileSystems:
         """The file system of a path, ready to use.
 
         Raises:
-            ConfigurationError: no file system answers to it, or its options cannot be used.
+            ConfigurationError: it cannot be opened, or its options cannot be used.
         """
         local = local_path(path)
         if local is not None:
@@ -113,7 +113,7 @@ class FileSystems:
         except (pa.ArrowException, OSError, ValueError, TypeError) as error:
             # The first line: HDFS adds each place where it looked.
             why = self.told(str(error), path).partition("\n")[0]
-            raise ConfigurationError(f"no file system answers to {shown!r}: {why}{_needs(scheme)}") from None
+            raise ConfigurationError(f"cannot open {shown!r}: {why}{_needs(scheme)}") from None
         return OpenedPath(file_system, inner.rstrip("/"), shown)
 
     def delta_options(self, uri: str) -> dict[str, str]:

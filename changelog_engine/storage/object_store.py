@@ -44,7 +44,7 @@ class ObjectStore(Storage):
         file_systems: knows how to reach the store; None for the options of the process.
 
     Raises:
-        StorageError: no file system answers to the URI.
+        StorageError: the URI cannot be opened.
     """
 
     appends = False

@@ -30,7 +30,7 @@ def open_storage(
 
     Raises:
         ConfigurationError: the path cannot be written down as UTF-8.
-        StorageError: no file system answers to the URI.
+        StorageError: the URI cannot be opened.
 
     Example:
         >>> storage = open_storage("/data/jobs")  # doctest: +SKIP

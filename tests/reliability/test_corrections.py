@@ -51,6 +51,7 @@ from changelog_engine.errors import (
     TypeMismatchError,
 )
 from changelog_engine.graph.nodes import JobSettings
+from changelog_engine.inspection.jobs import job_status
 from changelog_engine.inspection.key_history import key_history
 from changelog_engine.inspection.timeline import Timeline
 from changelog_engine.ledger.job_folder import find_job_folder
@@ -304,11 +305,20 @@ def test_on_the_console(base: Path) -> None:
         refused = correct(*arguments)
         assert refused.exit_code in (1, 2)
         assert message in refused.stderr, refused.stderr
+    one_has_it = CliRunner().invoke(
+        main, ["correct", str(base / "job"), *said[2:], "--set", "0", "100", "--dry-run", "--csv"]
+    )
+    assert one_has_it.output.splitlines() == ["key,before,after", "0,8,100"]
+    misspelt = CliRunner().invoke(
+        main, ["correct", str(base / "job"), "--state", "cuont", "--set", "0", "1", "--dry-run"]
+    )
+    assert "no state 'cuont'; there are count" in misspelt.stderr
     made = correct(f"{base}/mended", "--set", "0", "100", "--delete", "3")
     assert made.exit_code == 0, made.output
     assert "starts with 2 corrections after checkpoint 8" in made.output
     assert "--job mended" in made.output
     assert state_at(f"{base}/mended/changelog").states["process", "count"] == {0: 100, 1: 8, 2: 8, 4: 8}
+    assert job_status(f"{base}/mended").summary.state == "not run yet"
 
 
 def test_numbers_of_any_size_on_the_console() -> None:
@@ -325,7 +335,7 @@ def test_numbers_of_any_size_on_the_console() -> None:
         ("1.5", Types.BIG_INT()),
         (str(large), Types.PICKLED_BYTE_ARRAY()),
     ):
-        with pytest.raises(click.UsageError, match="as JSON"):
+        with pytest.raises(click.UsageError, match="must be JSON"):
             values_of_text(text, declared, False, "--set")
 
 

@@ -214,7 +214,7 @@ class TestInPrograms:
             StreamFormat.text_line_format(), "nosuch://key:geheim@x/y"
         )
         env.from_source(source.build(), WatermarkStrategy.no_watermarks(), "lines").print()
-        with pytest.raises(ConfigurationError, match="no file system answers to 'nosuch://x/y'") as error:
+        with pytest.raises(ConfigurationError, match="cannot open 'nosuch://x/y'") as error:
             env.execute()
         assert "geheim" not in str(error.value)
 

@@ -267,13 +267,13 @@ def test_a_job_that_ran_and_does_not_start_again_says_why(tmp_path: Path):
     _start(tmp_path, AssertionError("it comes to nothing that runs it"), restore="99")
     assert "state failed: the last start ended before an attempt began" in _shown(tmp_path)
     assert "start " in _shown(tmp_path)
-    assert "RestoreError: changelog.restore = 99 is neither auto nor none" in _shown(tmp_path)
+    assert "RestoreError: changelog.restore = 99: there is no checkpoint 99 in " in _shown(tmp_path)
     [listed] = list_jobs(str(tmp_path))
     assert listed.state == "failed"
     path = str(tmp_path / "job")
     whole, told = make_report(path).html, make_report(path, entries=0).html
-    assert "changelog.restore = 99 is neither auto" in whole
-    assert "changelog.restore = 99 is neither auto" not in told
+    assert "changelog.restore = 99: there is no checkpoint 99" in whole
+    assert "changelog.restore = 99: there is no checkpoint 99" not in told
     with closing(JobJournal.open(str(tmp_path), "job")) as journal:
         assert "did not" not in _shown(tmp_path).partition("records behind")[2], "it runs again"
         assert job_status(path).failed_start is None

@@ -354,7 +354,7 @@ def test_paths_without_a_changelog(job: Path, tmp_path: Path) -> None:
         f"Error: there is no changelog in {tmp_path}. Name"
     )
     assert "it holds the job words: name its folder" in refused(cli("checkpoints", job.parent))
-    assert "no file system answers" in refused(cli("checkpoints", "nosuch://x/y"))
+    assert "cannot open" in refused(cli("checkpoints", "nosuch://x/y"))
 
 
 def test_somebody_elses_table(tmp_path: Path) -> None:

@@ -326,7 +326,12 @@ def test_points(job: Path) -> None:
     assert checkpoint_at(lineage, exact).id == 3
     assert checkpoint_at(lineage, f"as-of:{exact}+00:00").id == 3
     assert checkpoint_at(lineage, exact.partition("T")[2]).id == 3
-    assert checkpoint_at(lineage, "2100-01-01").id == newest.id
+    assert (
+        checkpoint_at(lineage, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(time.time() + 1))).id
+        == newest.id
+    )
+    with pytest.raises(RestoreError, match=r"is in the future: it is .* give latest"):
+        checkpoint_at(lineage, "2100-01-01")
 
 
 @pytest.mark.parametrize("second", ["1970-01-01T09:09:14", "2026-11-27T09:09:14", "1969-12-31T18:30:20"])

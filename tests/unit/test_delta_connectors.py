@@ -33,6 +33,7 @@ from api.common import Row, Types
 from api.common.types import RowKind
 from api.datastream import StreamExecutionEnvironment
 from api.datastream.connectors import DeltaSink, DeltaSource
+from api.datastream.connectors.file_system import FileSink
 from changelog_engine.connectors import delta as engine
 from changelog_engine.connectors.delta.reader import Columns, splits_of
 from changelog_engine.connectors.protocols import Prepared, RestoredSink, SinkContext, Source, Split
@@ -1151,3 +1152,17 @@ def test_a_commit_that_is_missing_between_others_is_not_waited_for(tmp_path: Pat
         ConnectorError, match=f"commit 1 of the Delta table .* is missing: {path} is not there"
     ):
         log.files_of(1, follows=True)
+
+
+def test_a_sink_or_source_made_with_a_path_alone_names_its_builders() -> None:
+    """No word of Java, which a path is not."""
+    for made, words in (
+        (
+            DeltaSink,
+            r"DeltaSink\('out'\): a DeltaSink is made by DeltaSink.for_row_data\(...\), then build\(\)",
+        ),
+        (DeltaSource, r"made by DeltaSource.for_table\(...\), then build\(\)"),
+        (FileSink, r"made by FileSink.for_row_format\(...\) or FileSink.for_bulk_format\(...\), then"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            made("out")

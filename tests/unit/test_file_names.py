@@ -175,7 +175,7 @@ class TestBadPaths:
             sink_to(closed).check_before_start()
 
     def test_unknown_file_system(self):
-        with pytest.raises(ConfigurationError, match="no file system answers to 'nosuch://bucket/x'"):
+        with pytest.raises(ConfigurationError, match="cannot open 'nosuch://bucket/x'"):
             sink_to("nosuch://key:geheim@bucket/x").check_before_start()
 
     @pytest.mark.parametrize("uri", ["s3://", "s3:x", "s3a:///x", "gs://", "s3://key:geheim@/x"])

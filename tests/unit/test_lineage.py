@@ -88,7 +88,7 @@ def test_decisions(tmp_path: Path) -> None:
     driver = Driver.start(tmp_path)
     lineage = Lineage(driver.log)
     assert decide_restore(lineage, "latest").checkpoint is None
-    with pytest.raises(RestoreError, match=r"changelog.restore = 3 .*there is no checkpoint in .* yet"):
+    with pytest.raises(RestoreError, match=r"changelog.restore = 3: there is no checkpoint in .* yet"):
         decide_restore(lineage, "3")
     with pytest.raises(
         RestoreError, match=r"'as-of:20231114T221530' is not a point of a job: give .* 2026-01-31T12:"
@@ -101,15 +101,19 @@ def test_decisions(tmp_path: Path) -> None:
     assert decide_restore(lineage, " 2 ").checkpoint == made[1]
     assert decide_restore(lineage, "as-of:2023-11-14T22:15:30").checkpoint == made[2]
     assert decide_restore(lineage, "as-of:2023-11-14T23:15:30+01:00").checkpoint == made[2]
-    assert decide_restore(lineage, "as-of:2100-01-01").checkpoint == made[4]
+    assert decide_restore(lineage, "as-of:2023-11-15").checkpoint == made[4]
     assert decide_restore(lineage, "22:15:30").checkpoint == made[2]
     assert decide_restore(lineage, "-2").checkpoint == made[3]
     for wrong, words in (
-        ("9", r"no checkpoint 9 .*the nearest: 5"),
+        ("9", r"^changelog.restore = 9: there is no checkpoint 9 .*the nearest: 5 \(of 1 to 5\)$"),
+        (
+            "as-of:2100-01-01",
+            "2100-01-01 00:00:00.000 is in the future.* without a zone is UTC.* give latest$",
+        ),
         ("as-of:2001-01-01", "at or before 2001.*nearest is checkpoint 1"),
-        ("as-of:yesterday", "neither auto nor none.*not a point"),
+        ("as-of:yesterday", "not a point.*, or auto, or none$"),
         ("as-of:2", "not a point"),  # a number is no time
-        ("newest", "neither auto nor none.*not a point"),
+        ("newest", "not a point.*, or auto, or none$"),
     ):
         with pytest.raises(RestoreError, match=words):
             decide_restore(lineage, wrong)

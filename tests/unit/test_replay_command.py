@@ -102,7 +102,7 @@ def test_equal_is_0_and_different_1(recorded: Path, monkeypatch: pytest.MonkeyPa
     assert "  recorded: put 2\n  replayed: put 6\n" in changed.output
     assert replay(recorded, monkeypatch, "--from", "0", "visits.py").exit_code == 0  # the first job
     by_points = replay(
-        recorded, monkeypatch, "--from", "-2", "--to", "2100-01-01", "--job", "visits", "visits.py"
+        recorded, monkeypatch, "--from", "-2", "--to", "latest", "--job", "visits", "visits.py"
     )
     assert "from checkpoint 2 to checkpoint 3: equal" in by_points.output
 

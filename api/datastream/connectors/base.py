@@ -24,7 +24,7 @@ class Source:
     """
 
     def __init__(self, source: Any) -> None:
-        refuse_java(source, type(self).__name__)
+        _refuse_name(source, type(self))
         self._source = engine_source(source, "Source")
 
 
@@ -43,7 +43,7 @@ class Sink(NamesOfPyFlink):
     }
 
     def __init__(self, sink: Any) -> None:
-        refuse_java(sink, type(self).__name__)
+        _refuse_name(sink, type(self))
         self._sink = engine_sink(sink, "Sink")
 
 
@@ -53,6 +53,20 @@ class DeliveryGuarantee(Enum):
     EXACTLY_ONCE = 0
     AT_LEAST_ONCE = 1
     NONE = 2
+
+
+def _refuse_name(given: Any, of: type) -> None:
+    """Raise when it is a str: a path, of a class that is made by a builder, else the name of a Java class."""
+    builders = [
+        f"{of.__name__}.{name}(...)"
+        for name, found in vars(of).items()
+        if isinstance(found, staticmethod) and (name == "builder" or name.startswith("for_"))
+    ]
+    if builders and isinstance(given, str):
+        raise ConfigurationError(
+            f"{of.__name__}({given!r}): a {of.__name__} is made by {' or '.join(builders)}, then build()"
+        )
+    refuse_java(given, of.__name__)
 
 
 def engine_source(given: Any, what: str) -> engine.Source:

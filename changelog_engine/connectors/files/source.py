@@ -100,7 +100,7 @@ class FileSource(Source):
         return _FileReader(self._format, self._folders(), split.id)
 
     def check_before_start(self) -> None:
-        """Raise if no file system answers to a path, before the job starts.
+        """Raise if a path cannot be opened, before the job starts.
 
         A path need not exist: a job that goes on may have read all that was there.
         """

@@ -286,7 +286,7 @@ def open_store(file_systems: FileSystems, base_path: str) -> Store:
     """The store of a base path.
 
     Raises:
-        ConfigurationError: no file system answers to it.
+        ConfigurationError: it cannot be opened.
     """
     try:
         # Folders in a sink's base path may be links: they are the user's.
