@@ -1,5 +1,10 @@
 """The console command ``changelog-engine``."""
 
-from changelog_engine.cli.program import main
+try:
+    from changelog_engine.cli.program import main
+except (
+    KeyboardInterrupt
+):  # the imports take most of the time until a command begins; it ends as Ctrl-C ends any
+    raise SystemExit(130) from None
 
 __all__ = ["main"]

@@ -90,19 +90,24 @@ class EarlyJvm:
 
     def end(self) -> None:
         """End it, and wait for that."""
-        self.process.terminate()
-        try:
-            self.process.wait(_PATIENCE_S)
-        except TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        end_jvm(self.process)
         self.forget()
 
     def forget(self) -> None:
         """Remove what it told."""
         shutil.rmtree(self.scratch, ignore_errors=True)
+
+
+def end_jvm(process: Popen[bytes]) -> None:
+    """End a JVM, and wait for that."""
+    process.terminate()
+    try:
+        process.wait(_PATIENCE_S)
+    except TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
 
 
 _begun: list[EarlyJvm] = []  # at most one

@@ -10,6 +10,7 @@ from subprocess import Popen
 from typing import Any
 
 import pyspark.java_gateway
+from pyspark import SparkContext
 
 from changelog_engine.java import find_java
 from changelog_engine.spark import early_jvm
@@ -25,6 +26,9 @@ def own_gateway(master: str, options: str) -> Iterator[list[Popen[bytes]]]:
 
     That of a local master it starts without those of Spark's own options of which Java warns. No option of Java takes
     another one back, so Spark's scripts find a Java that leaves these out.
+
+    One to which PySpark has not come when this is left with an error, such as Ctrl-C, ends: it would not find the folder any
+    more in which it tells where it listens, and stay for good.
 
     Args:
         options: of the driver's JVM.
@@ -53,4 +57,10 @@ def own_gateway(master: str, options: str) -> Iterator[list[Popen[bytes]]]:
 
         java_gateway.Popen = start
         opened.callback(setattr, java_gateway, "Popen", popen)
-        yield jvms
+        try:
+            yield jvms
+        except BaseException:
+            if SparkContext._gateway is None:
+                for jvm in jvms:
+                    early_jvm.end_jvm(jvm)
+            raise

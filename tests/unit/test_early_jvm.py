@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import SparkConf, java_gateway
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkRuntimeError
 
 from changelog_engine.java import find_java
@@ -253,6 +253,18 @@ def test_without_one_pyspark_starts_its_own(plain: None, monkeypatch: pytest.Mon
     monkeypatch.setattr(java_gateway, "Popen", lambda command, **how: (command, how["env"]))
     with own_gateway("yarn", ""):
         assert java_gateway.Popen(["script"], env={"A": "b"}) == (["script"], {"A": "b"})
+
+
+@pytest.mark.parametrize("reached", [False, True])
+def test_a_jvm_ends_with_an_interrupt_unless_pyspark_has_come_to_it(
+    plain: None, monkeypatch: pytest.MonkeyPatch, reached: bool
+) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", object() if reached else None)
+    opened = own_gateway("yarn", "")
+    opened.__enter__()
+    with java_gateway.Popen(["cat"], env={**os.environ}, stdin=subprocess.PIPE) as jvm:
+        assert not opened.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
+        assert (jvm.returncode is None) is reached
 
 
 def test_a_java_that_spark_cannot_use_or_that_starts_another_is_left_to_pyspark(

@@ -57,6 +57,25 @@ def test_case_57_a_missing_java_is_said_before_spark_is_loaded(tmp_path: Path) -
     assert not list(tmp_path.iterdir()), "no folder of a job"
 
 
+INTERRUPTED = """
+import sys
+
+class CtrlC:
+    def find_spec(self, name, *_):
+        if name == "changelog_engine.cli.program":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, CtrlC())
+from changelog_engine.cli import main
+"""
+
+
+def test_case_57_ctrl_c_while_the_command_is_imported_is_status_130_and_no_traceback() -> None:
+    command = [sys.executable, "-c", INTERRUPTED]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 STOPPED = """
 import os, signal, sys, threading
 from api.datastream import StreamExecutionEnvironment
