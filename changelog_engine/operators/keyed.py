@@ -11,9 +11,11 @@ The loops of ``process_keyed`` run once per record. Keep them free of what isn't
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from changelog_engine.codec.keys import KeyCodec
@@ -32,12 +34,15 @@ from changelog_engine.operators.failures import (
     user_failure,
 )
 from changelog_engine.operators.stateless import FunctionOperator
+from changelog_engine.readable import iso
 from changelog_engine.state.cursor import Cursor
 from changelog_engine.state.timers import TimeDomain, TimerQueue
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.copies import IMMUTABLE, copied, own, take_each
 from changelog_engine.types.in_state import in_state
 from changelog_engine.windowing.reserved import REDUCED
+
+log = logging.getLogger("changelog_engine")
 
 _EMIT_AT = 16_384
 _NO_RESULTS = ()
@@ -258,6 +263,26 @@ class TimerOperator(KeyedOperator, ABC):
             self.fire_timers(self.timers.event, MAX_WATERMARK, TimeDomain.EVENT_TIME)
             self.fire_timers(self.timers.processing, MAX_WATERMARK, TimeDomain.PROCESSING_TIME)
 
+    def firing(self, queue: TimerQueue, until: int) -> Iterator[Any]:
+        """Take timers that are due off their queue, those included that are set meanwhile; tells where these may not end."""
+        return queue.firing(until, partial(self._tell_of_endless, until))
+
+    def _tell_of_endless(self, until: int, timestamp: int) -> None:
+        if until == MAX_WATERMARK:
+            why = (
+                "The input has ended, and with it all times have come: a job in which each timer sets the next one never "
+                "ends. Set none where the current watermark is 2**63 - 1"
+            )
+        else:
+            why = "Set them for times that are still to come"
+        log.warning(  # at once: the epoch may have no end, either
+            "operator %r fires timers that were set while others fired, for times that have come already: more than 100,000 "
+            "by now, the last for %s, and nothing else of its subtask goes on meanwhile. %s",
+            self.name,
+            iso(timestamp),
+            why,
+        )
+
     @abstractmethod
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         """Do what the timers of a queue are for that are due, those included that are set meanwhile."""
@@ -283,7 +308,7 @@ class TimerFunctionOperator(TimerOperator):
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         self.element_context.domain = domain
         try:
-            out, out_times = self._fire(queue.firing(until), domain is TimeDomain.EVENT_TIME)
+            out, out_times = self._fire(self.firing(queue, until), domain is TimeDomain.EVENT_TIME)
         except BaseException as error:
             raise self.failure(error, "on_timer") from error
         finally:

@@ -160,7 +160,7 @@ class WindowOperator(TimerOperator):
 
     def _due(self, queue: TimerQueue, until: int) -> Iterable[Any]:
         """Take timers that are due off their queue, those included that are set meanwhile."""
-        return queue.firing(until)
+        return self.firing(queue, until)
 
     def fire_timers(self, queue: TimerQueue, until: int, domain: TimeDomain) -> None:
         cursor, place, event_time = self.cursor, self.place, domain is TimeDomain.EVENT_TIME

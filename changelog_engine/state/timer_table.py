@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappush
 from operator import itemgetter
 from typing import Any
@@ -23,6 +23,7 @@ Timer = tuple[int, Any]
 _TIMESTAMP = itemgetter(0)
 _NEVER = -(2**63) - 1  # before all timestamps
 _MOST_GONE = 4096
+_MANY = 100_000
 
 
 class TimerTable(ABC):
@@ -77,7 +78,18 @@ class HeapTimers(dict[Timer, int], TimerTable):
     their value is 0. One that is set meanwhile and is due as well waits in ``soon``, with its number as its value.
     """
 
-    __slots__ = ("_firing", "_gone", "_number", "_runs", "added", "firing_until", "soon", "waiting")
+    __slots__ = (
+        "_firing",
+        "_gone",
+        "_many",
+        "_number",
+        "_runs",
+        "_told",
+        "added",
+        "firing_until",
+        "soon",
+        "waiting",
+    )
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +99,8 @@ class HeapTimers(dict[Timer, int], TimerTable):
         self._gone: dict[Timer, int] = {}
         self._firing: Iterator[Timer] | None = None
         self.firing_until = _NEVER  # timers at or before it are firing
-        self._number = 0
+        self._number = self._many = 0
+        self._told: Callable[[int], None] | None = None
         self.soon: list[tuple[int, int, Timer]] = []  # a heap
         self.waiting: Timer | None = None  # its turn comes after those in ``soon`` that are due before it
 
@@ -99,6 +112,8 @@ class HeapTimers(dict[Timer, int], TimerTable):
             self._number += 1
             self[timer] = self._number
             heappush(self.soon, (timer[0], self._number, timer))
+            if self._number == self._many and self._told is not None:
+                self._told(timer[0])
 
     def remove(self, timer: Timer) -> None:
         del self[timer]
@@ -161,8 +176,11 @@ class HeapTimers(dict[Timer, int], TimerTable):
         self.update(dict.fromkeys(timers, 0))
         self._arrange(timers)
 
-    def begin_firing(self, until: int) -> Iterator[Timer]:
+    def begin_firing(self, until: int, told: Callable[[int], None] | None = None) -> Iterator[Timer]:
         """Take timers at or before a time (ms) off the lists, to fire them in the order in which they are due.
+
+        Args:
+            told: see ``TimerQueue.firing``.
 
         Returns:
             Those that are due now. They are in the dict, with 0, until whoever fires them removes them: one that is there no
@@ -171,7 +189,10 @@ class HeapTimers(dict[Timer, int], TimerTable):
         due = self.due(until)
         if due:
             self._cut(until)
-        self.firing_until = until
+        self.firing_until, self._told = until, told
+        self._many = (
+            self._number + _MANY + 100 * len(due)
+        )  # of those that set a few others, as retries do, none is told
         self._firing = rest = iter(due)
         return rest
 
@@ -185,7 +206,8 @@ class HeapTimers(dict[Timer, int], TimerTable):
             return
         rest = [timer for timer in (self.waiting, *firing) if timer is not None and self.get(timer) == 0]
         rest += [timer for _, number, timer in sorted(self.soon) if self.get(timer) == number]
-        self._firing, self.firing_until, self.waiting = None, _NEVER, None
+        self._firing = self._told = self.waiting = None
+        self.firing_until = _NEVER
         self.soon.clear()
         if rest:
             self.update(dict.fromkeys(rest, 0))

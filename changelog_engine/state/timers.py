@@ -169,23 +169,25 @@ class TimerQueue:
         self._take(timer)
         return timer
 
-    def firing(self, until: int) -> Iterator[Timer]:
+    def firing(self, until: int, told: Callable[[int], None] | None = None) -> Iterator[Timer]:
         """Take the timers at or before a time off the queue one by one, those included that are set meanwhile.
 
         Args:
             until: ms.
+            told: is called once, with the time of the last one, where so many were set meanwhile that they may have no end:
+                100,000, and 100 for each timer that was there. Of tables on the heap only.
 
         Returns:
             What ``pop_due`` would give, call by call; the cursor moves to each. Nothing else may ask what is due meanwhile.
         """
         if type(self.table) is HeapTimers:
-            return self._firing(self.table, until)
+            return self._firing(self.table, until, told)
         return iter(partial(self.pop_due, until), None)  # drives our own code
 
-    def _firing(self, table: HeapTimers, until: int) -> Iterator[Timer]:
+    def _firing(self, table: HeapTimers, until: int, told: Callable[[int], None] | None) -> Iterator[Timer]:
         get, soon, take = table.get, table.soon, self._take_fired
         assert take is not None
-        rest = table.begin_firing(until)
+        rest = table.begin_firing(until, told)
         try:
             for timer in rest:
                 if soon and soon[0][0] < timer[0]:
@@ -278,7 +280,7 @@ class NetTimerQueue(TimerQueue):
                 super()._record(timer, DELETE_TIMER)
             self._remove(timer)
 
-    def firing(self, until: int) -> Iterator[Timer]:
+    def firing(self, until: int, told: Callable[[int], None] | None = None) -> Iterator[Timer]:
         return iter(partial(self.pop_due, until), None)  # drives our own code
 
     def take_due(self, until: int) -> list[Timer]:

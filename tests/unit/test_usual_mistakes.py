@@ -30,6 +30,7 @@ from api.datastream.state import ListStateDescriptor, MapStateDescriptor, ValueS
 from api.datastream.window import TumblingProcessingTimeWindows
 from changelog_engine.errors import ArgumentTypeError, JobExecutionError
 from changelog_engine.graph import subtask_warnings
+from changelog_engine.state import timer_table
 from changelog_engine.testing import without_spark
 
 HERE = r"\(.*/test_usual_mistakes\.py, line \d+\)"
@@ -391,6 +392,33 @@ def test_timers_that_the_end_of_the_input_drops_are_told_once_a_job(
 def test_a_timer_that_nobody_takes_is_told_once(stream: Any, caplog: Any) -> None:
     (told,) = warnings(stream.key_by(lambda value: value[1]).process(Misspelt()), caplog)
     assert told.endswith("fired for nothing: Misspelt has no on_timer(timestamp, ctx)")
+
+
+class Again(KeyedProcessFunction):
+    """Each timer sets the next one, until a time."""
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def process_element(self, value: Any, ctx: Any) -> None:
+        ctx.timer_service().register_event_time_timer(1)
+
+    def on_timer(self, timestamp: int, ctx: Any) -> None:
+        if timestamp < self.last:
+            ctx.timer_service().register_event_time_timer(timestamp + 1)
+
+
+def test_timers_that_set_themselves_anew_after_the_input_has_ended_are_told_once(
+    stream: Any, caplog: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without ``last`` the job would not end, and said nothing."""
+    monkeypatch.setattr(timer_table, "_MANY", 50)
+    keyed = stream.key_by(lambda value: value[1])  # two keys
+    assert warnings(keyed.process(Again(120)), caplog) == []
+    (told,) = warnings(keyed.process(Again(400)), caplog)
+    assert told.startswith("operator 'KeyedProcess' fires timers that were set while others fired")
+    assert "the last for 1970-01-01 00:00:00.126" in told
+    assert "The input has ended" in told
 
 
 def test_what_each_subtask_warns_of_is_told_once_with_their_number(stream: Any, caplog: Any) -> None:
