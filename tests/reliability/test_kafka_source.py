@@ -427,7 +427,7 @@ def test_a_client_that_goes_on_not_to_find_its_partitions_is_replaced(
     read_until([["a", "c"], ["b", "d"]])
     (message,) = [each for each in caplog.messages if "another one takes its place" in each]
     assert f"the client goes on not to find topic '{topic}', partition" in message
-    assert made[0].closed
+    wait_for(lambda: made[0].closed, "the end of the client that was stuck", 60)
     assert len(made) == 2
     for reader in readers:
         reader.close()

@@ -43,6 +43,7 @@ from changelog_engine.connectors.cassandra import CassandraSink, ConnectionOptio
 from changelog_engine.connectors.cassandra import sink as cassandra_sink
 from changelog_engine.connectors.jdbc import session
 from changelog_engine.connectors.kafka import clients, exactly_once, offsets, producing, transactions
+from changelog_engine.connectors.kafka import reader as kafka_reader
 from changelog_engine.connectors.kinesis import clients as kinesis_clients
 from changelog_engine.connectors.kinesis import sink as kinesis_sink
 from changelog_engine.connectors.protocols import SinkContext, Split
@@ -109,6 +110,7 @@ def jdbc(kind: str, exactly_once: bool, port: int) -> None:
 
 def kafka_source(port: int) -> Any:
     builder = KafkaSource.builder().set_bootstrap_servers(f"127.0.0.1:{port}").set_topics("t")
+    builder.set_group_id("g")
     return builder.set_value_only_deserializer(SimpleStringSchema()).build()._source
 
 
@@ -467,6 +469,17 @@ def test_a_source_says_that_kafka_is_silent(port: int, caplog: pytest.LogCapture
         time.sleep(0.01)
     assert re.search(f"Kafka .127.0.0.1:{port}.*reading.*; trying again", caplog.text), caplog.text
     reader.close()
+
+
+def test_a_source_is_closed_although_kafka_is_silent(
+    port: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waited for three quarters of a minute, or for as long as the broker stood still, before a restart began."""
+    monkeypatch.setattr(kafka_reader, "_CLOSE_TIMEOUT_S", 0.1)
+    reader = kafka_source(port).reader(Split("t-0", 0))
+    reader.acknowledged(7)
+    assert asked(lambda _: reader.close(), port) is None
+    assert f"Kafka (127.0.0.1:{port}) does not answer, so the end of the client" in caplog.text
 
 
 def test_a_sink_says_that_kafka_is_silent(

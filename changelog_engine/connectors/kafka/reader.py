@@ -9,11 +9,13 @@ Invariants:
     * A reader to which no broker answers says so in the log: librdkafka tries again by itself, for ever.
     * A client that goes on not to find a partition of a topic that the cluster has is replaced: librdkafka may miss that a
       partition has a leader again (its issue 5430).
+    * Closing waits ten seconds at most: librdkafka waits for minutes for the answer to a commit.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -289,7 +291,7 @@ class Fetcher:
         for place in self._partitions.values():
             place.begin_again()
             self._assign(place.which, place.next)
-        old.close()
+        self._let_go(old, [])
 
     def _store(self, arrived: list[Any]) -> None:
         if any(map(self._kafka.Message.error, arrived)):  # drives our own code
@@ -453,15 +455,30 @@ class Fetcher:
 
     def close(self) -> None:
         """Commit what was not yet, and let go of the connections."""
-        if self._uncommitted:
+        offsets = [self._kafka.TopicPartition(*each, offset) for each, offset in self._uncommitted.items()]
+        closing = self._let_go(self._consumer, offsets)
+        closing.join(_CLOSE_TIMEOUT_S)
+        if closing.is_alive():
+            log.warning(
+                "%s does not answer, so the end of the client that has read is not waited for; offsets for monitoring may "
+                "be those of an earlier checkpoint",
+                named(self._properties),
+            )
+
+    def _let_go(self, consumer: Any, offsets: list[Any]) -> threading.Thread:
+        """Commit offsets and close a client, in a thread, since it waits for brokers that are silent."""
+
+        def run() -> None:
             try:
-                offsets = [
-                    self._kafka.TopicPartition(*each, offset) for each, offset in self._uncommitted.items()
-                ]
-                self._consumer.commit(offsets=offsets, asynchronous=False)
+                if offsets:
+                    consumer.commit(offsets=offsets, asynchronous=False)
             except self._kafka.KafkaException as error:
                 log.warning("%s", self._failure("committing offsets for monitoring", error))
-        self._consumer.close()
+            consumer.close()
+
+        closing = threading.Thread(target=run, name="kafka-close", daemon=True)
+        closing.start()
+        return closing
 
 
 class _Place(NamedTuple):
