@@ -994,6 +994,19 @@ class TestExactlyOnce:
         writer_of(self.sink(sqlite), restored).close()
         assert rows(sqlite) == [(1, "a")]
 
+    def test_closing_tries_once_to_take_rows_back(self, sqlite, monkeypatch, waits):
+        """A restart waits for it: of a server that did not answer four connections were awaited, two minutes in all."""
+        monkeypatch.setattr("changelog_engine.connectors.jdbc.exactly_once._CHUNK_ROWS", 2)
+        sqlite.execute(TABLE)
+        sqlite.url += "?busy_timeout=0"
+        writer = writer_of(self.sink(sqlite))
+        writer.write([(1, "a"), (2, "b")])
+        with closing(sqlite3.connect(sqlite._path)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            writer.close()
+        assert waits == []
+        assert sqlite.execute("SELECT portion_number FROM changelog_engine_commits_staged") == [(1,)]
+
     @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["postgres", "mariadb"])
     def test_connections_that_are_cut_anywhere(self, kind, request, tmp_path, waits):

@@ -143,8 +143,10 @@ class CommitTable:
         )
 
     def discard(self, writer: str, number: int) -> None:
-        """Take back what was staged for a portion that nothing refers to."""
-        self._session.run(lambda connection: self.forget(connection, writer, number), "taking back rows")
+        """Take back what was staged for a portion that nothing refers to; tried once, as a restart waits for it."""
+        self._session.run(
+            lambda connection: self.forget(connection, writer, number), "taking back rows", again=False
+        )
 
     def clean(self, job: str, sink: str, older_than_ms: int) -> None:
         """Remove what dead writers of a sink staged so long ago that no checkpoint to restore needs it."""

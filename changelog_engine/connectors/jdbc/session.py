@@ -64,11 +64,12 @@ class Session:
         self._replaced: dict[str, tuple[float, Mapping[int, tuple[Any, str]]]] = {}  # likewise
         self._said_replaced: set[tuple[str, int]] = set()
 
-    def run(self, work: Callable[[Any], T], what: str) -> T:
+    def run(self, work: Callable[[Any], T], what: str, again: bool = True) -> T:
         """Run a transaction.
 
         Args:
             work: is given the connection; it may be called more than once.
+            again: whether it is tried again.
 
         Raises:
             ConnectorError: it failed for good, or too often.
@@ -95,7 +96,7 @@ class Session:
                     self._roll_back()
                 if not passing:
                     raise RefusedForGoodError(self._message(what, error, tries), _reason(error)) from None
-                if tries >= self._max_retries:
+                if not again or tries >= self._max_retries:
                     raise ConnectorError(self._message(what, error, tries)) from None
                 tries += 1
                 self._trouble.again(self._message(what, error, 0))
