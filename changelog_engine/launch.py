@@ -69,8 +69,10 @@ class Cluster(Protocol):
 class ClosingRunner(EpochRunner, Protocol):
     """An epoch runner that is closed at the end of its job."""
 
-    def noted(self, attempt: int) -> tuple[int, int, int, int] | str:
+    def noted(self, attempt: int) -> tuple[int, int, int, int, int] | str:
         """How many subtasks are up in an attempt, the rows and bytes of state they have read, and how many have it all.
+
+        Last, how many are not up, as they still close what the attempt before had open.
 
         Where that is not known: what the first epoch waits for, in words; "" once it goes on.
         """
@@ -433,8 +435,9 @@ def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan)
     noted = runner.noted(monitor.latest.attempt)
     if isinstance(noted, str):
         return noted
-    up, *restored = noted
-    return WorkersAtStart(up, monitor.subtasks or sum(stage.parallelism for stage in plan.stages), *restored)
+    up, rows, size, ready, closing = noted
+    subtasks = monitor.subtasks or sum(stage.parallelism for stage in plan.stages)
+    return WorkersAtStart(up, subtasks, rows, size, ready, closing=closing)
 
 
 _launch: list[Launch] = []  # the first one counts

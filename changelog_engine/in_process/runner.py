@@ -148,9 +148,9 @@ class InProcessRunner:
     def slots(self) -> None:
         """See EpochRunner: nothing here runs at the same time, however many subtasks there are."""
 
-    def noted(self, attempt: int) -> tuple[int, int, int, int]:
+    def noted(self, attempt: int) -> tuple[int, int, int, int, int]:
         """See ClosingRunner: all are up at once, since no worker is started here; when they have their state is not told."""
-        return sum(stage.parallelism for stage in self.job.plan.stages), 0, 0, 0
+        return sum(stage.parallelism for stage in self.job.plan.stages), 0, 0, 0, 0
 
     def background(self) -> tuple[()]:
         """See EpochRunner. Without Spark nothing runs tasks in the background."""

@@ -28,6 +28,7 @@ class WorkersAtStart(NamedTuple):
     bytes: int  # of the files that these come from
     ready: int = 0  # subtasks that have all of their state
     reading_ms: float = 0.0  # since the first of them were seen
+    closing: int = 0  # subtasks that are not up yet: they close what the attempt before had open
 
 
 def first_words(
@@ -74,6 +75,8 @@ def starting_words(
         up = f"all {workers.all} workers are up, the first epoch goes on"
     else:
         up = f"workers {workers.up} of {workers.all}"
+        if workers.closing:
+            up += f", {workers.closing} still closing what the attempt before had open"
     if now.status != "RESTORING":
         return f"{up} ({seconds:.0f} s)"
     restored = not isinstance(workers, str) and workers.ready == workers.all

@@ -226,7 +226,7 @@ class SparkEpochRunner:
         with said_when_ended(self.context):
             return epoch_slots(self.context) if self._placement is None else self._placement.slots()
 
-    def noted(self, attempt: int) -> tuple[int, int, int, int] | str:
+    def noted(self, attempt: int) -> tuple[int, int, int, int, int] | str:
         """See ClosingRunner. On executors nothing is noted: there an epoch starts the workers that it needs."""
         if self._notes is not None:
             return self._notes.read(attempt)

@@ -1,4 +1,4 @@
-"""What workers note while an attempt begins: that they are up, how much of their state they have read, that they have it.
+"""What workers note while an attempt begins: that they close what they had open, are up, read their state, have it all.
 
 With a local master each subtask has a small file beside the driver's temporary files, which it writes anew; the driver reads
 them when somebody looks. On other masters there are none.
@@ -14,6 +14,7 @@ import os
 from changelog_engine.clock import monotonic_ms
 
 _EVERY_MS = 200
+_CLOSING = "closing"
 
 
 class WorkerNotes:
@@ -26,17 +27,24 @@ class WorkerNotes:
         """The file of a subtask."""
         return f"{self._prefix}{attempt}-{stage}-{subtask}"
 
-    def read(self, attempt: int) -> tuple[int, int, int, int]:
-        """How many subtasks are up, the rows and bytes that they have read together, and how many have their state."""
+    def read(self, attempt: int) -> tuple[int, int, int, int, int]:
+        """How many subtasks are up, the rows and bytes that they have read together, and how many have their state.
+
+        Last, how many are not up, as they still close what the attempt before had open.
+        """
         folder, prefix = os.path.split(f"{self._prefix}{attempt}-")
-        up = rows = size = ready = 0
+        up = rows = size = ready = closing = 0
         for name in os.listdir(folder):
             if name.startswith(prefix):
                 up += 1
                 with contextlib.suppress(OSError, ValueError), open(os.path.join(folder, name)) as file:
-                    own_rows, own_bytes, own_ready = (int(each) for each in file.read().split())
+                    text = file.read()
+                    if text == _CLOSING:
+                        up, closing = up - 1, closing + 1
+                        continue
+                    own_rows, own_bytes, own_ready = (int(each) for each in text.split())
                     rows, size, ready = rows + own_rows, size + own_bytes, ready + own_ready
-        return up, rows, size, ready
+        return up, rows, size, ready, closing
 
     def clear(self) -> None:
         """Remove all notes of the run."""
@@ -45,6 +53,12 @@ class WorkerNotes:
             for name in os.listdir(folder):
                 if name.startswith(prefix):
                     os.unlink(os.path.join(folder, name))
+
+
+def note_closing(path: str) -> None:
+    """In a worker: a subtask closes what the attempt before had open, which may wait for a server that is away."""
+    with contextlib.suppress(OSError), open(path, "w") as file:
+        file.write(_CLOSING)
 
 
 class Teller:

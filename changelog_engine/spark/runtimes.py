@@ -22,7 +22,7 @@ from changelog_engine.operators.forked import ends_in_forked_children
 from changelog_engine.operators.kept_state import KeptState
 from changelog_engine.operators.messages import Durable, EpochOrder
 from changelog_engine.operators.stage import StageRuntime
-from changelog_engine.spark.notes import Teller
+from changelog_engine.spark.notes import Teller, note_closing
 from changelog_engine.spark.shipping import ShippedJob
 from changelog_engine.storage.file_systems import use_options
 
@@ -107,7 +107,11 @@ class Runtimes:
         if held is not None and held.goes_on_with(order):
             return held.runtime, None
         self._refuse_a_second_run(held, order, whose)
-        kept = None if held is None else self._drop(whose, leaves=held.attempt < order.attempt)
+        kept = None
+        if held is not None:
+            if notes is not None:
+                note_closing(notes)
+            kept = self._drop(whose, leaves=held.attempt < order.attempt)
         began = monotonic_s()
         try:
             _refuse_lost_state(order, whose)

@@ -14,6 +14,8 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -40,7 +42,8 @@ from changelog_engine.observing.words import (
     running_words,
     starting_words,
 )
-from changelog_engine.spark.notes import Teller, WorkerNotes
+from changelog_engine.spark.notes import Teller, WorkerNotes, note_closing
+from changelog_engine.spark.runtimes import Runtimes, _Held
 from changelog_engine.state import handles_in_c
 from changelog_engine.state.sizes import TableSize
 from changelog_engine.testing import without_spark
@@ -167,6 +170,13 @@ class TestWords:
         size = RestoreSize(5, 600, 1_000_000, 400, 2_000_000)
         assert starting_words(now, 3_000, WorkersAtStart(0, 8, 0, 0), size) == (
             "restoring checkpoint 7: 1,000 rows (3.0 MB), workers 0 of 8 (2 s)"
+        )
+
+    def test_workers_that_close_what_they_had_open(self) -> None:
+        """As before a broker that is away: it said "workers 0 of 4" alone."""
+        now = replace(NOTHING, status="RESTORING", status_ms=1_000, restored_from=7)
+        assert starting_words(now, 9_000, WorkersAtStart(0, 4, 0, 0, closing=2), None) == (
+            "restoring checkpoint 7, workers 0 of 4, 2 still closing what the attempt before had open (8 s)"
         )
 
     def test_a_first_epoch_that_takes_long_is_not_called_a_restore(self) -> None:
@@ -423,7 +433,10 @@ class TestDisplay:
 
 def test_workers_note_how_far_they_are(tmp_path: Path) -> None:
     notes = WorkerNotes(str(tmp_path), "run")
-    assert notes.read(1) == (0, 0, 0, 0)
+    assert notes.read(1) == (0, 0, 0, 0, 0)
+    note_closing(notes.path(1, 1, 0))
+    assert notes.read(1) == (0, 0, 0, 0, 1)
+    note_closing(notes.path(1, 0, 0))
     for subtask in (0, 1, 2):
         tell = Teller(notes.path(1, 0, subtask))
         tell(10, 100)
@@ -431,13 +444,29 @@ def test_workers_note_how_far_they_are(tmp_path: Path) -> None:
             tell.ready()
     (tmp_path / "note-run-1-0-0").write_text("5 50 0")
     (tmp_path / "note-run-1-0-1").write_text("")  # just being written
-    assert notes.read(1) == (3, 15, 150, 1), "all rows are told once they are read"
-    assert notes.read(2) == (0, 0, 0, 0)
+    assert notes.read(1) == (3, 15, 150, 1, 1), "all rows are told once they are read"
+    assert notes.read(2) == (0, 0, 0, 0, 0)
     notes.clear()
     assert list(tmp_path.iterdir()) == []
     missing = Teller(str(tmp_path / "gone" / "x"))
     missing(1, 1)
     missing.ready()
+
+
+def test_a_worker_notes_that_it_closes_what_it_had_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes = WorkerNotes(str(tmp_path), "run")
+    seen: list[tuple[int, ...]] = []
+    before: Any = SimpleNamespace(leave=lambda: None, close=lambda: seen.append(notes.read(2)))
+    after: Any = SimpleNamespace(start=lambda *_: seen.append(notes.read(2)))
+    held = Runtimes()
+    held.held[0, 0] = _Held("run", 1, before)
+    monkeypatch.setattr(held, "_build", lambda *_: after)
+    order: Any = SimpleNamespace(run="run", attempt=2, epoch=1, committed_epoch=0)
+    load: Any = object
+    assert held._runtime(load, order, (0, 0), notes.path(2, 0, 0))[0] is after
+    assert seen == [(0, 0, 0, 0, 1), (1, 0, 0, 0, 0)]
 
 
 def test_a_log_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
