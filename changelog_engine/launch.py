@@ -10,6 +10,7 @@ import atexit
 import contextlib
 import logging
 import queue
+import resource
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +29,7 @@ from changelog_engine.driver.protocols import EpochRunner, JobOutcome
 from changelog_engine.driver.rescaling import Rescaled
 from changelog_engine.driver.signs_of_life import SignsOfLife
 from changelog_engine.errors import (
+    EnvironmentNotReadyError,
     JobCancelledError,
     JobExecutionError,
     UserFunctionError,
@@ -141,10 +143,12 @@ class RunningJob:
         self._in_background = False
         open_closed_streams()
         use_options(settings.file_systems)
-        self._observers = Observers(graph, settings)
+        with _limit_told():
+            self._observers = Observers(graph, settings)
         with contextlib.ExitStack() as opened:
             opened.callback(self._observers.close)
-            self._prepare(graph, settings, SparkCluster() if cluster is None else cluster, opened)
+            with _limit_told():
+                self._prepare(graph, settings, SparkCluster() if cluster is None else cluster, opened)
             opened.pop_all()
 
     def _prepare(
@@ -222,8 +226,9 @@ class RunningJob:
         return outcome
 
     def _run(self) -> JobOutcome:
-        for helper in self._helpers:
-            helper.start()
+        with _limit_told():
+            for helper in self._helpers:
+                helper.start()
         outcome = self.coordinator.run(self._start)
         discarded = outcome.cancelled and self._delete_on_cancel
         if self._beside is not None:
@@ -273,7 +278,8 @@ class RunningJob:
         self._in_background = True
         RUNNING.add(self)
         try:
-            threading.Thread(target=self._run_quietly, name=f"job-{self.name}", daemon=True).start()
+            with _limit_told():
+                threading.Thread(target=self._run_quietly, name=f"job-{self.name}", daemon=True).start()
         except BaseException as failure:
             self._end(None, failure)
             _UNTOLD.pop(self.job_id, None)
@@ -412,6 +418,23 @@ def _tell_at_exit() -> None:
             "get_job_execution_result().result() of what execute_async() returned",
             job.name,
         )
+
+
+@contextlib.contextmanager
+def _limit_told() -> Iterator[None]:
+    """Within it, a thread or process that the machine does not allow is an error that names the limits."""
+    try:
+        yield
+    except (RuntimeError, BlockingIOError) as error:
+        if type(error) is not BlockingIOError and str(error) != "can't start new thread":
+            raise
+        most = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+        said = "unlimited" if most == resource.RLIM_INFINITY else str(most)
+        raise EnvironmentNotReadyError(
+            f"The job needs another thread or process, and the machine allows none ({error}): this user may have {said} "
+            "(ulimit -u), and its container as many as its pids.max says",
+            "Raise that limit: a job on Spark with a local master needs some hundreds",
+        ) from error
 
 
 def _as_shown(failed: JobExecutionError) -> JobExecutionError:

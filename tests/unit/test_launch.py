@@ -15,7 +15,7 @@ from changelog_engine import launch
 from changelog_engine.connectors.hybrid import HybridSource
 from changelog_engine.connectors.scripted import ScriptedSource
 from changelog_engine.driver.figures import JobMonitor
-from changelog_engine.errors import JobExecutionError
+from changelog_engine.errors import EnvironmentNotReadyError, JobExecutionError
 from changelog_engine.graph.nodes import JobGraph, JobSettings, NodeKind, RestartKind, RestartSettings
 from changelog_engine.in_process.runner import InProcessRunner
 from changelog_engine.launch import RUNNING, RunningJob, launched_by, run_job, start_job, untold_failures
@@ -191,6 +191,24 @@ def test_a_job_that_no_thread_can_be_started_for_ends(
         with pytest.raises(RuntimeError, match="can't start new thread"):
             start_job(graph(), settings)
     assert not RUNNING
+    assert runs(settings)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [RuntimeError("can't start new thread"), BlockingIOError(11, "Resource temporarily unavailable")],
+)
+def test_a_start_that_the_limit_of_processes_ends_names_it(
+    settings: JobSettings, monkeypatch: pytest.MonkeyPatch, refused: Exception
+) -> None:
+    def refuse(*given: Any) -> None:
+        raise refused
+
+    with without_spark(), monkeypatch.context() as full:
+        full.setattr(launch, "beside_job", refuse)
+        with pytest.raises(EnvironmentNotReadyError, match=r"ulimit -u.*pids\.max") as error:
+            run_job(graph(), settings)
+    assert str(refused) in error.value.fault
     assert runs(settings)
 
 
