@@ -378,7 +378,9 @@ class TestRows:
             ),
             ("jdbc:sqlite:/tmp/x.db", Types.STRING(), "a\ud800", "half of a surrogate pair"),
             ("jdbc:mysql://h/d", Types.STRING(), "\udfff", "half of a surrogate pair"),
+            ("jdbc:mysql://h/d", Types.CHAR(), "\udfff", "half of a surrogate pair"),
             ("jdbc:postgresql://h/d", Types.STRING(), "a\0", "cannot store NUL"),
+            ("jdbc:postgresql://h/d", Types.CHAR(), "\0", "cannot store NUL"),
             (
                 "jdbc:postgresql://h/d",
                 Types.LIST(Types.STRING()),

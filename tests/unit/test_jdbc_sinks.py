@@ -16,6 +16,8 @@ from decimal import Decimal
 from functools import partial
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from servers.process import wait_for
 from support.cut_connections import CutConnections
 from support.databases import KINDS, Database
@@ -23,6 +25,7 @@ from support.databases import KINDS, Database
 from api.common import Row, Types
 from api.datastream.connectors import JdbcExecutionOptions, JdbcSink
 from changelog_engine.connectors.jdbc import dialects
+from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.session import Session
 from changelog_engine.connectors.protocols import Prepared, RestoredSink, SinkContext
 from changelog_engine.errors import ConnectorError, RefusedForGoodError, TypeMismatchError
@@ -628,6 +631,102 @@ def test_values_of_which_mariadb_makes_others_are_said_once(exact, request, tmp_
         database.execute("SET GLOBAL sql_mode = DEFAULT")
     assert database.execute("SELECT at FROM t WHERE id = 0") == [(noon,)]
     assert "makes another value" not in caplog.text
+
+
+NOON = datetime.datetime(2024, 1, 2, 12)
+# column, type, what it keeps, what it makes another value of
+REPLACED = {
+    "postgres": [
+        ("numeric(5,2)", Types.BIG_DEC(), Decimal("1.010"), Decimal("1.005")),
+        (
+            "numeric(9,3)[]",
+            Types.LIST(Types.BIG_DEC()),
+            [Decimal("1.5"), None],
+            [Decimal("1"), Decimal("1e-5")],
+        ),
+        ("numeric(5,2)", Types.STRING(), "1.01", " 1.005 "),
+        ("varchar(3)", Types.STRING(), "a  ", "ab     "),
+        ("char(3)", Types.CHAR(), "a", " "),
+        ("date", Types.STRING(), "2024-01-02T00:00:00", "2024-01-02 00:01"),
+        ("timestamp", Types.STRING(), "2024-01-02 03:04:05.123456Z", "2024-01-02T03:04:05-05"),
+        ("time(1)", Types.STRING(), "03:04:05.10", "03:04:05.16"),
+        ("timestamptz", Types.SQL_TIMESTAMP(), NOON.replace(tzinfo=datetime.UTC), NOON),
+    ],
+    "mariadb": [
+        ("enum('a','it''s')", Types.STRING(), "it's", "1"),
+        ("enum('0','1')", Types.INT(), None, 1),
+        ("set('a','b')", Types.STRING(), "b,a", "3"),
+        ("year", Types.INT(), 1970, 70),
+        ("year", Types.STRING(), "2024", "24"),
+        ("char(3)", Types.STRING(), "a", "a "),
+        ("date", Types.STRING(), "2024-1-2", "24-01-02"),
+        ("datetime", Types.STRING(), "2024-01-02 03:04:05.0", "2024-01-02 03:04:05.7"),
+        ("time(1)", Types.STRING(), "03:04:05.10", "03:04:05.16"),
+    ],
+    "sqlite": [
+        ("STRING", Types.STRING(), "x7", "007"),
+        ("INTEGER", Types.STRING(), "7", "12345678901234567890"),
+        ("DECIMAL(30,20)", Types.BIG_DEC(), Decimal("0.1"), Decimal("0.1234567890123456789")),
+        ("BIGINT", Types.BIG_INT(), 2**63 - 1, 2**70 + 1),
+        ("REAL", Types.LONG(), 2**53, 2**53 + 1),
+        ("TEXT", Types.DOUBLE(), 0.1, 0.1 + 0.2),
+        ("", Types.STRING(), "007", None),
+    ],
+}
+
+
+def test_values_of_which_a_column_makes_others_are_said_once(database, caplog):
+    """With the column and what to do, and only where such a value comes."""
+    cases = REPLACED[database.kind]
+    columns = [f"c{number}" for number in range(len(cases))]
+    declared = ", ".join(f"{name} {case[0]}" for name, case in zip(columns, cases, strict=True))
+    database.execute(f"CREATE TABLE t ({declared})")
+    kind = Types.ROW_NAMED(columns, [case[1] for case in cases])
+    sql = f"INSERT INTO t ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
+    if database.kind == "postgres":
+        database.execute("ALTER ROLE CURRENT_USER SET timezone = 'Asia/Tokyo'")
+    writer = writer_of(sink(database, sql, kind))
+    flushed(writer, tuple(case[2] for case in cases), (None,) * len(cases))
+    assert "makes another value" not in caplog.text
+    flushed(writer, *[tuple(case[3] for case in cases)] * 2)
+    writer.close()
+    if database.kind == "postgres":
+        database.execute("ALTER ROLE CURRENT_USER RESET timezone")
+    expected = [name for name, case in zip(columns, cases, strict=True) if case[3] is not None]
+    assert [name for name in columns if f"in field '{name}' without a word: " in caplog.text] == expected
+    assert caplog.text.count("makes another value") == len(expected)
+
+
+@given(
+    st.sampled_from(["INTEGER", "NUMERIC", "REAL", "TEXT", "STRING", "BLOB", ""]),
+    st.one_of(
+        st.tuples(
+            st.just(Types.STRING()),
+            st.from_regex(r"[ +-]?[0-9]{0,20}\.?[0-9]{0,5}(e[0-9]{1,2})? ?", fullmatch=True),
+        ),
+        st.tuples(st.just(Types.STRING()), st.floats(-1e6, 1e6).map(lambda value: f"{value:.6f}")),
+        st.tuples(st.just(Types.BIG_DEC()), st.decimals(-(10**6), 10**6)),
+        st.tuples(st.just(Types.BIG_INT()), st.integers(-(2**80), 2**80)),
+        st.tuples(st.just(Types.LONG()), st.integers(-(2**63), 2**63 - 1)),
+    ),
+)
+@example("NUMERIC", (Types.STRING(), "1e999"))
+def test_what_sqlite_stores_is_told_exactly_where_it_is_another_value(column, typed):
+    kind, value = typed
+    dialect = dialects.SqliteDialect()
+    statement = Statement("INSERT INTO t (x) VALUES (?)", Types.ROW([kind]), dialect)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute(f"CREATE TABLE t (x {column})")
+        replaced = dialect.replaced(connection, statement.sql, statement.kinds)
+        dialect.write(connection, statement.sql, statement.parameters([(value,)]))
+        (stored,) = connection.execute("SELECT x FROM t").fetchone()
+    if kind == Types.STRING():
+        number = str(stored) if isinstance(stored, str) else repr(float(stored))
+        kept = value in (str(stored), number, number.removesuffix(".0"))
+    else:
+        kept = Decimal(str(stored)) == value
+    told = 0 in replaced and replaced[0].of(value)
+    assert told is not kept, f"{value!r} became {stored!r}"
 
 
 @pytest.mark.slow

@@ -14,13 +14,20 @@ import re
 import sqlite3
 import ssl
 import uuid
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from changelog_engine.clock import Deadline, monotonic_s
 from changelog_engine.connectors import packages
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
 from changelog_engine.connectors.jdbc.placeholders import MYSQL, POSTGRESQL, SQLITE, Grammar
+from changelog_engine.connectors.jdbc.replaced import (
+    UTC_ZONES,
+    Replaced,
+    by_mysql,
+    by_postgresql,
+    by_sqlite,
+)
 from changelog_engine.connectors.jdbc.urls import database_of, driver_arguments
 from changelog_engine.connectors.packages import Package
 from changelog_engine.errors import ChangelogEngineError, ConfigurationError
@@ -82,11 +89,11 @@ _ROUNDED_POSTGRESQL = {
     "DOUBLE": (*_WHOLE, "real"),
     "BIG_DEC": (*_WHOLE, "real", "double precision", "money"),
     "STRING": ('"char"', "name"),
+    "CHAR": ('"char"',),
     "SQL_TIMESTAMP": ("date", "time without time zone"),
     "INSTANT": ("date", "timestamp without time zone"),
 }
 _WITHOUT_ZONE = "timestamp without time zone"  # takes an INSTANT in the session's zone
-_UTC_ZONES = ("UTC", "Etc/UTC", "GMT")
 # What the digits that a column declares do to its type's values. Decimals are left out: a scale is what their column is for.
 _DIGITS_POSTGRESQL = {
     "FLOAT": re.compile(r"numeric\("),
@@ -94,7 +101,7 @@ _DIGITS_POSTGRESQL = {
     **dict.fromkeys(("SQL_TIME", "SQL_TIMESTAMP", "INSTANT"), re.compile(r"time(stamp)?\([0-5]\)")),
 }
 # The same of MySQL and MariaDB; of decimals and dates they tell. A time without digits in parentheses has whole seconds.
-_WHOLE_MYSQL = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_WHOLE_MYSQL = ("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit")
 _ROUNDED_MYSQL = {
     "INT": ("float",),
     "LONG": ("float", "double"),
@@ -102,7 +109,7 @@ _ROUNDED_MYSQL = {
     "FLOAT": _WHOLE_MYSQL,
     "DOUBLE": (*_WHOLE_MYSQL, "float"),
     "BIG_DEC": (*_WHOLE_MYSQL, "float", "double"),
-    "STRING": (*_WHOLE_MYSQL, "binary"),  # which is filled up
+    "STRING": (*(name for name in _WHOLE_MYSQL if name != "year"), "binary"),  # which is filled up
     "BYTE": ("binary",),
     "SQL_TIME": ("time",),
     "SQL_TIMESTAMP": ("datetime", "timestamp"),
@@ -113,7 +120,7 @@ _DIGITS_MYSQL = {"DOUBLE": "double(", "FLOAT": "float("}
 # INSERT INTO a.b (c, d) VALUES (%s, %s) and whatever follows
 _COLUMNS = re.compile(
     r"\s*(?:INSERT|REPLACE)\b[\w\s]*?\bINTO\s+(?P<table>(?:`[^`]+`|\"[^\"]+\"|[\w$.])+)\s*\((?P<columns>[^()]*)\)\s*"
-    r"VALUES?\s*\(\s*%s(?:\s*,\s*%s)*\s*\)",
+    r"VALUES?\s*\(\s*(?:%s|\?)(?:\s*,\s*(?:%s|\?))*\s*\)",
     re.IGNORECASE,
 )
 _INTO_MYSQL = re.compile(
@@ -187,8 +194,8 @@ class Dialect(abc.ABC):
         """
         return ()
 
-    def replaced(self, connection: Any, sql: str) -> Mapping[int, tuple[Any, str]]:
-        """Of fields of a statement, a value of which the server makes another one without a word, and which."""
+    def replaced(self, connection: Any, sql: str, kinds: Sequence[str]) -> Mapping[int, Replaced]:
+        """The fields of an INSERT with names of some of whose values the database makes other ones without a word."""
         return {}
 
     def without_transactions(self, connection: Any, sql: str) -> str:
@@ -219,6 +226,10 @@ class Dialect(abc.ABC):
         return ""
 
 
+def _by_position(found: Iterable[Replaced | None]) -> dict[int, Replaced]:
+    return {position: replaced for position, replaced in enumerate(found) if replaced is not None}
+
+
 @contextlib.contextmanager
 def _closed_if_it_fails(connection: Any) -> Iterator[None]:
     """What is asked of a connection right after it was made."""
@@ -241,7 +252,7 @@ def _why_no_datetime(instant: Any) -> str:
     return "" if _FIRST_S <= instant.seconds <= _LAST_S else "it is not of the years 1 to 9999"
 
 
-_CHECKS: dict[str, Check] = {"STRING": _why_no_text, "INSTANT": _why_no_datetime}
+_CHECKS: dict[str, Check] = {"STRING": _why_no_text, "CHAR": _why_no_text, "INSTANT": _why_no_datetime}
 
 
 class PostgresDialect(Dialect):
@@ -256,7 +267,10 @@ class PostgresDialect(Dialect):
     }
     checks: ClassVar[dict[str, Check]] = {
         **_CHECKS,
-        "STRING": lambda text: "PostgreSQL cannot store NUL in text" if "\0" in text else _why_no_text(text),
+        **dict.fromkeys(
+            ("STRING", "CHAR"),
+            lambda text: "PostgreSQL cannot store NUL in text" if "\0" in text else _why_no_text(text),
+        ),
     }
     refused = frozenset({"MAP", "TUPLE", "ROW", "PICKLED_BYTE_ARRAY"})
     takes_fewer = True
@@ -301,8 +315,7 @@ class PostgresDialect(Dialect):
             asked = "SELECT parameter_types::text[] FROM pg_prepared_statements WHERE name = %s"
             (types,) = connection.execute(asked, [name]).fetchone()
             connection.execute(f"DEALLOCATE {name}")
-            into = _COLUMNS.match(sql)
-            declared = {} if into is None else self._declared(connection, into["table"].replace("%%", "%"))
+            declared = self._declared(connection, sql)
             connection.commit()
         except self.driver().OperationalError:
             raise
@@ -315,23 +328,37 @@ class PostgresDialect(Dialect):
             position: f"{found} in the zone {zone}" if found == _WITHOUT_ZONE else found
             for position, (kind, found) in enumerate(zip(kinds, types, strict=True))
             if found.removesuffix("[]") in _ROUNDED_POSTGRESQL.get(kind, ())
-            and (found != _WITHOUT_ZONE or zone not in _UTC_ZONES)
+            and (found != _WITHOUT_ZONE or zone not in UTC_ZONES)
         }
-        columns = [] if into is None else [column.strip() for column in into["columns"].split(",")]
-        for position, (kind, column) in enumerate(zip(kinds, columns, strict=False)):
-            plain = column.strip('"') if column.startswith('"') else column.lower()
-            digits, found = _DIGITS_POSTGRESQL.get(kind), declared.get(plain, "")
+        for position, (kind, found) in enumerate(zip(kinds, declared, strict=False)):
+            digits = _DIGITS_POSTGRESQL.get(kind)
             if digits is not None and digits.match(found):
                 rounded.setdefault(position, found)
         return sorted(rounded.items())
 
-    def _declared(self, connection: Any, table: str) -> dict[str, str]:
-        """The columns of a table and their types with the digits that these declare."""
+    def replaced(self, connection: Any, sql: str, kinds: Sequence[str]) -> Mapping[int, Replaced]:
+        with connection.transaction():  # what fails here leaves the rows' transaction as it is
+            declared = self._declared(connection, sql)
+        zone = connection.info.parameter_status("TimeZone")
+        return _by_position(
+            by_postgresql(kind, type_, zone) for kind, type_ in zip(kinds, declared, strict=False)
+        )
+
+    def _declared(self, connection: Any, sql: str) -> list[str]:
+        """The types of the columns that an INSERT with names fills, with the digits that these declare."""
+        into = _COLUMNS.match(sql)
+        if into is None:
+            return []
         asked = (
             "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute WHERE attrelid = to_regclass(%s) "
             "AND attnum > 0"
         )
-        return dict(connection.execute(asked, [table]).fetchall())
+        there = dict(connection.execute(asked, [into["table"].replace("%%", "%")]).fetchall())
+        columns = [column.strip() for column in into["columns"].split(",")]
+        return [
+            there.get(column.strip('"') if column.startswith('"') else column.lower(), "")
+            for column in columns
+        ]
 
     def columns(self, connection: Any, table: str) -> Sequence[str]:
         asked = (
@@ -431,17 +458,15 @@ class MySqlDialect(Dialect):
             or type_.startswith(_DIGITS_MYSQL.get(kind, "("))
         ]
 
-    def replaced(self, connection: Any, sql: str) -> Mapping[int, tuple[Any, str]]:
-        found: dict[int, tuple[Any, str]] = {}
-        for position, (type_, null, extra) in enumerate(self._filled(connection, sql)):
-            if type_.startswith("timestamp") and null == "NO":
-                found[position] = (
-                    None,
-                    "the time at which the row is written, as the column is a TIMESTAMP NOT NULL",
-                )
-            elif "auto_increment" in extra and not self._keeps_zero(connection):
-                found[position] = 0, "the next number of the column, which is AUTO_INCREMENT"
-        return found
+    def replaced(self, connection: Any, sql: str, kinds: Sequence[str]) -> Mapping[int, Replaced]:
+        columns = self._filled(connection, sql)
+        keeps_zero = any("auto_increment" in extra for _, _, extra in columns) and self._keeps_zero(
+            connection
+        )
+        return _by_position(
+            by_mysql(kind, type_, null, extra, keeps_zero)
+            for kind, (type_, null, extra) in zip(kinds, columns, strict=False)
+        )
 
     def without_transactions(self, connection: Any, sql: str) -> str:
         into = _INTO_MYSQL.match(sql)
@@ -556,8 +581,21 @@ class SqliteDialect(Dialect):
         return connection
 
     def columns(self, connection: Any, table: str) -> Sequence[str]:
+        return [name for name, _ in self._types(connection, table)]
+
+    def _types(self, connection: Any, table: str) -> list[tuple[str, str]]:
         schema, dot, name = table.rpartition(".")
-        return [row[1] for row in connection.execute(f"PRAGMA {schema}{dot}table_info({name})")]
+        return [row[1:3] for row in connection.execute(f"PRAGMA {schema}{dot}table_info({name})")]
+
+    def replaced(self, connection: Any, sql: str, kinds: Sequence[str]) -> Mapping[int, Replaced]:
+        into = _COLUMNS.match(sql)
+        if into is None:
+            return {}
+        there = {name.lower(): type_ for name, type_ in self._types(connection, into["table"])}
+        columns = [column.strip().strip('"`[]').lower() for column in into["columns"].split(",")]
+        return _by_position(
+            by_sqlite(kind, there.get(column, "")) for kind, column in zip(kinds, columns, strict=False)
+        )
 
     def write(self, connection: Any, sql: str, rows: Sequence[Sequence[Any]]) -> int:
         return int(connection.executemany(sql, rows).rowcount)

@@ -18,11 +18,13 @@ from changelog_engine.clock import monotonic_s
 from changelog_engine.connectors.jdbc import dialects
 from changelog_engine.connectors.jdbc.dialects import Dialect, dialect_of
 from changelog_engine.connectors.jdbc.options import ConnectionOptions
+from changelog_engine.connectors.jdbc.replaced import Replaced
 from changelog_engine.connectors.jdbc.rows import Statement
 from changelog_engine.connectors.jdbc.urls import driver_arguments
 from changelog_engine.connectors.reconnecting import Trouble
 from changelog_engine.errors import ChangelogEngineError, ConnectorError, RefusedForGoodError
 from changelog_engine.graph.subtask_warnings import warn
+from changelog_engine.types.typeinfo import shown
 
 log = logging.getLogger("changelog_engine")
 
@@ -61,7 +63,7 @@ class Session:
         self._said_left_out = False
         self._written: Statement | None = None  # whose types the database was not asked for
         self._asked: dict[str, tuple[float, Sequence[tuple[int, str]]]] = {}  # when, and what was found
-        self._replaced: dict[str, tuple[float, Mapping[int, tuple[Any, str]]]] = {}  # likewise
+        self._replaced: dict[str, tuple[float, Mapping[int, Replaced]]] = {}  # likewise
         self._said_replaced: set[tuple[str, int]] = set()
 
     def run(self, work: Callable[[Any], T], what: str, again: bool = True) -> T:
@@ -142,7 +144,7 @@ class Session:
         if now_s - asked_s < dialects.LOOK_AGAIN_S:
             return
         try:
-            found = self.dialect.replaced(connection, statement.sql)
+            found = self.dialect.replaced(connection, statement.sql, statement.kinds)
         except Exception as error:
             if self.dialect.may_pass(error):
                 raise
@@ -152,17 +154,20 @@ class Session:
     def _say_replaced(self, statement: Statement, rows: Sequence[Sequence[Any]]) -> None:
         """Say once of a field that the server makes another value of one that it took."""
         _, replaced = self._replaced[statement.sql]
-        for position, (value, becomes) in replaced.items():
+        for position, column in replaced.items():
             which = statement.sql, position
-            if which not in self._said_replaced and any(row[position] == value for row in rows):
+            if which in self._said_replaced:
+                continue
+            values = [row[position] for row in rows if column.of(row[position])]
+            if values:
                 self._said_replaced.add(which)
                 warn(
-                    f"{value} in field {position} of {statement.given}",
+                    f"values of field {position} of {statement.given}",
                     "the database at %s makes another value of %s in field %r without a word: %s. SQL: %s",
                     self._options.shown_url,
-                    value,
+                    shown(values[0]),
                     statement.names[position],
-                    becomes,
+                    column.becomes,
                     statement.given,
                 )
 
