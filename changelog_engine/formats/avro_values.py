@@ -98,7 +98,7 @@ def to_avro(type_info: TypeInformation) -> Convert:
 
 def _by_parts(type_info: TypeInformation, convert_of: Callable[[TypeInformation], Convert]) -> Convert:
     if isinstance(type_info, ObjectArrayTypeInfo):
-        return each_item(convert_of(type_info.elem_type))
+        return each_item(type_info, convert_of(type_info.elem_type))
     if isinstance(type_info, MapTypeInfo):
         return each_value(convert_of(type_info.value_type))
     return lambda value: value

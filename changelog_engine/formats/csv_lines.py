@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 from changelog_engine.errors import NotSupportedError
+from changelog_engine.formats.parts import each_field
 from changelog_engine.formats.row_fields import fields_reader
 from changelog_engine.formats.texts import (
     bytes_text,
@@ -19,8 +21,10 @@ from changelog_engine.formats.texts import (
     without_zone,
 )
 from changelog_engine.types import DecimalTypeInfo, ElementsTypeInfo, RowTypeInfo, TypeInformation
+from changelog_engine.types.arrays import elements_of
 from changelog_engine.types.java_text import decimal_text, double_text, float_text, timestamp_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
+from changelog_engine.types.typeinfo import shown
 
 _ALWAYS_QUOTED_FROM = 25  # characters
 _BYTE_ORDER_MARK = "\ufeff"
@@ -218,19 +222,32 @@ def line_writer(type_info: RowTypeInfo, options: CsvOptions, what: str) -> Calla
     Raises:
         NotSupportedError: a type that CSV has no form for.
     """
-    fields = [_field_writer(field, options, what) for field in type_info.get_field_types()]
     delimiter, end = options.field_delimiter, options.line_delimiter
     null = options.null_literal or ""
-    fields_of = fields_reader(type_info)
+    fields_of, types = fields_reader(type_info), type_info.get_field_types()
+    convert_all = each_field(
+        type_info.get_field_names(), [_field_writer(field, options, what) for field in types]
+    )
 
     def write(row: Any) -> str:
-        texts = (
-            null if value is None else convert(value)
-            for convert, value in zip(fields, fields_of(row), strict=True)
-        )
-        return delimiter.join(texts) + end
+        return delimiter.join([null if text is None else text for text in convert_all(fields_of(row))]) + end
 
     return write
+
+
+def joined(parts: list[str], between: str) -> str:
+    """The cell of an array.
+
+    Raises:
+        ValueError: its text would be read as other elements.
+    """
+    text = between.join(parts)
+    found = parts_of(text, between)
+    if found != parts:
+        raise ValueError(
+            f"the elements {shown(parts)} would be read as {shown(found)}, with {between!r} between two"
+        )
+    return text
 
 
 def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) -> Callable[[Any], str]:
@@ -238,17 +255,23 @@ def _field_writer(type_info: TypeInformation, options: CsvOptions, what: str) ->
     quote = options.quote
     quoted = str if quote is None else Quoter(options.field_delimiter, quote, options.escape)
     if isinstance(type_info, RowTypeInfo):
-        inner = [_single_writer(field, what) for field in type_info.get_field_types()]
-        fields_of = fields_reader(type_info)
-        return lambda row: quoted(
-            between.join(
-                null if item is None else convert(item)
-                for convert, item in zip(inner, fields_of(row), strict=True)
-            )
+        fields_of, types = fields_reader(type_info), type_info.get_field_types()
+        convert_all = each_field(
+            type_info.get_field_names(), [_single_writer(field, what) for field in types]
         )
+
+        def write_row(row: Any) -> str:
+            parts = [null if text is None else text for text in convert_all(fields_of(row))]
+            return quoted(between.join(parts) if parts == [""] else joined(parts, between))
+
+        return write_row
     if isinstance(type_info, ElementsTypeInfo) and not is_bytes(type_info):
         element = _single_writer(type_info.elem_type, what)
-        return lambda items: quoted(between.join(null if item is None else element(item) for item in items))
+        return lambda items: quoted(
+            joined(
+                [null if item is None else element(item) for item in elements_of(type_info, items)], between
+            )
+        )
     single = _single_writer(type_info, what)
     if type_info.kind in ("STRING", "CHAR", "SQL_TIMESTAMP", "SQL_DATE", "SQL_TIME", "INSTANT") or is_bytes(
         type_info
@@ -283,11 +306,17 @@ def cell_writer(
     return times.get(type_info.kind) or _TEXTS.get(type_info.kind, str)
 
 
+def _decimal(value: Decimal) -> str:
+    if not value.is_finite():
+        raise ValueError(f"CSV has no form for {value}")
+    return decimal_text(value)
+
+
 _TEXTS: dict[str, Callable[[Any], str]] = {
     "BOOLEAN": lambda value: "true" if value else "false",
     "FLOAT": float_text,
     "DOUBLE": double_text,
-    "BIG_DEC": decimal_text,
+    "BIG_DEC": _decimal,
     "SQL_TIME": time_text,
 }
 _TIMES: dict[str, Callable[[Any], str]] = {

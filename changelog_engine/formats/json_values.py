@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from changelog_engine.errors import NotSupportedError
-from changelog_engine.formats.parts import Convert, each_item, each_value, row_to_dict
+from changelog_engine.formats.parts import Convert, each_field, each_item, each_value, row_to_dict
 from changelog_engine.formats.texts import (
     bytes_text,
     from_text,
@@ -24,6 +24,7 @@ from changelog_engine.formats.texts import (
 )
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
 from changelog_engine.types.basic import DOUBLE
+from changelog_engine.types.composite import fields_of_tuple
 from changelog_engine.types.java_text import decimal_text, double_text
 from changelog_engine.types.row import Row, make_row, rows_of_columns
 
@@ -243,12 +244,12 @@ def writer(type_info: TypeInformation, what: str) -> Convert:
     if is_bytes(type_info):
         return lambda value: bytes_text(fit(value))
     if isinstance(type_info, ElementsTypeInfo):
-        return each_item(writer(type_info.elem_type, what))
+        return each_item(type_info, writer(type_info.elem_type, what))
     if isinstance(type_info, TupleTypeInfo):
-        fields = [writer(field, what) for field in type_info.get_field_types()]
-        return lambda value: [
-            None if item is None else convert(item) for convert, item in zip(fields, value, strict=True)
-        ]
+        types = type_info.get_field_types()
+        names = [f"f{number}" for number in range(len(types))]
+        convert_all = each_field(names, [writer(field, what) for field in types])
+        return lambda value: convert_all(fields_of_tuple(type_info, value))
     if isinstance(type_info, MapTypeInfo) and type_info.key_type.kind == "STRING":
         return each_value(writer(type_info.value_type, what))
     if from_text(type_info) is None:

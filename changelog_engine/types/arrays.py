@@ -17,7 +17,7 @@ from changelog_engine.types.typeinfo import Misfit, TypeInformation, register, t
 _PRIMITIVES = ("BOOLEAN", "BYTE", "SHORT", "INT", "LONG", "FLOAT", "DOUBLE", "CHAR")
 
 
-_NO_ELEMENTS = (str, bytes, bytearray, memoryview, Mapping, Row)  # collections, but not of elements
+NO_ELEMENTS = (str, bytes, bytearray, memoryview, Mapping, Row)  # collections, but not of elements
 
 _IN_FLINK = {
     "LIST": "ListTypeInfo",
@@ -48,11 +48,7 @@ class ElementsTypeInfo(TypeInformation):
         return {"type": self.kind, "element": self.elem_type.spec()}
 
     def fit(self, value: Any) -> Any:
-        if type(value) is not list and (not isinstance(value, Collection) or isinstance(value, _NO_ELEMENTS)):
-            raise Misfit(self, value)
-        if isinstance(value, np.ndarray) and not value.ndim:
-            raise Misfit(self, value, "an array without dimensions has no elements")
-        fitted, changed = fit_all(self.elem_type, value)
+        fitted, changed = fit_all(self.elem_type, elements_of(self, value))
         return fitted if changed or type(value) is not list else value
 
     def copy(self, value: Any) -> Any:
@@ -67,6 +63,19 @@ class ElementsTypeInfo(TypeInformation):
 
     def __repr__(self) -> str:
         return f"{_IN_FLINK[self.kind]}<{self.elem_type!r}>"
+
+
+def elements_of(type_info: ElementsTypeInfo, value: Any) -> Collection[Any]:
+    """A value as what has elements of such a type.
+
+    Raises:
+        Misfit: it is something else, such as a str.
+    """
+    if type(value) is not list and (not isinstance(value, Collection) or isinstance(value, NO_ELEMENTS)):
+        raise Misfit(type_info, value)
+    if isinstance(value, np.ndarray) and not value.ndim:
+        raise Misfit(type_info, value, "an array without dimensions has no elements")
+    return value
 
 
 def fit_all(elem_type: TypeInformation, values: Any) -> tuple[list[Any], bool]:

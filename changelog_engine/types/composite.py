@@ -215,10 +215,7 @@ class TupleTypeInfo(_FieldsTypeInfo):
         return {"type": self.kind, "fields": [t.spec() for t in self._types]}
 
     def fit(self, value: Any) -> Any:
-        if not isinstance(value, (tuple, list, Row)):
-            raise Misfit(self, value)
-        values: Sequence[Any] = values_of(value) if isinstance(value, Row) else value
-        fitted, changed = self._fit_fields(value, values)
+        fitted, changed = self._fit_fields(value, fields_of_tuple(self, value))
         return tuple(fitted) if changed or type(value) is not tuple else value
 
     def copy(self, value: Any) -> Any:
@@ -229,6 +226,17 @@ class TupleTypeInfo(_FieldsTypeInfo):
 
     def __repr__(self) -> str:
         return f"TupleTypeInfo({', '.join([repr(field) for field in self._types])})"
+
+
+def fields_of_tuple(type_info: TupleTypeInfo, value: Any) -> Sequence[Any]:
+    """A value's fields in order.
+
+    Raises:
+        Misfit: it is something else than a tuple, list or Row.
+    """
+    if not isinstance(value, (tuple, list, Row)):
+        raise Misfit(type_info, value)
+    return values_of(value) if isinstance(value, Row) else value
 
 
 class RowTypeInfo(_FieldsTypeInfo):

@@ -227,6 +227,30 @@ def test_no_value_is_written_as_another_one(tmp_path, wanted, good, bad):
                 write(tmp_path / "bad", factory, [Row(a=wrapped(good[0])), Row(a=wrapped(value))])
 
 
+class Shown(int):
+    """A number that shows itself as another one."""
+
+    def __str__(self):
+        return "99"
+
+
+@pytest.mark.parametrize("writers", [ParquetBulkWriters, OrcBulkWriters])
+def test_numbers_of_a_class_of_their_own_and_what_is_not_a_list(tmp_path, writers):
+    """Arrow wrote a BIG_INT as the number shows itself, and the fields of a row, or a bytearray's bytes, as elements."""
+    read_back = {ParquetBulkWriters: pq.read_table, OrcBulkWriters: orc.read_table}[writers]
+    for number, kind in enumerate(
+        (Types.BIG_INT(), Types.LIST(Types.BIG_INT()), Types.BIG_DEC(), Types.LONG())
+    ):
+        factory = writers.for_row_type(Types.ROW_NAMED(["a"], [kind]))
+        given = [Shown(5)] if kind.kind == "LIST" else Shown(5)
+        path = write(tmp_path / str(number), factory, [Row(a=given), Row(a=None)])
+        assert read_back(path)["a"].to_pylist() == [given, None]
+    factory = writers.for_row_type(Types.ROW_NAMED(["a"], [Types.LIST(Types.INT())]))
+    for value in (Row(b=1), bytearray(b"a"), memoryview(b"a"), "ab", {1: 2}):
+        with pytest.raises(TypeMismatchError, match=r"field 'a' of .* is not a list"):
+            write(tmp_path / "bad", factory, [Row(a=value)])
+
+
 @pytest.mark.parametrize(
     ("writers", "form", "schema_of"),
     [

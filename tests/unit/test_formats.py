@@ -668,6 +668,64 @@ class TestAvro:
             AvroRowSerializationSchema(avro_schema_string='"string"')
 
 
+INNER = Types.ROW_NAMED(["x", "y"], [Types.STRING(), Types.STRING()])
+
+
+JSON, CSV = JsonRowSerializationSchema, CsvRowSerializationSchema
+
+
+@pytest.mark.parametrize(
+    ("form", "kind", "value"),
+    [
+        *(
+            (form, kind, value)
+            for form in (JSON, CSV)
+            for kind, value in (
+                (Types.LIST(Types.STRING()), "ab"),
+                (Types.LIST(Types.INT()), {1: 2}),
+                (Types.LIST(Types.INT()), b"ab"),
+                (Types.LIST(Types.INT()), Row(x=1)),
+                (Types.LIST(Types.INT()), iter([1])),
+                (Types.INT(), "1"),
+                (INNER, Row(x="a", y=5)),
+            )
+        ),
+        (JSON, Types.TUPLE([Types.STRING(), Types.STRING()]), "ab"),
+        (JSON, Types.TUPLE([Types.INT(), Types.INT()]), {1: 2, 3: 4}),
+    ],
+)
+def test_what_is_not_of_a_field_s_type_is_refused_and_the_field_named(
+    form: Any, kind: Any, value: Any
+) -> None:
+    """The characters of a str and the keys of a dict were written as elements, and no error said of which field."""
+    row_type = Types.ROW_NAMED(["good", "bad"], [kind, kind])
+    builder = CSV.Builder(row_type) if form is CSV else JSON.builder().with_type_info(row_type)
+    with pytest.raises(TypeMismatchError, match=rf"{form.__name__} writes .*: field .bad"):
+        builder.build().serialize(Row(None, value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        (Types.LIST(Types.STRING()), [["a", "b,"], [], ["", ""]], [["a;b"], [""], [None]]),
+        (Types.LIST(Types.CHAR()), [["a"]], [[";"]]),
+        (INNER, [Row(x="a", y=""), Row(x="", y="")], [Row(x="a;b", y="c")]),
+        (Types.BIG_DEC(), [Decimal("1E+3")], [Decimal("NaN"), Decimal("-Infinity")]),
+    ],
+    ids=str,
+)
+def test_no_line_of_csv_is_read_as_other_values(kind: Any, good: Any, bad: Any) -> None:
+    """An element that holds the delimiter became two."""
+    row_type = Types.ROW_NAMED(["a"], [kind])
+    writer = CsvRowSerializationSchema.Builder(row_type).build()
+    reader = CsvRowDeserializationSchema.Builder(row_type).build()
+    for value in good:
+        assert reader.deserialize(writer.serialize(Row(a=value))) == Row(a=value)
+    for value in bad:
+        with pytest.raises(TypeMismatchError, match=r"field 'a': .*(would be read as|CSV has no form for)"):
+            writer.serialize(Row(a=value))
+
+
 EAST = datetime.timezone(datetime.timedelta(hours=2))
 
 

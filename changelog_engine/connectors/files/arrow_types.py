@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from changelog_engine.errors import NotSupportedError, TypeMismatchError
 from changelog_engine.formats.texts import of_32_bits, time_of_utc
 from changelog_engine.types import ElementsTypeInfo, Instant, MapTypeInfo, RowTypeInfo, TypeInformation, Types
+from changelog_engine.types.arrays import NO_ELEMENTS
 from changelog_engine.types.basic import DecimalTypeInfo
 from changelog_engine.types.foreign import has_nanoseconds
 from changelog_engine.types.row import Row, columns_of_rows, make_row, values_in_order
@@ -172,7 +173,7 @@ def _same_columns(values: list[Any], names: list[str]) -> Sequence[Sequence[Any]
 
 
 def _array(column: Sequence[Any], wanted: pa.DataType, rounded: Rounded) -> pa.Array:
-    convert, plain = to_arrow(wanted, rounded), _PLAIN.get(wanted.id)
+    convert, plain = to_arrow(wanted, rounded), None if wanted in rounded else _PLAIN.get(wanted.id)
     if convert is not None and (plain is None or not plain >= set(map(type, column))):
         column = [None if item is None else convert(item) for item in column]
     array = pa.array(column, wanted)
@@ -236,9 +237,14 @@ def _rounding(wanted: pa.DataType) -> _Convert:
 
 
 def _listed(value: Any) -> Any:
-    if isinstance(value, (str, bytes, Mapping)):
+    if isinstance(value, NO_ELEMENTS):
         raise TypeError(f"{shown(value)} is not a list")
     return value
+
+
+def _exact(value: Any) -> Any:
+    """Arrow asks a number of a class of its own for its text, which may be any."""
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _whole(value: Any) -> Any:
@@ -322,6 +328,7 @@ _SCALARS: dict[int, _Convert] = {
     pa.date32().id: _date,
     pa.time64("us").id: _time,
     pa.time32("ms").id: _time,
+    pa.decimal128(1).id: _exact,
 }
 _PLAIN: dict[int, frozenset[type]] = {
     **dict.fromkeys([each.id for each in _WHOLE], frozenset((int, _NOTHING))),
@@ -329,6 +336,7 @@ _PLAIN: dict[int, frozenset[type]] = {
     pa.string().id: frozenset((str, _NOTHING)),
     pa.binary().id: frozenset((bytes, bytearray, _NOTHING)),
     pa.date32().id: frozenset((date, _NOTHING)),
+    pa.decimal128(1).id: frozenset((Decimal, int, _NOTHING)),
 }
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from changelog_engine.errors import ConfigurationError, NotSupportedError, TypeMismatchError
-from changelog_engine.formats.csv_lines import Quoter, cell_writer, parts_of
+from changelog_engine.formats.csv_lines import Quoter, cell_writer, joined, parts_of
 from changelog_engine.formats.texts import cell_reader, instant_text, is_bytes, many_from_text
 from changelog_engine.types import ElementsTypeInfo, Instant, TypeInformation
-from changelog_engine.types.typeinfo import Misfit, shown
+from changelog_engine.types.typeinfo import Misfit
 
 _PLAIN_FROM, _PLAIN_BELOW = 1e-3, 1e7  # floats that Java writes as Python does
 
@@ -179,22 +179,7 @@ def _text_of(schema: CsvSchema, column: CsvColumn) -> Callable[[Any], str]:
     if not isinstance(wanted, ElementsTypeInfo) or is_bytes(wanted):
         return cell_writer(wanted, _TIMES)
     single = cell_writer(wanted.elem_type, _TIMES)
-    return lambda items: _joined([null if item is None else single(item) for item in items], between)
-
-
-def _joined(parts: list[str], between: str) -> str:
-    """The field of an array.
-
-    Raises:
-        ValueError: the text would be read back as other elements.
-    """
-    text = between.join(parts)
-    found = parts_of(text, between)
-    if found != parts:
-        raise ValueError(
-            f"the elements {shown(parts)} would be read as {shown(found)}, with {between!r} between two"
-        )
-    return text
+    return lambda items: joined([null if item is None else single(item) for item in items], between)
 
 
 def _same(text: str) -> str:
