@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -35,11 +37,15 @@ from changelog_engine.inspection.values import key_identities
 from changelog_engine.ledger.described import described_state
 from changelog_engine.state.ttl import user_type
 from changelog_engine.types import ElementsTypeInfo, MapTypeInfo, RowTypeInfo, TupleTypeInfo, TypeInformation
-from changelog_engine.types.typeinfo import declared_name
+from changelog_engine.types.pickled import PICKLED_BYTE_ARRAY
+from changelog_engine.types.typeinfo import Misfit, declared_name
 
 _OF_ENTRY = ("key", "value", "map_key", "delete")
 _SAID = ("operator", "state", "who", "why")
 _LINES = (".jsonl", ".ndjson", ".json")
+_WHOLE = ("BYTE", "SHORT", "INT", "LONG")
+_REAL = ("FLOAT", "DOUBLE")
+_MOST_DIGITS = {"SQL_TIME": 6, "SQL_TIMESTAMP": 6, "INSTANT": 9}  # behind the seconds
 
 Tables = dict[str, dict[str, Any]]  # uid -> state -> table, as ``repair`` takes them
 
@@ -160,9 +166,21 @@ def _lines(path: str) -> list[dict[str, Any]]:
     return rows
 
 
+class _Twice(ValueError):
+    """A name is twice in a JSON object: which of the two is meant is not known."""
+
+
 def _json(text: str) -> Any:
     orjson.loads(text)  # json would take NaN, too
-    return json.loads(text, parse_float=Decimal)
+    return json.loads(text, parse_float=Decimal, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _Twice(f"{next(name for name in names if names.count(name) > 1)!r} is in it twice")
+    return found
 
 
 def _check_columns(path: str, names: list[str], rows: bool, options: dict[str, str | None]) -> None:
@@ -262,6 +280,8 @@ def values_of_text(text: str, value_type: TypeInformation, is_list: bool, where:
     """
     try:
         parsed = _json(text)
+    except _Twice as error:
+        raise click.UsageError(f"{where} {text}: {error}") from None
     except (ValueError, RecursionError):
         parsed = text
     if value_type.kind in ("STRING", "CHAR") and not is_list:
@@ -276,6 +296,8 @@ def _values_of(parsed: Any, value_type: TypeInformation, is_list: bool, where: s
         elements = parsed if is_list else [parsed]
         texts = [orjson.dumps(_as_written(each, value_type)).decode() for each in elements]
         return codec_for(value_type).decode_many(texts)
+    except Misfit as misfit:
+        raise click.UsageError(f"{where}: {misfit.message('the value')}") from None
     except (
         ChangelogEngineError,
         ValueError,
@@ -295,6 +317,7 @@ def _as_written(value: Any, type_info: TypeInformation | None) -> Any:
 
     Raises:
         ValueError: a row has a field that its type has not.
+        Misfit: a number or time would become another one.
     """
     if isinstance(value, list):
         types: Sequence[TypeInformation | None] = [None] * len(value)
@@ -312,6 +335,27 @@ def _as_written(value: Any, type_info: TypeInformation | None) -> Any:
         elif isinstance(type_info, MapTypeInfo):
             fields = dict.fromkeys(value, type_info.value_type)
         return {name: _as_written(each, fields.get(name)) for name, each in value.items()}
-    if type_info is not None and type_info.kind in ("BIG_INT", "BIG_DEC") and type(value) in (int, Decimal):
-        return str(value)
-    return float(value) if isinstance(value, Decimal) else value
+    if type_info is None:
+        return _float(PICKLED_BYTE_ARRAY, value) if isinstance(value, Decimal) else value
+    kind, digits = type_info.kind, _MOST_DIGITS.get(type_info.kind)
+    if digits is not None and isinstance(value, str) and re.search(rf"\.\d{{{digits}}}\d*[1-9]", value):
+        raise Misfit(type_info, value, f"more than {digits} digits behind the seconds")
+    if kind in _REAL and isinstance(value, str) and re.search("[0-9]", value):
+        return _float(type_info, value)
+    if kind in ("BIG_INT", "BIG_DEC") and type(value) in (int, Decimal):
+        return str(type_info.fit(value))
+    if (type(value) is int and kind in (*_WHOLE, *_REAL)) or (isinstance(value, Decimal) and kind in _WHOLE):
+        return type_info.fit(value)
+    return _float(type_info, value) if isinstance(value, Decimal) else value
+
+
+def _float(type_info: TypeInformation, value: Decimal | str) -> float:
+    """The number of 64 bits that is nearest.
+
+    Raises:
+        Misfit: it is too large for them.
+    """
+    number = float(value)
+    if math.isinf(number):
+        raise Misfit(type_info, value, "too large for 64 bits")
+    return number

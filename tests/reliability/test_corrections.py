@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -332,11 +333,45 @@ def test_numbers_of_any_size_on_the_console() -> None:
     assert exact(found) == exact([(Row(a={"x": Decimal("1.10")}, b=1.5), [large])])
     for text, declared in (
         ('{"a": {}, "b": 1.5, "c": 2}', row),
-        ("1.5", Types.BIG_INT()),
         (str(large), Types.PICKLED_BYTE_ARRAY()),
     ):
         with pytest.raises(click.UsageError, match="must be JSON"):
             values_of_text(text, declared, False, "--set")
+
+
+@pytest.mark.parametrize(
+    ("text", "declared", "said"),
+    [
+        ("9007199254740993", Types.DOUBLE(), "64 bits do not hold it exactly"),
+        ("1e400", Types.DOUBLE(), "too large for 64 bits"),
+        ("[-1e400, 1]", Types.LIST(Types.FLOAT()), "must be JSON"),
+        ("9223372036854775808", Types.LONG(), "outside"),
+        ("1.5", Types.BIG_INT(), "not a whole number"),
+        ('{"a": 1, "a": 2}', Types.MAP(Types.STRING(), Types.INT()), "'a' is in it twice"),
+        (
+            '[{"a": 1, "b": 0, "a": 2}]',
+            Types.LIST(Types.ROW_NAMED(["a"], [Types.INT()])),
+            "'a' is in it twice",
+        ),
+        ("2020-01-01T00:00:00.1234567", Types.SQL_TIMESTAMP(), "more than 6 digits behind the seconds"),
+        ('{"t": "01:02:03.1234567"}', Types.MAP(Types.STRING(), Types.SQL_TIME()), "more than 6 digits"),
+        ("2020-01-01T00:00:00.1234567891Z", Types.INSTANT(), "more than 9 digits behind the seconds"),
+    ],
+)
+def test_no_value_on_the_console_is_taken_for_another_one(text: str, declared: Any, said: str) -> None:
+    """Numbers were rounded or became infinity, digits of seconds were cut, and of two fields the last one counted."""
+    with pytest.raises(click.UsageError, match=said):
+        values_of_text(text, declared, False, "--set")
+
+
+def test_whole_numbers_on_the_console_may_have_a_point_or_an_exponent() -> None:
+    """All of their digits count: 9007199254740993.0 became 9007199254740992."""
+    assert exact(values_of_text("9007199254740993.0", Types.LONG(), False, "--set")) == exact([2**53 + 1])
+    assert exact(values_of_text("[1e3, 2]", Types.LIST(Types.INT()), False, "--set")) == exact([[1000, 2]])
+    assert exact(values_of_text("1E+30", Types.BIG_INT(), False, "--set")) == exact([10**30])
+    assert exact(values_of_text("[3, 0.1]", Types.DOUBLE(), True, "--set")) == exact([3.0, 0.1])
+    stamp = values_of_text("2020-01-01T00:00:00.120000000", Types.SQL_TIMESTAMP(), False, "--set")
+    assert exact(stamp) == exact([datetime(2020, 1, 1, 0, 0, 0, 120_000)])
 
 
 def test_a_file_of_corrections(base: Path, tmp_path: Path) -> None:
