@@ -16,6 +16,7 @@ from changelog_engine.readable import amount, counted, duration, iso, per_second
 _LONG_MS = 86_400_000
 _LONG_EPOCH_MS = 5_000
 _MOST_OF_CHAIN = 3  # operators of the slowest stage that are named
+_MOST_NAMED = 3  # operators with state, and sources; of more, the largest and those furthest behind
 _RATE_MS = 500  # over less time a rate says nothing
 
 
@@ -70,9 +71,9 @@ def starting_words(
     if now.status == "RESTARTING":
         return f"waiting to restart, restart {now.restarts} ({seconds:.0f} s)"
     if isinstance(workers, str):
-        up = f"waiting for executors: {workers}" if workers else "the first epoch goes on"
+        up = f"waiting for executors: {workers}" if workers else "the first epoch is running"
     elif workers.up == workers.all and now.status != "RESTORING":
-        up = f"all {workers.all} workers are up, the first epoch goes on"
+        up = f"all {workers.all} workers are up, the first epoch is running"
     else:
         up = f"workers {workers.up} of {workers.all}"
         if workers.closing:
@@ -81,7 +82,7 @@ def starting_words(
         return f"{up} ({seconds:.0f} s)"
     restored = not isinstance(workers, str) and workers.ready == workers.all
     if restored:  # what takes long is not the restore
-        up = "the first epoch goes on"
+        up = "the first epoch is running"
     text = f"{'restored' if restored else 'restoring'} checkpoint {now.restored_from}"
     if size is not None:
         rows, total_bytes = size.snapshot_rows + size.log_rows, size.snapshot_bytes + size.log_bytes
@@ -104,7 +105,7 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
     parts = []
     if ago_ms >= _LONG_EPOCH_MS:
         parts.append(
-            f"epoch {now.epoch + 1} goes on for {ago_ms / 1000:.0f} s, {now.records_in:,} records so far"
+            f"epoch {now.epoch + 1} has been running for {ago_ms / 1000:.0f} s, {now.records_in:,} records so far"
         )
     elif seconds > 0:
         parts += [
@@ -119,17 +120,17 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
             f"checkpoint {checkpoint.id} ({duration(checkpoint.acknowledged_ms)}, {size_text(checkpoint.bytes)})"
         )
     named = Counter(source.name for source in now.sources.values())
-    for uid, source in now.sources.items():
+    lags = [(uid, source, lag) for uid, source in now.sources.items() if (lag := _lag(source, wall_ms))]
+    if len(lags) > _MOST_NAMED:
+        lags.sort(key=lambda each: _furthest(each[1]))
+    for uid, source, lag in lags[:_MOST_NAMED]:
         name = source.name if named[source.name] == 1 else f"{source.name} ({uid})"
-        if lag := _lag(source, wall_ms):
-            parts.append(f"{name}: {lag}")
+        parts.append(f"{name}: {lag}")
+    if len(lags) > _MOST_NAMED:
+        parts.append(f"{counted(len(lags) - _MOST_NAMED, 'more source')}")
     if slowest := _slowest(now, before):
         parts.append(slowest)
-    for uid, states in now.sizes.items():
-        entries = sum(size.entries or 0 for size in states.values())
-        size_bytes = sum(size.bytes or 0 for size in states.values())
-        if entries:
-            parts.append(f"state {uid} {amount(entries)} entries ({size_text(size_bytes)})")
+    parts += _states(now)
     if now.restarts:
         parts.append(counted(now.restarts, "restart"))
     if now.rescaled is not None:
@@ -138,6 +139,30 @@ def running_words(now: JobFigures, before: JobFigures, wall_ms: WallMs, ago_ms: 
     if failed:
         parts.append(f"the last {'snapshot' if failed == 1 else f'{failed} snapshots'} beside it failed")
     return ", ".join(parts)
+
+
+def _furthest(source: SourceFigures) -> tuple[int, int]:
+    """What sorts sources by how far they are behind, the furthest first."""
+    return -(source.behind or 0), 0 if source.watermark is None else source.watermark
+
+
+def _states(now: JobFigures) -> list[str]:
+    """The sizes of state by operator: the largest, then how much the others have together."""
+    sizes = []
+    for uid, states in now.sizes.items():
+        entries = sum(size.entries or 0 for size in states.values())
+        size_bytes = sum(size.bytes or 0 for size in states.values())
+        if entries:
+            sizes.append((size_bytes, entries, uid))
+    if len(sizes) > _MOST_NAMED:
+        sizes.sort(key=lambda each: (-each[0], -each[1]))
+    named, others = sizes[:_MOST_NAMED], sizes[_MOST_NAMED:]
+    words = [f"state {uid} {amount(entries)} entries ({size_text(of_all)})" for of_all, entries, uid in named]
+    if others:
+        entries, of_all = sum(each[1] for each in others), sum(each[0] for each in others)
+        more = counted(len(others), "more operator")
+        words.append(f"{more} {amount(entries)} entries ({size_text(of_all)})")
+    return words
 
 
 def _slowest(now: JobFigures, before: JobFigures) -> str:

@@ -488,6 +488,16 @@ def rows(page: Any, selector: str) -> list[list[str]]:
     return [cells(row, "td") for row in page.locator(selector).all()]
 
 
+def test_a_long_name_of_a_state_stays_within_the_page(page: Any):
+    page.wait_for_selector(".tab")
+    inside = page.evaluate("""() => {
+        const tab = document.querySelector(".tab");
+        tab.textContent = "x".repeat(300);
+        return tab.getBoundingClientRect().right <= tab.closest(".tabs").getBoundingClientRect().right + 1;
+    }""")
+    assert inside
+
+
 def test_another_website_gets_nothing(browser: Any, address: str):
     port = address.rstrip("/").rpartition(":")[2]
     asked = urllib.request.Request(address, headers={"Host": f"evil.example:{port}"})

@@ -96,6 +96,19 @@ class TestWords:
         text = running_words(replace(SOME, sources=both), NOTHING, WallMs(8_200))
         assert "Spark DataFrame (a): 0 records behind, Spark DataFrame (b): 1 records behind, slowest" in text
 
+    def test_of_many_operators_and_sources_the_largest_are_named(self) -> None:
+        """One line of a log stays readable: a job of 40 operators said 40 sizes every 10 s."""
+        sizes = {f"o{number}": {"n": TableSize(number, 100 * number)} for number in range(41)}
+        sources = {f"s{number}": SourceFigures(f"in {number}", 1, number, None) for number in range(5)}
+        text = running_words(replace(SOME, sizes=sizes, sources=sources), NOTHING, WallMs(8_200))
+        assert (
+            "in 4: 4 records behind, in 3: 3 records behind, in 2: 2 records behind, 2 more sources, " in text
+        )
+        assert text.endswith(
+            "state o40 40 entries (4.0 kB), state o39 39 entries (3.9 kB), state o38 38 entries (3.8 kB), "
+            "37 more operators 703 entries (70.3 kB)"
+        )
+
     def test_an_ended_source_is_not_behind(self) -> None:
         ended = replace(SOME, sources={"s": SourceFigures("numbers", 1, None, MAX_WATERMARK)})
         assert "numbers:" not in running_words(ended, NOTHING, WallMs(8_200))
@@ -131,12 +144,12 @@ class TestWords:
 
     def test_a_long_epoch(self) -> None:
         text = running_words(SOME, NOTHING, WallMs(8_200), 23_000)
-        assert text.startswith("epoch 5 goes on for 23 s, 30,000 records so far, checkpoint 12 (")
+        assert text.startswith("epoch 5 has been running for 23 s, 30,000 records so far, checkpoint 12 (")
 
     def test_a_long_first_epoch(self) -> None:
         now = replace(NOTHING, status="RUNNING", status_ms=1_000)
         assert starting_words(now, 9_000, WorkersAtStart(8, 8, 0, 0), None) == (
-            "all 8 workers are up, the first epoch goes on (8 s)"
+            "all 8 workers are up, the first epoch is running (8 s)"
         )
 
     @pytest.mark.parametrize(
@@ -157,7 +170,7 @@ class TestWords:
 
     @pytest.mark.parametrize(
         ("workers", "expected"),
-        [("", "the first epoch goes on"), ("1 of 2", "waiting for executors: 1 of 2")],
+        [("", "the first epoch is running"), ("1 of 2", "waiting for executors: 1 of 2")],
     )
     def test_a_start_on_executors_that_note_nothing(self, workers: str, expected: str) -> None:
         now = replace(NOTHING, status="RUNNING", status_ms=1_000, restored_from=7)
@@ -189,7 +202,7 @@ class TestWords:
         )
         all_have = WorkersAtStart(8, 8, 1_000, 1_000_000, 8, 2_000)
         assert starting_words(now, 9_000, all_have, size) == (
-            "restored checkpoint 7: 1,000 rows (3.0 MB), the first epoch goes on (8 s)"
+            "restored checkpoint 7: 1,000 rows (3.0 MB), the first epoch is running (8 s)"
         )
 
     def test_first_and_last(self) -> None:
