@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
 from abc import ABC, ABCMeta, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
@@ -95,6 +96,8 @@ __all__ = [
     "KeyedStream",
     "WindowedStream",
 ]
+
+_LOG = logging.getLogger("changelog_engine")
 
 A = TypeVar("A")  # what windows call when they fire
 P = TypeVar("P")  # the same, with time and state
@@ -859,6 +862,7 @@ class _Windows(NotACollection, NamesOfPyFlink, Generic[A, P]):
     _firings: ClassVar[dict[ABCMeta, Firing]] = {}
     _elsewhere = OF_WINDOWS
     _described = "Window"
+    _asks_can_merge = False  # PyFlink asks triggers of windows of all elements only
 
     def __init__(
         self, stream: DataStream, keyed: Transformation, window_assigner: WindowAssigner[Any, Any]
@@ -882,14 +886,23 @@ class _Windows(NotACollection, NamesOfPyFlink, Generic[A, P]):
         """Set what decides when a window fires, in place of the assigner's own trigger.
 
         Args:
-            trigger: the trigger; for sessions and other windows that merge, one whose ``can_merge`` is true.
+            trigger: the trigger. Of windows that merge, as sessions do, its ``on_merge`` is called; its ``can_merge``
+                should be true, and has to be for windows of all elements.
         """
         what = f"{type(self).__name__}.trigger"
         _arguments.instance(trigger, Trigger, f"{what}: the trigger")
         if isinstance(self._assigner, MergingWindowAssigner) and trigger.can_merge() is not True:
-            raise ArgumentTypeError(
-                f"{what}: windows of {type(self._assigner).__name__} merge, and {type(trigger).__name__} does not support "
-                "that; its can_merge() must return True"
+            windows, name = type(self._assigner).__name__, type(trigger).__name__
+            if self._asks_can_merge:
+                raise ArgumentTypeError(
+                    f"{what}: windows of {windows} merge, and {name} does not support that; its can_merge() must return True"
+                )
+            _LOG.warning(
+                "%s: windows of %s merge, and can_merge() of %s does not return True. The job runs, as in PyFlink: "
+                "on_merge() is called, and has to merge the trigger's state and set the timers of the merged window",
+                what,
+                windows,
+                name,
             )
         self._trigger = trigger
         return self
@@ -1087,6 +1100,7 @@ class AllWindowedStream(_Windows[AllWindowFunction[Any, Any, Any], ProcessAllWin
         ProcessAllWindowFunction: Firing.PROCESS_ALL,
     }
     _described = "AllWindow"
+    _asks_can_merge = True
 
     def __init__(self, data_stream: DataStream, window_assigner: WindowAssigner[Any, Any]) -> None:
         stream = data_stream._unkeyed()

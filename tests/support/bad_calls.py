@@ -311,7 +311,7 @@ CALLS: dict[str, Callable[[_Use], Any]] = {
     "windowed.apply(5)": lambda u: u.windowed.apply(5),
     "windowed.process(5)": lambda u: u.windowed.process(5),
     "windowed.reduce(f, 5)": lambda u: u.windowed.reduce(lambda a, b: a, 5),
-    "session windows with a trigger that does not merge": lambda u: u.keyed.window(
+    "window_all sessions with a trigger that does not merge": lambda u: u.ints.window_all(
         u.f.EventTimeSessionWindows.with_gap(u.f.Time.seconds(1))
     ).trigger(_trigger(u)),
     "TumblingEventTimeWindows.of(-1 s)": lambda u: u.f.TumblingEventTimeWindows.of(u.f.Time.seconds(-1)),

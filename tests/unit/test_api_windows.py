@@ -142,8 +142,8 @@ def test_count_windows(keyed: Any) -> None:
         (lambda k, w: k.count_window(0), "KeyedStream.count_window: size must be at least 1"),
         (lambda k, w: k.window(w).trigger(EventTimeTrigger), "the trigger must be a Trigger"),
         (
-            lambda k, w: k.window(EventTimeSessionWindows(1)).trigger(NoMerging()),
-            "NoMerging does not support that",
+            lambda k, w: k.window_all(EventTimeSessionWindows(1)).trigger(NoMerging()),
+            "AllWindowedStream.trigger: windows of EventTimeSessionWindows merge, and NoMerging does not support that",
         ),
         (lambda k, w: k.window(w).allowed_lateness(-1), "the time in ms must be at least 0"),
         (lambda k, w: k.window(w).side_output_late_data("late"), "output_tag must be an OutputTag"),
@@ -168,6 +168,18 @@ def test_count_windows(keyed: Any) -> None:
 def test_what_the_api_refuses(keyed: Any, call: Any, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         call(keyed, TumblingEventTimeWindows(1))
+
+
+def test_windows_of_keys_that_merge_take_any_trigger_as_in_pyflink(
+    keyed: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    keyed.window(EventTimeSessionWindows(1)).trigger(CountTrigger.of(2))
+    keyed.window(TumblingEventTimeWindows(1)).trigger(NoMerging())
+    assert caplog.messages == []
+    windowed = keyed.window(EventTimeSessionWindows(1)).trigger(NoMerging())
+    assert type(made(windowed.reduce(max)).function.trigger) is NoMerging
+    (said,) = caplog.messages
+    assert "can_merge() of NoMerging does not return True" in said
 
 
 def test_an_assigner_without_a_serializer_is_refused_when_the_program_is_built(keyed: Any) -> None:

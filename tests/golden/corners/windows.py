@@ -757,3 +757,79 @@ def windows_behind_windows(env):
     second = keyed.window(TumblingEventTimeWindows.of(Time.seconds(2))).reduce(_add)
     last = second.window_all(TumblingEventTimeWindows.of(Time.seconds(10)))
     return last.reduce(lambda left, right: (min(left[0], right[0]), left[1] + right[1]))
+
+
+class _SaysNotThatItMerges(Trigger):
+    """Fires at every second element; inherits can_merge(), which is False."""
+
+    def on_element(self, element, timestamp, window, ctx):
+        ctx.register_event_time_timer(window.max_timestamp())
+        count = ctx.get_partitioned_state(ValueStateDescriptor("count", Types.LONG()))
+        count.update((count.value() or 0) + 1)
+        return TriggerResult.FIRE if count.value() % 2 == 0 else TriggerResult.CONTINUE
+
+    def on_processing_time(self, time, window, ctx):
+        return TriggerResult.CONTINUE
+
+    def on_event_time(self, time, window, ctx):
+        return TriggerResult.FIRE_AND_PURGE
+
+    def on_merge(self, window, ctx):
+        ctx.register_event_time_timer(window.max_timestamp())
+
+    def clear(self, window, ctx):
+        ctx.get_partitioned_state(ValueStateDescriptor("count", Types.LONG())).clear()
+        ctx.delete_event_time_timer(window.max_timestamp())
+
+
+def sessions_with_a_trigger_that_does_not_say_that_it_merges(env):
+    """A trigger that leaves can_merge() as it is, in sessions."""
+    return (
+        _keyed(env, *_SOME)
+        .window(EventTimeSessionWindows.with_gap(Time.milliseconds(900)))
+        .trigger(_SaysNotThatItMerges())
+        .process(_Tell(), Types.STRING())
+    )
+
+
+def sessions_of_all_with_a_trigger_that_does_not_say_that_it_merges(env):
+    """The same over all elements is refused."""
+    return (
+        _timed(env, *_SOME)
+        .window_all(EventTimeSessionWindows.with_gap(Time.milliseconds(900)))
+        .trigger(_SaysNotThatItMerges())
+        .reduce(lambda first, second: first)
+    )
+
+
+class _TellAndClear(ProcessWindowFunction):
+    def process(self, key, context, elements):
+        cleared = context.global_state().get_state(ValueStateDescriptor("cleared", Types.LONG()))
+        seen = context.window_state().get_state(ValueStateDescriptor("seen", Types.LONG()))
+        seen.update((seen.value() or 0) + len(list(elements)))
+        yield f"{key} {context.window().start} {cleared.value()} {seen.value()}"
+
+    def clear(self, context):
+        cleared = context.global_state().get_state(ValueStateDescriptor("cleared", Types.LONG()))
+        seen = context.window_state().get_state(ValueStateDescriptor("seen", Types.LONG()))
+        cleared.update((cleared.value() or 0) * 10 + (seen.value() or 0))
+        seen.clear()
+
+
+def clear_of_a_window_function(env):
+    """clear() of a window function reads and writes the key's state and the window's, once a window."""
+    return (
+        _keyed(env, *_SOME)
+        .window(TumblingEventTimeWindows.of(Time.seconds(1)))
+        .process(_TellAndClear(), Types.STRING())
+    )
+
+
+def clear_of_a_window_function_behind_two_firings(env):
+    """clear() comes when the window goes, not at each firing."""
+    return (
+        _keyed(env, *_SOME)
+        .window(TumblingEventTimeWindows.of(Time.seconds(5)))
+        .trigger(CountTrigger.of(2))
+        .process(_TellAndClear(), Types.STRING())
+    )
