@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 from changelog_engine import connectors as engine
-from changelog_engine.errors import ConfigurationError
+from changelog_engine.errors import ArgumentTypeError, ConfigurationError
 
 from ..._arguments import refuse_java
 from ..._unsupported import NamesOfPyFlink
@@ -63,7 +63,7 @@ def _refuse_name(given: Any, of: type) -> None:
         if isinstance(found, staticmethod) and (name == "builder" or name.startswith("for_"))
     ]
     if builders and isinstance(given, str):
-        raise ConfigurationError(
+        raise ArgumentTypeError(
             f"{of.__name__}({given!r}): a {of.__name__} is made by {' or '.join(builders)}, then build()"
         )
     refuse_java(given, of.__name__)
