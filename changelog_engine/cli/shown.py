@@ -120,12 +120,13 @@ def _print(answer: Answer) -> None:
 
 def _table(grid: Grid, width: int) -> tuple[Table, list[str]]:
     """A grid as a table in which no word is torn, and the columns it goes without; as records where no table has room."""
-    columns = [
+    every = [
         [name, *cells]
         for name, *cells in zip(
             grid.columns, *([printable(cell_text(cell)) for cell in row] for row in grid.rows), strict=True
         )
     ]
+    columns = list(every)
     right, spare, spared = grid.right, iter(grid.spare), []
     while True:
         widths = [width_of(name, cells) for name, *cells in columns]
@@ -138,9 +139,12 @@ def _table(grid: Grid, width: int) -> tuple[Table, list[str]]:
         right -= place < right
         del columns[place]
         spared.append(name)
+    as_records = not widths and len(columns) > _FEW_COLUMNS
+    if as_records:  # which have room for each field
+        columns, spared = every, []
     names = [each[0] for each in columns]
     rows = [*zip(*(each[1:] for each in columns), strict=True)]
-    if widths or len(names) <= _FEW_COLUMNS:
+    if not as_records:
         table = table_of(*names, right=right, widths=widths)
     else:
         table, rows = records(), [pair for row in rows for pair in [*zip(names, row, strict=True), ("", "")]]
