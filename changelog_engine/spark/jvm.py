@@ -54,7 +54,7 @@ def said_when_ended(context: SparkContext) -> Iterator[None]:
 
 def jvm_ended(process: subprocess.Popen[bytes] | None, error: BaseException | None) -> SparkEndedError | None:
     """The same for the process of a JVM; None for one that somebody else started."""
-    unreachable = isinstance(error, Py4JNetworkError | ConnectionError | EOFError)
+    unreachable = isinstance(error, Py4JNetworkError | ConnectionError | EOFError) or _is_unanswered(error)
     if process is None:  # spark-submit, or somebody's own gateway
         return _ended(None, None) if unreachable else None
     status = process.poll()
@@ -64,6 +64,12 @@ def jvm_ended(process: subprocess.Popen[bytes] | None, error: BaseException | No
         except subprocess.TimeoutExpired:
             return None
     return None if status is None else _ended(process.pid, status)
+
+
+def _is_unanswered(error: BaseException | None) -> bool:
+    """Whether py4j lost its connection amid a call: what Java itself says to one has a trace, or is an object of its own."""
+    said = str(error) if type(error) is Py4JError else ""
+    return said.startswith("An error occurred while calling ") and "\n" not in said
 
 
 def _ended(pid: int | None, status: int | None) -> SparkEndedError:

@@ -331,6 +331,22 @@ def test_case_57_an_error_of_spark_is_no_end_of_it() -> None:
     assert spark_ended(context(None), ConnectionRefusedError()) is not None
 
 
+@pytest.mark.parametrize(
+    ("said", "ended"),
+    [
+        ("An error occurred while calling o23.getAll", True),
+        ("An error occurred while calling o23.getAll. Trace:\npy4j.Py4JException: no such method\n", False),
+    ],
+)
+def test_case_57_a_call_that_a_dying_jvm_left_unanswered_waits_for_its_end(said: str, ended: bool) -> None:
+    """Its sockets are closed a moment before the process has a status; py4j's error was a traceback then."""
+    dying: Any = SimpleNamespace(pid=7, poll=lambda: None, wait=lambda timeout: -signal.SIGKILL)
+    failure = spark_ended(context(dying), Py4JError(said))
+    assert (failure is not None) is ended
+    if failure is not None:
+        assert failure.status == -signal.SIGKILL
+
+
 def test_case_57_a_function_that_ends_the_process_is_told(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
