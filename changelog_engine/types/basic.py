@@ -46,6 +46,11 @@ class BasicTypeInfo(TypeInformation):
     INSTANT_TYPE_INFO = the_one("INSTANT")
 
 
+def _is_whole(value: Any) -> bool:
+    """Whether it is a whole number; NumPy takes a length of time for one, of whichever unit."""
+    return isinstance(value, (int, np.integer, np.bool_)) and not isinstance(value, np.timedelta64)
+
+
 class IntegerTypeInfo(BasicTypeInfo):
     """BYTE, SHORT, INT, LONG and BIG_INT.
 
@@ -68,7 +73,7 @@ class IntegerTypeInfo(BasicTypeInfo):
         return whole
 
     def _whole(self, value: Any) -> int:
-        if isinstance(value, (int, np.integer, np.bool_)):
+        if _is_whole(value):
             return int(value)
         if not isinstance(value, (float, np.floating, Decimal)):
             raise Misfit(self, value)
@@ -115,7 +120,7 @@ def _as_float(wanted: TypeInformation, value: Any) -> float:
     Raises:
         Misfit: there is none, or it is not a number.
     """
-    if isinstance(value, (int, np.integer, np.bool_)):
+    if _is_whole(value):
         try:
             number = float(value)
         except OverflowError:
@@ -177,7 +182,7 @@ class BooleanTypeInfo(BasicTypeInfo):
     def fit(self, value: Any) -> bool:
         if type(value) is bool:
             return value
-        if isinstance(value, np.bool_) or (isinstance(value, (int, np.integer)) and value in (0, 1)):
+        if _is_whole(value) and value in (0, 1):
             return bool(value)
         raise Misfit(self, value)
 
@@ -253,7 +258,7 @@ class DecimalTypeInfo(BasicTypeInfo):
     def fit(self, value: Any) -> Decimal:
         if isinstance(value, Decimal):
             return value if type(value) is Decimal else Decimal(value)
-        if isinstance(value, (int, np.integer, np.bool_)):
+        if _is_whole(value):
             return Decimal(int(value))
         if isinstance(value, (float, np.floating)) and math.isfinite(value):
             return Decimal(str(value))  # the number that is shown, as in Flink

@@ -42,6 +42,11 @@ class SqlTimeTypeInfo(TypeInformation):
             raise Misfit(self, value)
         if isinstance(value, datetime.datetime):
             return self._of_datetime(value)
+        if isinstance(value, datetime.time):  # and below: of a class of its own, which no restore gives back
+            time = datetime.time(value.hour, value.minute, value.second, value.microsecond, value.tzinfo)
+            return time.replace(fold=value.fold)
+        if isinstance(value, datetime.date):
+            return datetime.date(value.year, value.month, value.day)
         return value
 
     def _of_numpy(self, value: np.datetime64) -> Any:

@@ -245,6 +245,12 @@ def test_numbers_of_a_class_of_their_own_and_what_is_not_a_list(tmp_path, writer
         given = [Shown(5)] if kind.kind == "LIST" else Shown(5)
         path = write(tmp_path / str(number), factory, [Row(a=given), Row(a=None)])
         assert read_back(path)["a"].to_pylist() == [given, None]
+    with pytest.raises(TypeMismatchError, match=r"field 'a' of .* is a length of time"):
+        write(
+            tmp_path / "time",
+            writers.for_row_type(Types.ROW_NAMED(["a"], [Types.LONG()])),
+            [Row(a=np.timedelta64(5, "ns"))],
+        )
     factory = writers.for_row_type(Types.ROW_NAMED(["a"], [Types.LIST(Types.INT())]))
     for value in (Row(b=1), bytearray(b"a"), memoryview(b"a"), "ab", {1: 2}):
         with pytest.raises(TypeMismatchError, match=r"field 'a' of .* is not a list"):

@@ -54,6 +54,14 @@ class Entries:
 ENTRY = Entries([])
 
 
+class Day(datetime.date):
+    """A date of a class of its own."""
+
+
+class Clock(datetime.time):
+    """Likewise."""
+
+
 @pytest.mark.parametrize(
     ("type_info", "value"),
     [
@@ -79,6 +87,19 @@ ENTRY = Entries([])
         (Types.DOUBLE(), np.complex128(1)),
         (Types.FLOAT(), 2**24 + 1),
         (Types.FLOAT(), 1e300),
+        *(
+            (kind, np.timedelta64(count, "ns"))
+            for kind in (
+                Types.LONG(),
+                Types.BIG_INT(),
+                Types.DOUBLE(),
+                Types.FLOAT(),
+                Types.BIG_DEC(),
+                Types.BOOLEAN(),
+            )
+            for count in (1, "NaT")
+        ),
+        (Types.LONG(), np.timedelta64(1, "s")),
         (Types.BOOLEAN(), 2),
         (Types.BOOLEAN(), "true"),
         (Types.CHAR(), "ab"),
@@ -262,6 +283,12 @@ def test_values_that_fit_are_the_same_object():
         (Types.BIG_DEC(), 1.1, Decimal("1.1")),
         (Types.BIG_DEC(), "-1.50", Decimal("-1.50")),
         (Types.SQL_DATE(), datetime.datetime(2020, 1, 1), datetime.date(2020, 1, 1)),
+        (Types.SQL_DATE(), Day(2020, 1, 1), datetime.date(2020, 1, 1)),
+        (
+            Types.SQL_TIME(),
+            Clock(1, fold=1, tzinfo=datetime.UTC),
+            datetime.time(1, fold=1, tzinfo=datetime.UTC),
+        ),
         (Types.SQL_TIMESTAMP(), pd.Timestamp("2020-01-01T01:00"), datetime.datetime(2020, 1, 1, 1)),
         (Types.SQL_TIMESTAMP(), np.datetime64("2020-01-01T01:00"), datetime.datetime(2020, 1, 1, 1)),
         (Types.SQL_DATE(), np.datetime64("2020-01-01"), datetime.date(2020, 1, 1)),

@@ -253,6 +253,8 @@ def _whole(value: Any) -> Any:
         if value != value or value != int(value):
             raise TypeError(f"{shown(value)} is not a whole number")
         return int(value)
+    if isinstance(value, np.timedelta64):
+        raise TypeError(f"{shown(value)} is a length of time, not a number")
     return value
 
 

@@ -286,7 +286,7 @@ def open_store(file_systems: FileSystems, base_path: str) -> Store:
     """The store of a base path.
 
     Raises:
-        ConfigurationError: it cannot be opened.
+        ConfigurationError: no file system is known for it, or a setting of that is missing or wrong.
     """
     try:
         # Folders in a sink's base path may be links: they are the user's.
