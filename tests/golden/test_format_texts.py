@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from changelog_engine.api.common import Row
+from changelog_engine.errors import TypeMismatchError
 from changelog_engine.launcher import install_alias, remove_alias
 
 HERE = Path(__file__).parent / "format_texts"
@@ -40,6 +42,12 @@ DIFFERENCES: dict[str, dict[str, tuple[str, str]]] = {
     "A decimal keeps its digits: 1.50 is not 1.5.": {
         '{"bd":1.50}': ("+I[null, null, null, null, 1.50, null]", "+I[null, null, null, null, 1.50, null]"),
     },
+}
+# Rows that are refused here where PyFlink's line would be read as another row, by words of the same page.
+REFUSED: dict[str, tuple[Row, ...]] = {
+    'If an element of an array or row in CSV contains the delimiter of elements (`"a;b"`), this is an error': (
+        Row(["a", "b"], Row(1, "x;y")),
+    ),
 }
 EXPECTED = {text: both for texts in DIFFERENCES.values() for text, both in texts.items()}
 
@@ -83,15 +91,24 @@ def test_reads_what_flink_reads(cases: Any) -> None:
 
 def test_writes_what_flink_writes(cases: Any) -> None:
     wrong = []
+    refused: list[Row] = []
     for name, (make, kind) in cases.writers().items():
         schema = make()
         for row, expected in zip(cases.ROWS[kind], PYFLINK[name], strict=True):
-            if (found := schema.serialize(row).decode()) != expected:
+            try:
+                found = schema.serialize(row).decode()
+            except TypeMismatchError as error:
+                found = str(error)
+                if "would be read as" in found and any(row in rows for rows in REFUSED.values()):
+                    refused.append(row)
+                    continue
+            if found != expected:
                 wrong.append((name, row, found, expected))
     assert not wrong, "\n".join(map(str, wrong))
+    assert all(row in refused for rows in REFUSED.values() for row in rows)
 
 
 def test_every_case_was_asked_and_every_difference_is_said(cases: Any) -> None:
     assert list(PYFLINK) == [*cases.readers(), *cases.writers()]
     said = " ".join((ROOT / "docs/compatibility.md").read_text(encoding="utf-8").split())
-    assert [words for words in DIFFERENCES if words not in said] == []
+    assert [words for words in (*DIFFERENCES, *REFUSED) if words not in said] == []
