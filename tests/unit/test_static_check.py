@@ -360,6 +360,14 @@ class TestCalls:
             env.from_source(source, WatermarkStrategy.no_watermarks(), 5, None)  # error: source_name must be a non-empty str
             """))  # fmt: skip
 
+    def test_what_only_a_builder_makes(self, check: Check) -> None:
+        check(with_begin("""\
+            from pyflink.datastream.connectors.file_system import FileSink
+            from pyflink.datastream.connectors.kafka import KafkaSource
+            sink = FileSink("out")  # error: a FileSink is made by FileSink.for_row_format(...) or FileSink.for_bulk_format(...)
+            KafkaSource("topic")  # error: a KafkaSource is made by KafkaSource.builder(...), then build()
+            """))  # fmt: skip
+
     def test_functions_that_the_stream_does_not_take(self, check: Check) -> None:
         check(with_begin("""\
             from pyflink.datastream import FilterFunction, KeyedProcessFunction, MapFunction, ProcessFunction
