@@ -545,6 +545,26 @@ class TestMonitoring:
         assert not is_final(failed.value)
         assert is_mistake(failed.value) == counts
 
+    def test_a_store_that_is_away_at_a_restart_does_not_end_a_job_without_a_checkpoint(
+        self, tmp_path, monkeypatch
+    ):
+        """It could be listed before, so the job goes on when it is there again; at a first start it is told at once."""
+        (tmp_path / "a").write_text("1\n2\n3\n")
+        build = GraphBuilder("job", 1, 16)
+        build.collect(build.source(FileSource([str(tmp_path / "a")]), uid="files"))
+        away, there = OSError(errno.EIO, "Input/output error"), input_files._find_local(str(tmp_path / "a"))
+        found = Mock(side_effect=[there, away, away, there])
+        monkeypatch.setattr(input_files, "_find_local", found)
+        job = TestJob(tmp_path / "base", Script((1,), (False, True), (Failure(1, Fault.WORKER),)))
+        job.run(build.graph())
+        assert (job.output, found.call_count) == (["1", "2", "3"], 4)
+        found.side_effect = away
+        build = GraphBuilder("job", 1, 16)
+        build.collect(build.source(FileSource([str(tmp_path / "a")]), uid="files"))
+        with pytest.raises(JobExecutionError, match="cannot list the input path") as failed:
+            TestJob(tmp_path / "other", Script((1,))).run(build.graph())
+        assert is_final(failed.value.__cause__)
+
     def test_a_bounded_source_discovers_nothing(self, tmp_path):
         assert not hasattr(FileSource([str(tmp_path)]), "discover")
 

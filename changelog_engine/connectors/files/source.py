@@ -73,6 +73,7 @@ class FileSource(Source):
         self.output_type = self._format.output_type
         self.bad_tag = self._format.bad_tag
         self._opened: list[InputFolder] | None = None
+        self._has_listed = False
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_opened": None}
@@ -86,12 +87,17 @@ class FileSource(Source):
         """One split per file, in the order of their names; the folders are listed now.
 
         Raises:
-            ConfigurationError: a path does not exist or cannot be read.
+            ConfigurationError: a path does not exist, or cannot be listed the first time.
+            StorageError: it cannot be listed now.
         """
         try:
             found, missing = self._find()
-        except StorageError as error:  # who has just started the job hears of it at once
+        except StorageError as error:
+            if self._has_listed:  # by an attempt before: the job restarts until they can be listed again
+                raise
+            # This ends the job, so that its user hears of it at once.
             raise ConfigurationError(str(error)) from None
+        self._has_listed = True
         if missing:
             raise ConfigurationError(f"the input path {missing[0]} does not exist")
         return [self._split(file) for file in found]
