@@ -26,12 +26,16 @@ from changelog_engine.spark.jvm_options import EXTRA, JvmSettings
 from changelog_engine.spark.numpy_values import tell_numpy_values_without_pandas
 from changelog_engine.spark.session_options import session_environment, session_options
 
+log = logging.getLogger("changelog_engine")
+
 _AS_JAVA_IS = JvmSettings()
 
 BACKGROUND_SLOTS = "spark.changelog.background.slots"
 """Of a session with a local master: how many more slots it has than were asked for, for tasks beside the epochs."""
 
 _FILES = 1024  # most machines give that or more; 300 are too few, and 400 do for two cores
+_PROCESSES = 256  # a small job with two cores needs 100; with 98 it stood still
+_PIDS_MAX = ("/sys/fs/cgroup/pids.max", "/sys/fs/cgroup/pids/pids.max")
 _LOCAL = re.compile(r"local(?:\[\s*(\d+|\*)\s*(,\s*\d+\s*)?\])?")
 
 # What py4j logs it raises too, and then it is told once, by this engine. Some of it, such as where a Ctrl-C met it, it logs
@@ -77,6 +81,8 @@ def _started(conf: SparkConf, background: bool) -> SparkContext:
     """A new SparkContext that leaves Ctrl-C as it is: PySpark's handler cancels the epoch that a clean stop waits for."""
     before = signal.getsignal(signal.SIGINT)
     tell_numpy_values_without_pandas()
+    if _LOCAL.fullmatch(conf.get("spark.master") or ""):
+        _tell_of_few_processes()
     with own_gateway(conf.get("spark.master") or "", conf.get(EXTRA) or "") as jvms:
         try:
             SparkContext._ensure_initialized(conf=conf)
@@ -128,6 +134,24 @@ def _with_few_files() -> str:
     if most == resource.RLIM_INFINITY or most >= _FILES:
         return ""
     return f". It may open {most} files at once, and needs some hundreds: raise the limit (ulimit -Hn) to {_FILES}"
+
+
+def _tell_of_few_processes() -> None:
+    """Tell ahead: a library whose threads the machine refuses may wait for them for good, and then nothing can be told."""
+    limits = (
+        [(resource.getrlimit(resource.RLIMIT_NPROC)[0], "ulimit -u")] if os.geteuid() else []
+    )  # not root's
+    for path in _PIDS_MAX:
+        with contextlib.suppress(OSError, ValueError), open(path) as file:  # "max" for none
+            limits.append((int(file.read()), path))
+    most, name = min(((most, name) for most, name in limits if most >= 0), default=(_PROCESSES, ""))
+    if most < _PROCESSES:
+        log.warning(
+            "only %d processes and threads are allowed at once (%s), and a job on Spark with a local master needs some "
+            "hundreds: it may fail or stand still. Raise that limit",
+            most,
+            name,
+        )
 
 
 def _add_slot(conf: SparkConf) -> None:

@@ -28,7 +28,7 @@ from changelog_engine.errors import ConfigurationError, EpochFailedError, StateL
 from changelog_engine.graph.plan import plan_job
 from changelog_engine.operators.blocks import encode_report
 from changelog_engine.operators.messages import EpochReport
-from changelog_engine.spark import background, early_workers, epoch_job, epoch_watch, own_executors
+from changelog_engine.spark import background, early_workers, epoch_job, epoch_watch, own_executors, session
 from changelog_engine.spark.background import BackgroundTasks, _locked
 from changelog_engine.spark.epoch_job import SparkEpochRunner
 from changelog_engine.spark.epoch_watch import EpochWatch
@@ -766,6 +766,37 @@ def test_a_spark_that_did_not_start_with_few_files_says_so(
     monkeypatch.setattr(resource, "getrlimit", lambda what: (most, most))
     failure = _not_started(SparkConf(loadDefaults=False), "Spark says: failed to create a child event loop")
     assert ("may open 256 files at once" in str(failure)) == told
+
+
+@pytest.mark.parametrize(
+    ("user", "most", "pids", "told"),
+    [
+        (1000, 98, "max", "only 98 processes and threads are allowed at once (ulimit -u)"),
+        (1000, 98, "64", "only 64 processes and threads are allowed at once ({path})"),
+        (0, 98, "64", "only 64 processes and threads are allowed at once ({path})"),
+        (0, 98, "max", None),  # does not hold for root
+        (1000, resource.RLIM_INFINITY, "4096", None),
+    ],
+)
+def test_few_processes_are_told_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path,
+    user: int,
+    most: int,
+    pids: str,
+    told: str | None,
+) -> None:
+    """With 98 a library waited for a thread for good, and with it the job."""
+    path = tmp_path / "pids.max"
+    path.write_text(f"{pids}\n")
+    monkeypatch.setattr(session, "_PIDS_MAX", (str(tmp_path / "not here"), str(path)))
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    monkeypatch.setattr(resource, "getrlimit", lambda what: (most, most))
+    session._tell_of_few_processes()
+    assert [message.partition(", and")[0] for message in caplog.messages] == (
+        [] if told is None else [told.format(path=path)]
+    )
 
 
 @pytest.mark.parametrize("cpus", ["x", "0", "-1", "1.5"])
