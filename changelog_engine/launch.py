@@ -41,6 +41,7 @@ from changelog_engine.graph.rescaling import Parallelism
 from changelog_engine.launcher.standard_streams import open_closed_streams
 from changelog_engine.observing import Observers, WorkersAtStart
 from changelog_engine.spark.cluster import SparkCluster
+from changelog_engine.spark.notes import NotedWorkers
 from changelog_engine.spark.printed import show_text
 from changelog_engine.spark.shipping import ShippedJob, ship
 from changelog_engine.storage.file_systems import use_options
@@ -71,10 +72,8 @@ class Cluster(Protocol):
 class ClosingRunner(EpochRunner, Protocol):
     """An epoch runner that is closed at the end of its job."""
 
-    def noted(self, attempt: int) -> tuple[int, int, int, int, int] | str:
-        """How many subtasks are up in an attempt, the rows and bytes of state they have read, and how many have it all.
-
-        Last, how many are not up, as they still close what the attempt before had open.
+    def noted(self, attempt: int) -> NotedWorkers | str:
+        """How far the workers of an attempt are.
 
         Where that is not known: what the first epoch waits for, in words; "" once it goes on.
         """
@@ -458,9 +457,8 @@ def _workers_at_start(runner: ClosingRunner, monitor: JobMonitor, plan: JobPlan)
     noted = runner.noted(monitor.latest.attempt)
     if isinstance(noted, str):
         return noted
-    up, rows, size, ready, closing = noted
     subtasks = monitor.subtasks or sum(stage.parallelism for stage in plan.stages)
-    return WorkersAtStart(up, subtasks, rows, size, ready, closing=closing)
+    return WorkersAtStart(noted.up, subtasks, noted.rows, noted.bytes, noted.ready, closing=noted.closing)
 
 
 _launch: list[Launch] = []  # the first one counts

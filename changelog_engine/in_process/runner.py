@@ -20,6 +20,7 @@ from changelog_engine.operators.blocks import decode
 from changelog_engine.operators.build import StageBuilder
 from changelog_engine.operators.failures import is_ctrl_c
 from changelog_engine.operators.messages import Durable, EpochReport
+from changelog_engine.spark.notes import NotedWorkers
 from changelog_engine.spark.runtimes import Assemble, Runtimes
 from changelog_engine.spark.shipping import ShippedJob
 
@@ -148,9 +149,9 @@ class InProcessRunner:
     def slots(self) -> None:
         """See EpochRunner: nothing here runs at the same time, however many subtasks there are."""
 
-    def noted(self, attempt: int) -> tuple[int, int, int, int, int]:
+    def noted(self, attempt: int) -> NotedWorkers:
         """See ClosingRunner: all are up at once, since no worker is started here; when they have their state is not told."""
-        return sum(stage.parallelism for stage in self.job.plan.stages), 0, 0, 0, 0
+        return NotedWorkers(sum(stage.parallelism for stage in self.job.plan.stages))
 
     def background(self) -> tuple[()]:
         """See EpochRunner. Without Spark nothing runs tasks in the background."""

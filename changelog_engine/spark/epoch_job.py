@@ -28,7 +28,7 @@ from changelog_engine.spark.files import NO_FILES, WorkerFiles
 from changelog_engine.spark.job_group import JobGroups, unfinished_stages
 from changelog_engine.spark.jvm import LOST, said_when_ended, spark_ended
 from changelog_engine.spark.masters import is_local
-from changelog_engine.spark.notes import WorkerNotes
+from changelog_engine.spark.notes import NotedWorkers, WorkerNotes
 from changelog_engine.spark.own_executors import ExecutorsWanted
 from changelog_engine.spark.pinned import PinnedFunctions
 from changelog_engine.spark.placement import Placement
@@ -226,7 +226,7 @@ class SparkEpochRunner:
         with said_when_ended(self.context):
             return epoch_slots(self.context) if self._placement is None else self._placement.slots()
 
-    def noted(self, attempt: int) -> tuple[int, int, int, int, int] | str:
+    def noted(self, attempt: int) -> NotedWorkers | str:
         """See ClosingRunner. On executors nothing is noted: there an epoch starts the workers that it needs."""
         if self._notes is not None:
             return self._notes.read(attempt)

@@ -10,11 +10,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+from typing import NamedTuple
 
 from changelog_engine.clock import monotonic_ms
 
 _EVERY_MS = 200
 _CLOSING = "closing"
+
+
+class NotedWorkers(NamedTuple):
+    """What the subtasks of an attempt have noted."""
+
+    up: int = 0
+    rows: int = 0  # of state, that they have read together
+    bytes: int = 0  # of the files that these come from
+    ready: int = 0  # subtasks that have all of their state
+    closing: int = 0  # subtasks that are not up yet: they close what the attempt before had open
 
 
 class WorkerNotes:
@@ -27,11 +38,8 @@ class WorkerNotes:
         """The file of a subtask."""
         return f"{self._prefix}{attempt}-{stage}-{subtask}"
 
-    def read(self, attempt: int) -> tuple[int, int, int, int, int]:
-        """How many subtasks are up, the rows and bytes that they have read together, and how many have their state.
-
-        Last, how many are not up, as they still close what the attempt before had open.
-        """
+    def read(self, attempt: int) -> NotedWorkers:
+        """What the subtasks of an attempt have noted."""
         folder, prefix = os.path.split(f"{self._prefix}{attempt}-")
         up = rows = size = ready = closing = 0
         for name in os.listdir(folder):
@@ -44,7 +52,7 @@ class WorkerNotes:
                         continue
                     own_rows, own_bytes, own_ready = (int(each) for each in text.split())
                     rows, size, ready = rows + own_rows, size + own_bytes, ready + own_ready
-        return up, rows, size, ready, closing
+        return NotedWorkers(up, rows, size, ready, closing)
 
     def clear(self) -> None:
         """Remove all notes of the run."""
