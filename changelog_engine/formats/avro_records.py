@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from changelog_engine.formats.parts import Convert
-from changelog_engine.formats.texts import time_of_utc
+from changelog_engine.formats.texts import time_of_utc, without_zone
 from changelog_engine.types import TypeInformation, Types
 from changelog_engine.types.typeinfo import Misfit, shown
 
@@ -173,7 +173,7 @@ def _moment(value: Any) -> Any:
 
 def _local(value: Any) -> Any:
     moment = isinstance(value, (datetime.datetime, np.datetime64))
-    return Types.SQL_TIMESTAMP().fit(value) if moment else None
+    return without_zone(Types.SQL_TIMESTAMP().fit(value)) if moment else None
 
 
 def _day(value: Any) -> Any:

@@ -745,6 +745,19 @@ class TestZones:
         line = CsvRowSerializationSchema.Builder(row_type).build().serialize(Row(noon))
         assert CsvRowDeserializationSchema.Builder(row_type).build().deserialize(line) == expected
 
+    def test_a_local_timestamp_of_avro_with_a_zone_is_written_in_utc(self) -> None:
+        """Its zone was dropped."""
+        noon = datetime.datetime(2024, 5, 6, 12)
+        for kind in ("local-timestamp-millis", "local-timestamp-micros", "timestamp-micros"):
+            field = {"name": "a", "type": ["null", {"type": "long", "logicalType": kind}]}
+            text = json.dumps({"type": "record", "name": "r", "fields": [field]})
+            writer, reader = (
+                made(avro_schema_string=text)
+                for made in (AvroRowSerializationSchema, AvroRowDeserializationSchema)
+            )
+            for moment in (noon, noon.replace(tzinfo=datetime.UTC), noon.replace(hour=14, tzinfo=EAST)):
+                assert reader.deserialize(writer.serialize(Row(a=moment))) == Row(a=noon)
+
     def test_a_time_of_another_zone_is_refused(self) -> None:
         value: Callable[[Any], Any]
         for kind, value in (
