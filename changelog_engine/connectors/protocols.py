@@ -368,6 +368,6 @@ class CommittingSink(AnySink):
         Called on the driver once a checkpoint is durable, before the writers' own ``commit``, and again after a restore.
 
         Args:
-            context: with subtask -1 and nothing restored.
+            context: with subtask -1; `restored` is empty but after a restore, where it is what the committables are of.
             committables: of all subtasks, at least one.
         """

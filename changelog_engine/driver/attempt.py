@@ -94,7 +94,7 @@ class AttemptRun:
     def run(self) -> None:
         """Epochs until there is nothing left to do, or the next attempt is to go on."""
         if self._start.prepared is not None:
-            self._job.sinks.commit_all(self._start.prepared, self._job.id, self.id)
+            self._job.sinks.commit_all(self._start.prepared, self._job.id, self.id, anew=True)
         while True:
             self._control.check()
             ahead, self._ahead = self._ahead, None

@@ -54,16 +54,23 @@ class CommittingSinks:
         """Whether a checkpoint keeps anything that is to be committed."""
         return any(kept.prepared.committables for uid in self._nodes for kept in kept_of(checkpoint, uid))
 
-    def commit_all(self, checkpoint: Checkpoint, run: str, attempt: int) -> None:
+    def commit_all(self, checkpoint: Checkpoint, run: str, attempt: int, anew: bool = False) -> None:
         """Make the commits that stand for all subtasks.
+
+        Args:
+            anew: the attempt was restored from the checkpoint.
 
         Raises:
             UserFunctionError: one failed; a restore tries it again.
         """
         for uid, node in self._nodes.items():
-            committables = [c for kept in kept_of(checkpoint, uid) for c in kept.prepared.committables]
+            prepared = kept_of(checkpoint, uid)
+            committables = [c for kept in prepared for c in kept.prepared.committables]
             if committables:
-                context = SinkContext(self._job, uid, -1, self._parallelism[uid], run, attempt, True, ())
+                restored = tuple(prepared) if anew else ()
+                context = SinkContext(
+                    self._job, uid, -1, self._parallelism[uid], run, attempt, True, restored
+                )
                 with UsersCode(node.label, "committing"):
                     node.function.commit_all(context, committables)
 

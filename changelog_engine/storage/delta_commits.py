@@ -109,6 +109,7 @@ class NewFile(NamedTuple):
     time_ms: int
     rows: int
     partition: Mapping[str, str | None]  # partition column to its text
+    crc: int | None = None  # CRC-32 of its bytes; None where it was not taken
 
 
 class CommitLog:

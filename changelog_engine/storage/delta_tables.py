@@ -30,6 +30,7 @@ from changelog_engine.errors import (
     NotSupportedError,
     RefusedForGoodError,
 )
+from changelog_engine.storage.checksums import crc32_of
 from changelog_engine.storage.damaged import delta_rs
 from changelog_engine.storage.delta_commits import Layout, NewFile, TableFile, deletion_vectors, text_of
 from changelog_engine.storage.delta_names import (
@@ -195,23 +196,30 @@ class UserTable:
             raise _unreadable(self.storage, self.version, error) from error
         return None if found is None else int(found)
 
-    def append(self, files: Mapping[str, Mapping[int, Sequence[NewFile]]]) -> int:
+    def append(self, files: Mapping[str, Mapping[int, Sequence[NewFile]]], compare: bool = False) -> int:
         """Add files under transaction ids, in one commit; what was added before is left out.
 
         Args:
             files: transaction id -> number -> files. Numbers under one id are committed in order.
+            compare: read them once more and compare their checksums.
 
         Returns:
             How many files this call added.
 
         Raises:
-            ConnectorError: it failed; it may be tried again. Or files or committed numbers before these are gone.
+            ConnectorError: it failed; it may be tried again. Or files or committed numbers before these are gone,
+                or files are not what was written.
             StorageError: the commit could not be made durable; it may be tried again.
         """
         failures = conflicts = 0
         tried = 0  # files of the try before, whose answer may have been lost
         while True:
             new = self._not_committed(files)
+            if compare:
+                self._refuse_changed(
+                    file for numbers in new.values() for some in numbers.values() for file in some
+                )
+                compare = False
             adds: list[AddAction | RemoveAction] = [
                 _added(file) for numbers in new.values() for some in numbers.values() for file in some
             ]
@@ -338,6 +346,22 @@ class UserTable:
                 f"cut, such as {gone[0]}: the table was deleted, or vacuumed. Put the table back, or give the sink another "
                 "uid(), to go on without their rows"
             )
+
+    def _refuse_changed(self, files: Iterable[NewFile]) -> None:
+        """Refuse files whose bytes are not those that were written; object stores look at that themselves."""
+        if self.storage.keeps_checksums:
+            return
+        for file in files:
+            if file.crc is None:
+                continue
+            found = crc32_of(self.storage, file.path)
+            if found != file.crc:
+                raise RefusedForGoodError(
+                    f"the file {self.storage.join(file.path)}, which was written for a checkpoint of a sink, is not what "
+                    f"was written: its {file.size} bytes have the checksum {found:08x}, and the checkpoint has "
+                    f"{file.crc:08x}. The disk damaged it, or somebody changed it; it was not added to the table. Put "
+                    "it back as it was, or restore the checkpoint before"
+                )
 
     def _make_durable(self, version: int) -> None:
         """Delta-rs leaves it to the kernel when a commit, and a Delta checkpoint that it makes of it, reach a local disk."""

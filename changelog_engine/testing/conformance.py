@@ -382,7 +382,8 @@ class _SinkJob:
     def _start(self) -> None:
         self.attempt += 1
         parallelism = self.random.randint(1, 3)
-        context = SinkContext(self.name, "sink", -1, parallelism, uuid.uuid4().hex, self.attempt, True, ())
+        run, kept = uuid.uuid4().hex, tuple(self.durable)
+        context = SinkContext(self.name, "sink", -1, parallelism, run, self.attempt, True, kept)
         self._commit_all(context)
         self.writers = []
         for subtask in range(parallelism):

@@ -71,9 +71,9 @@ class MortalStore(Store):
         self.disk.streams.append(super().create(path))
         return self.disk.streams[-1]
 
-    def persist(self, stream: Any, path: str, closing: bool) -> None:
+    def persist(self, stream: Any, path: str, closing: bool) -> int | None:
         self.disk.step()
-        super().persist(stream, path, closing)
+        return super().persist(stream, path, closing)
 
     def finish(self, temporary: str, final: str, size: int, first: bool = False) -> None:
         self.disk.step()
@@ -106,8 +106,8 @@ class MortalObjects(MortalStore):
             os.unlink(source)
         self.disk.step()
 
-    def persist(self, stream: Any, path: str, closing: bool) -> None:
-        super().persist(stream, path, True)
+    def persist(self, stream: Any, path: str, closing: bool) -> int | None:
+        return super().persist(stream, path, True)
 
 
 @dataclass

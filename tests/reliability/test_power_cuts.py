@@ -31,14 +31,14 @@ from support.jobs import NO_RESTART, TestJob
 from support.live import logged_state
 from support.materialized import AT_ONCE, merging_few
 from support.memory_disk import Call, MemoryDisk, lay
-from support.part_files import bucket_of, lines, sink_to
+from support.part_files import bucket_of, hidden, lines, sink_to
 from support.same import exact
 from support.script import Script
 
 from api.common.typeinfo import Types
 from changelog_engine.connectors import NumberSequenceSource
 from changelog_engine.connectors.delta.sink import DeltaSink
-from changelog_engine.connectors.files import ElementBuckets, Rolling
+from changelog_engine.connectors.files import ON_CHECKPOINT, ElementBuckets, Rolling
 from changelog_engine.errors import (
     ChangelogEngineError,
     CorruptChangelogError,
@@ -379,6 +379,33 @@ def test_case_67_a_sink_of_files(tmp_path: Path, bytes_of_a_file: int | None) ->
         assert lines(out) == expected, f"cut before call {moment} of {disk.calls[:moment][-3:]}"
 
 
+def test_case_67_no_restart_shows_what_a_disk_has_torn(tmp_path: Path) -> None:
+    """Of a sink's hidden files, which a checkpoint counts, as many bytes as were fsynced are there: other ones."""
+    disk = MemoryDisk(str(tmp_path / "disk"))
+    out, moments = Path(disk.folder, "out"), list[int]()
+
+    def job() -> TestJob:
+        job = TestJob(f"{disk.folder}/jobs", Script((20,)), restart=NO_RESTART)
+        job.on_commit = lambda _: moments.append(disk.now)
+        return job
+
+    def sinking() -> Any:
+        build = GraphBuilder()
+        stream = build.source(NumberSequenceSource(1, 40))
+        build.add(NodeKind.SINK, "sink", stream, function=sink_to(out, ON_CHECKPOINT), uid="sink")
+        return build.graph()
+
+    with disk.mounted():
+        job().run(sinking())
+    shutil.rmtree(disk.folder)
+    disk.cut(moments[0], False, disk.folder)
+    (path,) = hidden(out)
+    path.write_bytes(bytes(path.stat().st_size))
+    with pytest.raises(JobExecutionError, match=rf"{re.escape(str(path))} is not what was written"):
+        job().run_driver(sinking(), restore="latest")
+    assert lines(out) == Counter()
+
+
 def test_case_67_a_delta_sink(tmp_path: Path) -> None:
     """What the table had when a commit of the sink returned is there after a cut, and the rest comes with the next run."""
     disk = MemoryDisk(str(tmp_path / "disk"))
@@ -386,8 +413,8 @@ def test_case_67_a_delta_sink(tmp_path: Path) -> None:
     noted: list[tuple[int, list[tuple[Any, ...]]]] = []
     inner = DeltaSink.commit
 
-    def commit(sink: DeltaSink, committables: Any) -> None:
-        inner(sink, committables)
+    def commit(sink: DeltaSink, committables: Any, anew: bool = False) -> None:
+        inner(sink, committables, anew)
         noted.append((disk.now, table_rows(table)))
 
     def job() -> TestJob:

@@ -466,6 +466,27 @@ class TestSink:
             sink.commit_all(CONTEXT, committables)
         assert table_rows(tmp_path) == [(1, 0)]
 
+    def test_files_that_were_damaged_before_their_commit(self, tmp_path):
+        """A restart added them to the table, whatever their bytes were. Checkpoints before had no checksums."""
+        sink = engine.DeltaSink(str(tmp_path), ROW)
+        writer = sink.committing_writer(CONTEXT)
+        self.committed(sink, writer, 1)
+        writer.write([(2, 0)])
+        prepared = writer.prepare(False)
+        restored = CONTEXT._replace(subtask=-1, restored=[RestoredSink(0, prepared)])
+        file = tmp_path / prepared.committables[0]["path"]
+        whole = file.read_bytes()
+        file.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
+        with pytest.raises(ConnectorError, match=rf"{file.name}.* is not what was written: its \d+ bytes"):
+            sink.commit_all(restored, prepared.committables)
+        assert table_rows(tmp_path) == [(1, 0)]
+        file.write_bytes(whole)
+        without = [{name: one[name] for name in one if name != "crc"} for one in prepared.committables]
+        assert without != list(prepared.committables)
+        for committables in (prepared.committables, without):
+            sink.commit_all(restored, committables)
+        assert table_rows(tmp_path) == [(1, 0), (2, 0)]
+
     def test_rules_that_only_a_query_engine_keeps(self, tmp_path):
         for rule in ("delta.generationExpression", "delta.identity.start", "delta.invariants"):
             fields = [

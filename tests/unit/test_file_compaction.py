@@ -221,6 +221,54 @@ class TestRestore:
         writer.close()
         assert hidden(tmp_path) == [waiting], "what no checkpoint knows is taken back"
 
+    @pytest.mark.parametrize("compacts", [True, False])
+    @pytest.mark.parametrize("fork", [False, True])
+    def test_a_file_that_waits_and_was_damaged_is_an_error(self, tmp_path, compacts, fork):
+        """Its bytes were shown as they were, as part of a file whose sources were removed."""
+        sink = compacting(tmp_path, checkpoints=2)
+        kept = checkpoint(sink.committing_writer(context(folder="f")), "ab")
+        (waiting,) = hidden(tmp_path)
+        waiting.write_text("aB\n")
+        then = sink if compacts else sink_to(tmp_path)
+        with pytest.raises(RestoreError, match=rf"{waiting.name} is not what was written: its 3 bytes"):
+            self.restored(then, kept, folder="g" if fork else "f")
+        waiting.write_text("ab\n")
+        writer = self.restored(then, kept, folder="g" if fork else "f", attempt=3)
+        checkpoint(writer, "c")
+        writer.commit(writer.prepare(True).committables)
+        assert lines(tmp_path) == Counter(["ab", "c"])
+
+    @pytest.mark.parametrize("restarts", [False, True])
+    def test_a_file_that_is_damaged_while_it_waits_is_in_no_compacted_one(self, tmp_path, restarts):
+        sink = compacting(tmp_path, checkpoints=3)
+        writer = sink.committing_writer(context())
+        kept = checkpoint(writer, "ab")
+        if restarts:
+            writer = self.restored(sink, kept)
+        checkpoint(writer, "c")
+        waiting = next(path for path in hidden(tmp_path) if path.read_text() == "ab\n")
+        waiting.write_text("aB\n")
+        writer.write(["d"])
+        with pytest.raises(RestoreError, match=rf"{waiting.name} is not what was written: its 3 bytes"):
+            writer.prepare(False)
+        writer.close()
+        assert finished(tmp_path) == []
+
+    def test_a_compacted_file_that_was_damaged_before_it_was_shown_is_an_error(self, tmp_path):
+        sink = compacting(tmp_path, checkpoints=2)
+        writer = sink.committing_writer(context())
+        checkpoint(writer, "a")
+        newer = checkpoint(writer, "b", commits=False)
+        (made,) = [path for path in hidden(tmp_path) if PREFIX in path.name]
+        made.write_text("a\nB\n")
+        with pytest.raises(RestoreError, match=rf"{made.name} is not what was written: its 4 bytes"):
+            self.restored(sink, newer)
+        assert {"a\n", "b\n"} <= {path.read_text() for path in hidden(tmp_path)}
+        assert finished(tmp_path) == []
+        made.write_text("a\nb\n")
+        self.restored(sink, newer, attempt=3)
+        assert texts(tmp_path) == ["a\nb\n"]
+
     def test_an_older_checkpoint_whose_files_were_shown(self, tmp_path):
         sink = compacting(tmp_path, checkpoints=2)
         writer = sink.committing_writer(context())

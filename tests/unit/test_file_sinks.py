@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import random
 from collections import Counter
 from unittest import mock
@@ -33,12 +34,14 @@ from changelog_engine.connectors.files import (
     DateTimeBuckets,
     ElementBuckets,
     FileNames,
+    FileSink,
     Rolling,
 )
-from changelog_engine.connectors.files.encoders import RowEncoder, StringEncoder
+from changelog_engine.connectors.files.encoders import BulkFactory, BulkWriter, RowEncoder, StringEncoder
 from changelog_engine.connectors.files.sink import FileWriter
 from changelog_engine.errors import JobExecutionError, RestoreError, StorageError
 from changelog_engine.ledger.ownership import DriverLock
+from changelog_engine.storage.local_disk import LocalDisk
 from changelog_engine.testing.conformance import check_committing_sink
 
 # Writers of processes that are lost are never closed.
@@ -49,6 +52,11 @@ pytestmark = [
 
 NUMBERS = 150
 ALL = Counter(str(number) for number in range(1, NUMBERS + 1))
+
+
+def through_json(prepared):
+    """As a checkpoint gives it back."""
+    return type(prepared)(*json.loads(json.dumps(list(prepared))))
 
 
 def job_into(sink, parallelism, numbers=NUMBERS):
@@ -248,6 +256,87 @@ class TestRestore:
         left.write_text("a")
         with pytest.raises(StorageError, match="counts 2 bytes of it, 1 are left"):
             sink_to(tmp_path).committing_writer(context(restored=[RestoredSink(0, prepared)]))
+
+    @pytest.mark.parametrize("kept_at", ["its end", "a barrier in between"])
+    def test_a_file_that_was_damaged_before_it_was_shown_is_an_error(self, tmp_path, kept_at):
+        """It has as many bytes as the checkpoint counts: readers were shown others than were written."""
+        writer = sink_to(tmp_path).committing_writer(context())
+        writer.write(["a", "b"])
+        kept = RestoredSink(0, through_json(writer.prepare(kept_at == "its end")))
+        writer.write(["behind it"])
+        writer.close()
+        left = next(path for path in hidden(tmp_path) if path.read_text().startswith("a"))
+        whole = left.read_text()
+        left.write_text(whole.replace("b", "B"))
+        with pytest.raises(RestoreError, match=rf"{left.name} is not what was written: its 4 bytes"):
+            sink_to(tmp_path).committing_writer(context(attempt=2, restored=[kept]))
+        assert finished(tmp_path) == []
+        left.write_text(whole)
+        sink_to(tmp_path).committing_writer(context(attempt=3, restored=[kept])).close()
+        assert lines(tmp_path) == Counter("ab")
+
+    def test_checkpoints_of_versions_that_took_no_checksums(self, tmp_path):
+        writer = sink_to(tmp_path, Rolling(2)).committing_writer(context())
+        writer.write(["ab"])
+        writer.write(["c"])
+        prepared = through_json(writer.prepare(False))
+        writer.close()
+        assert (len(prepared.committables), len(prepared.state["parts"])) == (1, 1)
+        assert len(prepared.state.pop("checksums")) == 2
+        sink_to(tmp_path).committing_writer(context(attempt=2, restored=[RestoredSink(0, prepared)])).close()
+        assert lines(tmp_path) == Counter(["ab", "c"])
+
+    def test_checksums_are_kept_of_what_is_not_shown_yet(self, tmp_path):
+        """A checkpoint that fails leaves its files to the next one, whose state has to tell of them as well."""
+        writer = sink_to(tmp_path, Rolling(2)).committing_writer(context())
+        writer.write(["a", "b"])
+        first = writer.prepare(False)
+        writer.write(["c"])
+        second = writer.prepare(False)
+        waiting = [*first.committables, *second.committables]
+        counted = {path for path, *_ in (*waiting, *second.state["parts"])}
+        assert second.state["checksums"].keys() == counted
+        writer.commit(waiting)
+        third = writer.prepare(False)
+        assert third.state["checksums"].keys() == {path for path, *_ in third.state["parts"]}
+        writer.close()
+        again = sink_to(tmp_path).committing_writer(
+            context(attempt=2, restored=[RestoredSink(0, through_json(third))])
+        )
+        assert "checksums" not in again.prepare(True).state
+
+    def test_the_running_job_reads_no_file_again(self, tmp_path, monkeypatch):
+        writer = sink_to(tmp_path).committing_writer(context())
+        writer.write(["a"])
+        monkeypatch.setattr(LocalDisk, "open", mock.Mock(side_effect=AssertionError))
+        writer.commit(writer.prepare(True).committables)
+        assert lines(tmp_path) == Counter("a")
+
+    def test_a_bulk_writer_that_goes_back_in_its_file(self, tmp_path):
+        """No checksum is taken of such a file, which would be another one's."""
+
+        class Counted(BulkWriter):
+            def __init__(self, stream):
+                self.stream, self.count = stream, 0
+                stream.write(b"?\n")
+
+            def write(self, values):
+                self.count += len(values)
+                self.stream.writelines(f"{value}\n".encode() for value in values)
+
+            def finish(self):
+                self.stream.seek(0)
+                self.stream.write(str(self.count).encode())
+                self.stream.seek(0, 2)
+
+        factory = mock.Mock(spec=BulkFactory)
+        factory.open = Counted
+        sink = FileSink(str(tmp_path), factory, BasePathBuckets())
+        writer = sink.committing_writer(context())
+        writer.write(["a", "b"])
+        kept = RestoredSink(0, through_json(writer.prepare(True)))
+        sink.committing_writer(context(attempt=2, restored=[kept])).close()
+        assert [path.read_text() for path in finished(tmp_path)] == ["2\na\nb\n"]
 
     def test_finished_files_may_be_taken_away(self, tmp_path, caplog):
         writer = sink_to(tmp_path).committing_writer(context())

@@ -1,19 +1,21 @@
 """A Delta table as a sink, exactly once.
 
 1. Rows are written to Parquet files in the table's folder, at a barrier the last of them. No commit refers to them yet.
-2. The checkpoint keeps the files' names.
+2. The checkpoint keeps the files' names, and on a local disk their checksums.
 3. Once it is durable, the driver makes one Delta commit with the files of all subtasks. The commit carries a transaction id
    for each writer, with the number of its newest files: who comes second finds the number there, and adds nothing.
 
 Invariants:
     * A row is in the table only if the checkpoint that covers it is durable.
     * A checkpoint's rows appear at once. Readers see the table as it was at some checkpoint.
+    * A file that a restart adds has the bytes that were written: they are read once more.
 """
 
 from __future__ import annotations
 
 import contextlib
 import uuid
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -104,15 +106,21 @@ class DeltaSink(CommittingSink):
         return DeltaWriter(self, context)
 
     def commit_all(self, context: SinkContext, committables: Sequence[Committable]) -> None:
-        self.commit(committables)
+        self.commit(committables, anew=bool(context.restored))
 
-    def commit(self, committables: Iterable[Committable]) -> None:
-        """Add the files that are not in the table yet, in one commit."""
+    def commit(self, committables: Iterable[Committable], anew: bool = False) -> None:
+        """Add the files that are not in the table yet, in one commit.
+
+        Args:
+            anew: an attempt before has written them.
+        """
         files: dict[str, dict[int, list[NewFile]]] = {}
         for one in committables:
-            new = NewFile(one["path"], one["size"], one["time_ms"], one["rows"], one["partition"])
+            new = NewFile(
+                one["path"], one["size"], one["time_ms"], one["rows"], one["partition"], one.get("crc")
+            )
             files.setdefault(_TRANSACTION + one["writer"], {}).setdefault(one["number"], []).append(new)
-        self.table().append(files)
+        self.table().append(files, anew)
 
     def check_before_start(self) -> None:
         """Before the job starts: a table on a local disk that is there must fit.
@@ -292,17 +300,18 @@ class DeltaWriter(CommittingWriter):
         data = stream.getvalue()
         path = f"part-{uuid.uuid4()}.zstd.parquet"
         self._storage.write_durable(path, data)
-        self._files.append(
-            {
-                "writer": self._id,
-                "number": self._number,
-                "path": path,
-                "size": data.size,
-                "rows": table.num_rows,
-                "time_ms": wall_ms(),
-                "partition": dict(partition),
-            }
-        )
+        file = {
+            "writer": self._id,
+            "number": self._number,
+            "path": path,
+            "size": data.size,
+            "rows": table.num_rows,
+            "time_ms": wall_ms(),
+            "partition": dict(partition),
+        }
+        if not self._storage.keeps_checksums:
+            file["crc"] = zlib.crc32(data)
+        self._files.append(file)
 
 
 def _committed_to(root: str, restored: Iterable[RestoredSink]) -> list[tuple[str, int]]:

@@ -88,6 +88,7 @@ class HeldFiles:
         compaction: None for a sink without compaction: what is restored is only released.
         encoder: what writes the sink's files.
         new_file: bucket, prefix of the name -> a hidden path and a final one that no file has.
+        checksums: of hidden files, as far as they are known; those that are made here are put there.
     """
 
     def __init__(
@@ -96,11 +97,13 @@ class HeldFiles:
         compaction: Compaction | None,
         encoder: RowEncoder | BulkFactory,
         new_file: Callable[[str, str], tuple[str, str]],
+        checksums: dict[str, int],
     ) -> None:
         self._store = store
         self._compaction = compaction
         self._encoder = encoder
         self._new_file = new_file
+        self._checksums = checksums
         self._buckets: dict[str, _Bucket] = {}
         self.shared = False  # whether others may have shown what the restored checkpoint holds
 
@@ -109,6 +112,10 @@ class HeldFiles:
         return {
             bucket: [held.age, [list(file) for file in held.files]] for bucket, held in self._buckets.items()
         }
+
+    def files(self) -> list[PendingFile]:
+        """All files."""
+        return [file for held in self._buckets.values() for file in held.files]
 
     def restore(self, state: Mapping[str, Any], lineage: str, others: bool) -> None:
         """Take over what a checkpoint holds and nobody has shown since.
@@ -119,6 +126,7 @@ class HeldFiles:
 
         Raises:
             StorageError: a held file is gone, and nobody can have shown it.
+            RestoreError: one is not what was written.
         """
         if not state:
             return
@@ -132,11 +140,15 @@ class HeldFiles:
                         self._store.remove(file.temporary)
                 elif others:
                     temporary, final = self._new_file(bucket, "")
-                    if self._store.duplicate(file.temporary, temporary):
+                    crc = self._checksums.get(file.temporary)
+                    if self._store.duplicate(file.temporary, temporary, crc):
                         held.files.append(PendingFile(temporary, final, file.size))
+                        if crc is not None:
+                            self._checksums[temporary] = crc
                     else:
                         _warn_gone(file)
                 elif self._store.exists(file.temporary):
+                    self._refuse_changed(file)
                     held.files.append(file)
                 elif self.shared:
                     _warn_gone(file)
@@ -153,9 +165,12 @@ class HeldFiles:
 
     def release(self) -> list[PendingFile]:
         """Let go of all files, to be shown as they are."""
-        files = [file for held in self._buckets.values() for file in held.files]
+        files = self.files()
         self._buckets = {}
         return files
+
+    def _refuse_changed(self, file: PendingFile) -> None:
+        self._store.refuse_changed(file.temporary, file.size, self._checksums.get(file.temporary))
 
     def _shown_sources(self, lineage: str) -> frozenset[str]:
         """Sources of compacted files that are finished, whose removal somebody did not get to."""
@@ -252,18 +267,22 @@ class HeldFiles:
     def _made(self, files: list[PendingFile], temporary: str, final: str) -> Committable:
         """Make one file of several."""
         assert self._compaction is not None
+        for file in files:  # what they have lives on in the compacted one alone
+            self._refuse_changed(file)
         stream = self._store.create(temporary)
         try:
             with self._store.naming(temporary):
                 self._compaction.compactor.merge(self._store, files, stream, self._encoder)
                 size = stream.tell()
-            self._store.persist(stream, temporary, closing=True)
+            crc = self._store.persist(stream, temporary, closing=True)
         except BaseException as error:
             with contextlib.suppress(Exception):
                 stream.close()
             if isinstance(error, pa.ArrowException):
                 raise StorageError(f"cannot compact {len(files)} files into {final}: {error}") from error
             raise
+        if crc is not None:
+            self._checksums[temporary] = crc
         return [temporary, final, size, [list(file) for file in files]]
 
     def publish(
@@ -277,7 +296,8 @@ class HeldFiles:
             first: nobody has done so before.
 
         Raises:
-            RestoreError: it has another size; or it is gone, and was never shown.
+            RestoreError: it has another size; or it is gone, and was never shown. Or one of its sources, in its place, is
+                not what was written.
         """
         store, files = self._store, [PendingFile(*source) for source in sources]
         tag = Tag.of(temporary)
@@ -294,6 +314,7 @@ class HeldFiles:
                     final,
                 )
                 for file in there:
+                    self._refuse_changed(file)
                     store.finish(file.temporary, file.final, file.size)
                 store.remove(marker)
                 store.remove(temporary)

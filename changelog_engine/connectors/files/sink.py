@@ -2,7 +2,7 @@
 
 1. Elements are appended to files in progress, one for each bucket.
 2. A barrier ends files (see Rolling), which are pending from then on, and makes all durable. The checkpoint keeps the names
-   of the pending ones, and names and lengths of those still in progress.
+   of the pending ones, names and lengths of those still in progress, and on a local disk the checksums of all.
 3. When the checkpoint is durable, the pending files get their final names.
 A restore finishes what the checkpoint has as pending and, cut to its length, what it has in progress, then removes what
 attempts before it left: of drivers that were killed, of this run or another, with a checkpoint or without. The end of the
@@ -17,6 +17,8 @@ Invariants:
       removes those of the writers whose place it takes, after it has finished what it was given of them. A file that waits
       for compaction may be known to another writer than its name says: each is told what the others take over.
     * A job in another folder, a copy or a fork for one, takes nothing away.
+    * What a restore shows has the bytes that were written: it reads them once more. The running job shows a file moments
+      after its fsync and does not read it.
 """
 
 from __future__ import annotations
@@ -190,6 +192,7 @@ class FileWriter(CommittingWriter):
         self._pending: list[PendingFile] = []
         self._prepared: set[str] = set()  # hidden files of this writer that were never shown
         self._unknown: set[str] = set()  # hidden files that no checkpoint can know
+        self._checksums: dict[str, int] = {}  # of hidden files that the next checkpoint is to know
         self._writer = str(context.subtask) if sink.names.by_subtask else str(uuid.uuid4())
         self._counter = 0
         self._counted: set[str] = set()  # buckets whose names were looked at
@@ -199,7 +202,7 @@ class FileWriter(CommittingWriter):
         lineage = hashlib.sha256(place.encode()).hexdigest()[:12]
         self._tag = Tag(lineage, context.subtask, context.attempt)
         self._lineages = {lineage}  # of all files that may be removed
-        self._held = HeldFiles(store, sink.compaction, sink.encoder, self._new_hidden)
+        self._held = HeldFiles(store, sink.compaction, sink.encoder, self._new_hidden, self._checksums)
         kept = [*context.restored, *(context.beside or ())]
         self._known = {os.path.normpath(path) for _, prepared in kept for path in paths_in(prepared)}
         self._restore()
@@ -209,8 +212,10 @@ class FileWriter(CommittingWriter):
         context = self._context
         self._held.shared = bool(context.branches) or any(self._is_strange(kept) for kept in context.restored)
         for kept in context.restored:
-            self.commit(kept.prepared.committables)
             state = kept.prepared.state
+            # Versions before had none.
+            self._checksums.update((state or {}).get("checksums", {}))
+            self.commit(kept.prepared.committables)
             if state is None:
                 continue
             others = self._is_strange(kept)
@@ -218,12 +223,16 @@ class FileWriter(CommittingWriter):
                 tag = Tag.of(temporary)
                 branch = tag is not None and tag.attempt in context.branches
                 place = self._place(temporary, final, size)
-                self._store.finish_part_of(temporary, place, size, keep=others or branch)
+                crc = self._checksums.get(temporary)
+                self._store.finish_part_of(temporary, place, size, others or branch, crc)
             self._held.restore(state.get("held", {}), state["lineage"], others)
             if not others:
                 self._lineages.add(state["lineage"])
         if self._sink.compaction is None:
             self._pending += self._held.release()
+        waiting = {file.temporary for file in (*self._pending, *self._held.files())}
+        for temporary in self._checksums.keys() - waiting:
+            del self._checksums[temporary]
         self._remove_leftovers()
 
     def _is_strange(self, kept: RestoredSink) -> bool:
@@ -325,9 +334,14 @@ class FileWriter(CommittingWriter):
             with self._store.naming(part.temporary):
                 part.bulk.finish()
         part.size = part.stream.tell()
-        self._store.persist(part.stream, part.temporary, closing=True)
+        self._persist(part, closing=True)
         del self._parts[bucket]
         self._pending.append(PendingFile(part.temporary, part.final, part.size))
+
+    def _persist(self, part: _Part, closing: bool) -> None:
+        crc = self._store.persist(part.stream, part.temporary, closing)
+        if crc is not None:
+            self._checksums[part.temporary] = crc
 
     def end_epoch(self) -> None:
         now_ms = self._sink.clock.monotonic_ms()
@@ -350,7 +364,7 @@ class FileWriter(CommittingWriter):
         parts = []
         for part in self._parts.values():
             if part.durable != part.size:
-                self._store.persist(part.stream, part.temporary, closing=False)
+                self._persist(part, closing=False)
                 part.durable = part.size
             parts.append([part.temporary, part.final, part.size])
         context = self._context
@@ -367,6 +381,8 @@ class FileWriter(CommittingWriter):
         else:
             committables = [list(file) for file in self._pending]
         self._prepared.update(committable[0] for committable in committables)
+        if self._checksums:
+            state["checksums"] = dict(self._checksums)
         self._pending = []
         self._unknown.clear()
         return Prepared(committables, state)
@@ -374,11 +390,15 @@ class FileWriter(CommittingWriter):
     def commit(self, committables: Sequence[Committable]) -> None:
         for temporary, final, size, *sources in committables:
             first = temporary in self._prepared
+            if not first:
+                self._store.refuse_changed(temporary, size, self._checksums.get(temporary))
             if sources:
                 self._held.publish(temporary, final, size, sources[0], first)
             else:
                 self._store.finish(temporary, self._place(temporary, final), size, first)
             self._prepared.discard(temporary)
+            for path in (temporary, *(source[0] for files in sources for source in files)):
+                self._checksums.pop(path, None)
 
     def _place(self, temporary: str, final: str, size: int | None = None) -> str:
         """Where a file is shown: under its name, or beside a file of that name which another job made that counts alike.

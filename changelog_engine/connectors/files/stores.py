@@ -10,7 +10,8 @@ Invariants:
     * A finished file appears whole, by one rename or one copy of an object.
     * Finishing a file that is finished already changes nothing.
     * On a local disk what a checkpoint counts of a file in progress never changes: writers append only.
-    * A pending file never changes.
+    * A pending file never changes. On a local disk, where nothing else would notice, its checksum is taken while it is
+      written, and looked at by whoever reads it before it is shown.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import logging
 import os
 import re
 import uuid
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from changelog_engine.errors import ConfigurationError, RestoreError, StorageError
+from changelog_engine.storage.checksums import SummedStream, crc32_of
 from changelog_engine.storage.file_systems import FileSystems, public_uri
 from changelog_engine.storage.opening import open_storage
 from changelog_engine.storage.protocol import Storage
@@ -95,7 +98,8 @@ class Store:
 
     def create(self, path: str) -> Any:
         """A binary stream to a new file."""
-        return self._storage.create(path)
+        stream = self._storage.create(path)
+        return stream if self._storage.keeps_checksums else SummedStream(stream)
 
     @contextlib.contextmanager
     def naming(self, path: str) -> Iterator[None]:
@@ -108,9 +112,43 @@ class Store:
             failure = storage_error(error, "write", self._storage.join(path), 1)
             raise type(failure)(self._told(str(failure))) from None
 
-    def persist(self, stream: Any, path: str, closing: bool) -> None:
-        """Make durable what was written; close the stream or not."""
-        self._storage.persist(stream, path, closing)
+    def persist(self, stream: Any, path: str, closing: bool) -> int | None:
+        """Make durable what was written; close the stream or not.
+
+        Returns:
+            The checksum of all that was written to the stream; None where it was not taken.
+        """
+        if not isinstance(stream, SummedStream):
+            self._storage.persist(stream, path, closing)
+            return None
+        self._storage.persist(stream.stream, path, closing)
+        return stream.crc
+
+    def refuse_changed(self, path: str, size: int, crc: int | None) -> None:
+        """Read a pending file and refuse other bytes than were written; one that is gone or has another size is passed over.
+
+        Args:
+            crc: their checksum; None where it was not taken.
+
+        Raises:
+            RestoreError: somebody changed it, or the disk damaged it. Final, as no attempt would find it otherwise.
+        """
+        if crc is None or self._storage.size(path) != size:
+            return
+        with self.naming(path):
+            try:
+                found = crc32_of(self._storage, path)
+            except FileNotFoundError:  # shown meanwhile
+                return
+        if found != crc:
+            raise self._changed(path, size, found, crc)
+
+    def _changed(self, path: str, size: int, found: int, crc: int) -> RestoreError:
+        return RestoreError(
+            f"the file {self._masked(self._storage.join(path))} is not what was written: its {size} bytes have the checksum "
+            f"{found:08x}, and the checkpoint has {crc:08x}. The disk damaged it, or somebody changed it; none of it was "
+            "shown. Put it back as it was, or restore a checkpoint from before it was written"
+        )
 
     def finish(self, temporary: str, final: str, size: int, first: bool = False) -> None:
         """Show a pending file under its name.
@@ -165,8 +203,15 @@ class Store:
                 left -= len(data)
         return False
 
-    def finish_part_of(self, temporary: str, final: str, size: int, keep: bool) -> None:
-        """Show the first bytes of a file in progress, as a file of their own; keep or remove the one in progress."""
+    def finish_part_of(
+        self, temporary: str, final: str, size: int, keep: bool, crc: int | None = None
+    ) -> None:
+        """Show the first bytes of a file in progress, as a file of their own; keep or remove the one in progress.
+
+        Raises:
+            RestoreError: they have another checksum than is given.
+            StorageError: they are gone, or cannot be read.
+        """
         storage = self._storage
         if not self.appends:
             raise StorageError(
@@ -181,12 +226,13 @@ class Store:
                 )
             # A copy, because a dead attempt's writer may not know that it is dead, and write on.
             copy = f"{temporary}.cut-{uuid.uuid4().hex[:8]}"
-            self._copy_first(temporary, copy, size)
+            self._copy_first(temporary, copy, size, crc)
             storage.move(copy, final)
         if not keep:
             self.remove(temporary)
 
-    def _copy_first(self, source: str, target: str, size: int) -> None:
+    def _copy_first(self, source: str, target: str, size: int, crc: int | None) -> None:
+        found = 0
         with self.open(source) as read, self._storage.create(target) as stream, self.naming(target):
             left = size
             while left:
@@ -197,7 +243,11 @@ class Store:
                         f"the file {shown} was cut: the checkpoint counts {size} bytes of it, {size - left} are left"
                     )
                 stream.write(data)
+                found = zlib.crc32(data, found)
                 left -= len(data)
+            if crc not in (None, found):
+                self.remove(target)
+                raise self._changed(source, size, found, crc)
             self._storage.persist(stream, target, closing=True)
 
     def remove(self, path: str) -> bool:
@@ -235,13 +285,18 @@ class Store:
                 f"the file {shown} is gone: put it back, or restore another checkpoint"
             ) from None
 
-    def duplicate(self, source: str, target: str) -> bool:
-        """Make a pending file durable under a second hidden path; returns False if it is not there."""
+    def duplicate(self, source: str, target: str, crc: int | None = None) -> bool:
+        """Make a pending file durable under a second hidden path; returns False if it is not there.
+
+        Raises:
+            RestoreError: it has another checksum than is given.
+            StorageError: it cannot be read or written.
+        """
         size = self._storage.size(source)
         if size is None:
             return False
         try:
-            self._copy_first(source, target, size)
+            self._copy_first(source, target, size, crc)
         except StorageError:
             if self._storage.exists(source):
                 raise
