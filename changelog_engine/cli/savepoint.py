@@ -49,6 +49,8 @@ def create(path: str, directory: str, at: str | None) -> None:
         except (ForeignPathError, FormatVersionError):
             raise
         except StorageError as error:
+            if isinstance(error.__cause__, OSError):  # it could not be found out
+                raise
             raise StorageError(f"{error}. {_NONE}") from error
         lineage = job.open_lineage()
         if not lineage.newest_checkpoint_id:

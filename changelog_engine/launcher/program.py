@@ -46,6 +46,10 @@ def process_as_before() -> Iterator[None]:
 def no_script(script: str) -> str | None:
     """Why a path is not that of a script that can be run; None where it is."""
     if os.path.isfile(script):
+        try:
+            open(script, "rb").close()
+        except OSError as error:
+            return f"{script} cannot be read: {error.strerror}. Give this user the right to read it"
         return None
     if os.path.isdir(script):
         return f"{script} is a folder, not a script"

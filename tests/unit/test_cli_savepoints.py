@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -18,6 +20,7 @@ from api.common.typeinfo import Types
 from changelog_engine import bootstrap
 from changelog_engine.cli import main
 from changelog_engine.savepoints.folder import open_savepoint
+from changelog_engine.storage import local_disk
 from changelog_engine.storage.delta_log import DeltaLog
 from changelog_engine.storage.opening import open_storage
 from materializer.fold import state_at
@@ -211,3 +214,15 @@ def test_deletion_that_crashed_is_finished(job: Path, tmp_path: Path) -> None:
     assert not DeltaLog.exists(open_storage(str(path / "changelog")))
     assert cli("savepoint", "dispose", path, "--yes").exit_code == 0
     assert not path.exists()
+
+
+def test_a_job_that_cannot_be_read_now_is_not_said_to_make_no_checkpoints(
+    job: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def entries_of(path: str) -> list[Any]:
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(local_disk, "_entries_of", entries_of)
+    done = cli("savepoint", "create", job, tmp_path)
+    assert done.exit_code == 1
+    assert done.output.endswith("Give this user the right to read it\n"), done.output

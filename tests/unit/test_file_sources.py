@@ -21,6 +21,7 @@ from support.chance import chosen_seed
 from support.graphs import GraphBuilder
 from support.jobs import TestJob
 from support.script import DriverKilled, Failure, Fault, Script
+from support.unprivileged import nobodys_copy
 
 from api.datastream import KeyedProcessFunction
 from api.datastream.state import ValueStateDescriptor
@@ -217,6 +218,15 @@ class TestTextFile:
         ]
         assert read_all(source) == ["a.txt", "b.txt", "sub/c.txt"]
         assert read_all(FileSource([str(tmp_path / "_meta")])) == ["_meta"]
+
+    def test_a_folder_below_that_this_user_may_not_read_is_named(self, tmp_path):
+        (tmp_path / "in" / "closed").mkdir(parents=True)
+        with nobodys_copy(tmp_path / "in") as copy:
+            (copy / "closed").chmod(0)
+            with pytest.raises(ConfigurationError) as failed:
+                FileSource([str(copy)]).splits(1)
+            (copy / "closed").chmod(0o755)
+        assert str(failed.value) == f"cannot list the input path {copy}: {copy}/closed: Permission denied"
 
     @pytest.mark.parametrize("end", ["", "/"])
     def test_linked_folders_are_read_and_loops_of_them_end(self, tmp_path, end):

@@ -21,6 +21,7 @@ from click.testing import CliRunner, Result
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
+from support.unprivileged import nobodys_copy
 
 import changelog_engine
 from changelog_engine import launch
@@ -30,6 +31,7 @@ from changelog_engine.config import set_command_line
 from changelog_engine.driver.protocols import JobOutcome
 from changelog_engine.errors import EnvironmentNotReadyError, JobExecutionError
 from changelog_engine.launcher import remove_alias
+from changelog_engine.launcher.program import no_script
 from changelog_engine.spark import session
 
 
@@ -167,6 +169,17 @@ def test_a_wrong_command_line_is_one_line_and_the_script_does_not_begin(
     options: tuple[str, ...], words: str, launched: Callable[..., Result]
 ) -> None:
     assert words in refused(launched("print('begun')", *options))
+
+
+def test_a_script_that_this_user_may_not_read(tmp_path: Path) -> None:
+    """It was a traceback of Python's."""
+    (tmp_path / "job.py").write_text("print('begun')")
+    with nobodys_copy(tmp_path) as copy:
+        script = copy / "job.py"
+        script.chmod(0)
+        said = no_script(str(script))
+        script.chmod(0o644)
+    assert said == f"{script} cannot be read: Permission denied. Give this user the right to read it"
 
 
 def test_scripts_that_are_none(tmp_path: Path) -> None:

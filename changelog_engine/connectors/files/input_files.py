@@ -205,6 +205,9 @@ class InputFolder:
             return _find_remote(opened.file_system, opened)
         except _READ_ERRORS as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            below = getattr(error, "filename", None)
+            if opened.file_system is None and below not in (None, opened.path):
+                reason = f"{below}: {reason}"
             told = (
                 f"cannot list the input path {opened.shown}: {self._file_systems.told(reason, self._given)}"
             )
