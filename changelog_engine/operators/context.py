@@ -18,6 +18,7 @@ from changelog_engine.graph.subtask_warnings import warn
 from changelog_engine.operators.base import Operator
 from changelog_engine.operators.metrics import TaskMetricGroup
 from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.handles import NotAValue
 from changelog_engine.state.timers import TimerQueue, of_whole_ms
 
 
@@ -159,10 +160,12 @@ def _not_keyed(operator: str, asked: str) -> NotKeyedError:
     return error
 
 
-class _WithoutState:
+class _WithoutState(NotAValue):
     """What contexts of elements and timers say who are asked for state, or for Java's ways out."""
 
     __slots__ = ()
+
+    instead = "a context was given in place of what it knows: give that, as by timestamp()"
 
     def __getattr__(self, name: str) -> Any:
         message = f"{type(self).__name__!r} object has no attribute {name!r}"
@@ -220,8 +223,10 @@ class ElementContext(_WithoutState):
     delete_processing_time_timer = _refuse
 
 
-class KeyedTimerService:
+class KeyedTimerService(NotAValue):
     """TimerService of a keyed operator."""
+
+    instead = "a timer service was given in place of what it knows: give that, as by current_watermark()"
 
     def __init__(self, event: TimerQueue, processing: TimerQueue, clock: WallClock) -> None:
         self.event = event

@@ -9,6 +9,7 @@ from changelog_engine.errors import InvalidJobError
 from changelog_engine.graph.nodes import StateKind, StateSpec
 from changelog_engine.operators.context import KeyedTimerService, TaskContext
 from changelog_engine.state.cursor import Cursor, NamespaceScope
+from changelog_engine.state.handles import NotAValue
 from changelog_engine.windowing.assigner import WindowAssigner
 from changelog_engine.windowing.reserved import RESERVED
 from changelog_engine.windowing.trigger import Trigger
@@ -127,12 +128,14 @@ class TriggerContext(Trigger.OnMergeContext):
         merge_entries(handle, spec, self._cursor, self._cursor.key, self.merged)
 
 
-class FunctionContext:
+class FunctionContext(NotAValue):
     """ProcessWindowFunction.Context and ProcessAllWindowFunction.Context of an operator.
 
     Args:
         runtime: the operator's runtime context: state of the key.
     """
+
+    instead = "a context was given in place of what it knows: give that, as by window()"
 
     def __init__(
         self, timers: KeyedTimerService, runtime: TaskContext, states: WindowStates | NoWindowStates

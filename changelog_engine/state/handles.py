@@ -98,7 +98,22 @@ class Admission:
         )
 
 
-class Handle:
+class NotAValue:
+    """What functions are given to ask and to change things by: no element, key or value of a state can hold it.
+
+    Attributes:
+        instead: what it is, and what to give in its place.
+    """
+
+    __slots__ = ()
+
+    instead = "a state was given in place of what it holds: give that, as by value() or list(state.get())"
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(self.instead)
+
+
+class Handle(NotAValue):
     """What all handles share: ``state.value = 5`` is refused, which would hide the method and change no state.
 
     Attributes:
@@ -369,7 +384,7 @@ class ListHandle(TableHandle, AddingHandle):
             self._log.record_list(self._cursor, frozen, operation)
 
 
-class MapView(ABC):
+class MapView(NotAValue, ABC):
     """What can be read of a map as a whole.
 
     Attributes:

@@ -10,6 +10,7 @@ import pytest
 
 from api.common import Time, Types, WatermarkStrategy
 from api.datastream import (
+    BroadcastProcessFunction,
     KeyedProcessFunction,
     OutputTag,
     ProcessAllWindowFunction,
@@ -17,7 +18,7 @@ from api.datastream import (
     RuntimeExecutionMode,
     StreamExecutionEnvironment,
 )
-from api.datastream.state import ValueStateDescriptor
+from api.datastream.state import MapStateDescriptor, ValueStateDescriptor
 from api.datastream.window import EventTimeSessionWindows, SlidingEventTimeWindows, TumblingEventTimeWindows
 from changelog_engine.connectors import IterableSource
 from changelog_engine.errors import InvalidJobError, JobExecutionError, UserFunctionError
@@ -82,12 +83,51 @@ class Remember(KeyedProcessFunction):
         self.count.update("x")
 
 
+class GivesWhatItIsGiven(KeyedProcessFunction):
+    """Gives a state or a context itself, not what is in it.
+
+    Args:
+        which: of them.
+    """
+
+    def __init__(self, which: str) -> None:
+        self.which = which
+
+    def open(self, runtime_context: Any) -> None:
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+        self.counts = runtime_context.get_map_state(MapStateDescriptor("counts", Types.LONG(), Types.LONG()))
+
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        yield {"ctx": ctx, "timers": ctx.timer_service()}.get(self.which) or getattr(self, self.which)
+
+
+class GivesBroadcastState(BroadcastProcessFunction):
+    def process_element(self, value: Any, ctx: Any) -> Any:
+        return []
+
+    def process_broadcast_element(self, value: Any, ctx: Any) -> Any:
+        yield ctx.get_broadcast_state(RULES)
+
+
+RULES = MapStateDescriptor("rules", Types.LONG(), Types.LONG())
+
+
+def given_on(which: str) -> Callable[[Any], Any]:
+    return lambda stream: (
+        stream.key_by(lambda value: value).process(GivesWhatItIsGiven(which)).rebalance().map(str)
+    )
+
+
 def of_pairs(stream: Any) -> Any:
     return stream.key_by(lambda value: (value, "a"), Types.TUPLE([Types.LONG(), Types.STRING()]))
 
 
 HERE = r"\(.*/test_errors_name_operators\.py, line \d+\)"
 UNTIMED = rf"needs timestamps.*\n  in assign_windows of operator 'step' {HERE}, key 3, element 3$"
+A_STATE = (
+    r"cannot be moved to another task: TypeError: a state was given in place of what it holds: "
+    r"give that, as by value\(\) or list\(state\.get\(\)\)\."
+)
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "tumbling": (windowed(TumblingEventTimeWindows.of(Time.seconds(1))), UNTIMED),
     "sliding": (windowed(SlidingEventTimeWindows.of(Time.seconds(2), Time.seconds(1))), UNTIMED),
@@ -95,6 +135,19 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "not picklable": (
         lambda stream: stream.map(lambda _: threading.Lock()).name("locks").rebalance().map(str),
         rf"an element from 'locks' to 'step' {HERE} cannot be moved to another task",
+    ),
+    "a state in place of its value": (given_on("count"), A_STATE),
+    "a map's state in place of what it holds": (given_on("counts"), A_STATE),
+    "a broadcast state": (
+        lambda stream: (
+            stream.connect(stream.broadcast(RULES)).process(GivesBroadcastState()).rebalance().map(str)
+        ),
+        A_STATE,
+    ),
+    "a context": (given_on("ctx"), r"TypeError: a context was given in place of what it knows: give that"),
+    "a timer service": (
+        given_on("timers"),
+        r"TypeError: a timer service was given in place of what it knows: give",
     ),
     "key": (
         lambda stream: stream.key_by(lambda value: [value], Types.STRING()).map(str),
