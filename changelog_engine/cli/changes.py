@@ -72,11 +72,7 @@ def history(
         notes.append(
             f"{len(found.changes) - limit:,} older ones are not shown; --limit shows more, --to earlier ones"
         )
-    if found.begins is not None:
-        notes.append(
-            f"mutations before checkpoint {found.begins} were truncated: the history begins with its snapshot"
-        )
-    notes += found.order()
+    notes += [*found.beginning(), *found.order()]
     document = {
         "checkpoint": found.checkpoint.id,
         "begins_with_snapshot": found.begins,

@@ -116,6 +116,19 @@ class KeyHistory(Displayed):
     of_files: int
     outside: int | None = 0
 
+    def beginning(self) -> list[str]:
+        """What to say of a history that does not begin with the job."""
+        if self.begins is None:
+            return []
+        if self.begins == self.checkpoint.id == self.checkpoint.snapshot:
+            return [
+                f"checkpoint {self.begins} has entries of state and no log of changes: a job keeps each change when it runs "
+                "with state.changelog.enabled=true"
+            ]
+        return [
+            f"mutations before checkpoint {self.begins} were truncated: the history begins with its snapshot"
+        ]
+
     def order(self) -> list[str]:
         """What to say of the order, where a checkpoint has changes of several states: the log keeps that of each alone."""
         states = {(each.checkpoint, each.operator, each.state) for each in self.changes if each.sequence >= 0}
@@ -157,8 +170,7 @@ class KeyHistory(Displayed):
             facts.append(f"{counted(self.outside, 'more change')} outside of the range")
         elif self.outside is None:
             facts.append("changes before the range were not counted")
-        if self.begins is not None:
-            facts.append(f"the log that is kept begins at checkpoint {self.begins}")
+        facts += self.beginning()
         facts += self.order()
         title = f"{counted(len(self.changes), 'change')}{key} up to checkpoint {self.checkpoint.id}"
         return Document(title, facts, [self.grid()])

@@ -700,6 +700,19 @@ def test_history_begins_with_the_snapshot_where_the_log_was_truncated(tmp_path: 
     )
 
 
+def test_history_of_a_job_without_the_changelog_names_the_option(tmp_path: Path) -> None:
+    """Nothing of it was truncated: its changes were never kept."""
+    elements = [("to", 1), ("to", 2)]
+    TestJob(tmp_path, Script(sizes=(1,)), changelog=False).run(
+        keyed_job(elements, Count(), key_type=Types.STRING())
+    )
+    output = cli("history", tmp_path / "job", "--key", "to").output
+    assert (
+        "no log of changes: a job keeps each change when it runs with state.changelog.enabled=true" in output
+    )
+    assert "truncated" not in output
+
+
 def test_a_range_of_a_history_opens_no_file_from_before_the_snapshot_that_it_follows(tmp_path: Path) -> None:
     folder = run(tmp_path, "to be to or to do to")
     whole = key_history(str(folder), "to")
