@@ -28,7 +28,7 @@ from materializer.upkeep import upkeep
 
 
 class _Duration(click.ParamType[int]):
-    """A length of time in milliseconds."""
+    """A length of time in milliseconds. Its unit is written: a 7 that means days would delete what is older than 7 ms."""
 
     name = "duration"
 
@@ -36,6 +36,13 @@ class _Duration(click.ParamType[int]):
         self._least_ms = least_ms
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
+        number = str(value).strip()
+        if number.isdecimal() and int(number):
+            self.fail(
+                f"{number} has no unit: write {number}d, {number}h, {number}m or {number}s",
+                parameter,
+                context,
+            )
         try:
             found = parse_duration_ms(str(value))
         except ValueError as error:

@@ -329,6 +329,8 @@ def test_a_job_writes_its_retention_down(tmp_path: Path) -> None:
         (["--at", "1", "--every", "10m"], "give one of them"),
         (["--every", "soon"], "expected a duration"),
         (["--every", "0"], "0 is shorter than 1.0 s"),
+        (["--retention", "7"], "7 has no unit: write 7d, 7h, 7m or 7s"),
+        (["--every", "600"], "600 has no unit"),
         (["--at", "7"], "there is no checkpoint 7"),
     ],
 )
