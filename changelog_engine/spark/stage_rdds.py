@@ -73,6 +73,7 @@ class StageRdds:
         self._pairwise: Any = jvm.PairwiseRDD
         self._partitioner: Any = jvm.PythonPartitioner
         self._python_rdd: Any = jvm.PythonRDD
+        self._actions: Any = jvm.org.apache.spark.rdd.AsyncRDDActions
         self._to_sequence: Any = jvm.PythonUtils.toSeq
         self._byte_array: Any = byte_array_tag(context)
         # Spark's choice for byte arrays is Kryo, of which each task makes a new one for each partition that it writes.
@@ -95,8 +96,20 @@ class StageRdds:
         return self._scala_context.submitMapStage(sent.dependency)
 
     def collect(self, rdds: list[Any]) -> list[bytes]:
-        """Run RDDs as one job; returns what they give."""
-        served = self._python_rdd.collectAndServe(self._union(rdds))
+        """Run RDDs as one job; returns what they give.
+
+        Not by ``collectAndServe``: for that, Spark reads the bytecode of RDD and SparkContext anew each time, 400 kB, to see
+        that two functions of its own can be sent. Of ``collectAsync`` it reads a class of 25 kB.
+        """
+        job = self._actions(self._union(rdds), self._byte_array).collectAsync()
+        try:
+            found = job.get()
+        except Exception:  # PySpark's own for some of Java's, once there is a SparkSession
+            ended = job.value()
+            if ended.isDefined():
+                ended.get().get()  # raises what the job failed with; the other only says that it waited
+            raise
+        served = self._python_rdd.serveIterator(found.iterator(), "results of an epoch")
         with _load_from_socket(served, NoOpSerializer()) as stream:
             return list(stream)
 

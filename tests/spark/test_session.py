@@ -13,11 +13,14 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from driver_process import checkpoints, own_descendants, pinned_of, wait_for
 from gated_source import GatedSource
+from py4j.protocol import Py4JJavaError
+from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
 from session_jobs import AppendTo, Count, CountAndMark, Slowly, environment, last_counts, lines_of
 
@@ -26,6 +29,8 @@ from api.datastream import DataStream, StreamExecutionEnvironment
 from api.datastream.connectors import FileSink, FileSource, StreamFormat
 from api.datastream.connectors.number_seq import NumberSequenceSource
 from changelog_engine.errors import JobCancelledError
+from changelog_engine.spark.stage_rdds import StageRdds
+from changelog_engine.spark.task import failure_of_spark
 from materializer.fold import state_at
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("spark")]
@@ -135,6 +140,29 @@ def test_a_part_of_several_row_groups_is_restored(tmp_path: Path) -> None:
     states = state_at(str(table)).states
     assert states["counts", "count"] == dict.fromkeys(range(1000), 300)
     assert states["counts", "mark"] == dict.fromkeys(range(500, 1000), True)
+
+
+def test_what_fails_a_job_of_spark_is_told_in_sparks_words(spark: SparkSession) -> None:
+    """The call that waits for the results would only say that it waited."""
+    context = spark.sparkContext
+    nothing: Any = SimpleNamespace(parallelism_of={}, stages=[])
+    rdds = StageRdds(context, nothing, None, nothing, None)
+
+    def no_four(value: bytes) -> bytes:
+        if value == b"4":
+            os._exit(4)
+        return value
+
+    def of(*values: bytes) -> Any:
+        numbers: Any = context.parallelize(values, 3).map(no_four)
+        return numbers._reserialize(NoOpSerializer())._jrdd.rdd()
+
+    assert rdds.collect([of(b"1", b"2"), of(), of(b"3")]) == [b"1", b"2", b"3"]
+    with pytest.raises(Py4JJavaError, match="Python worker exited unexpectedly") as raised:
+        rdds.collect([of(b"1"), of(b"3", b"4", b"5")])
+    assert "awaitResult" not in str(raised.value)
+    assert "Spark says: Job aborted due to stage failure: Task " in str(failure_of_spark(str(raised.value)))
+    assert rdds.collect([of(b"5")]) == [b"5"]
 
 
 def test_two_jobs_at_once_on_one_session_do_not_disturb_each_other(
