@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyflink.common import Row, Time, Types
+from pyflink.common import Instant, Row, Time, Types
 from pyflink.datastream import AggregateFunction, KeyedProcessFunction, ReduceFunction
 from pyflink.datastream.state import (
     AggregatingStateDescriptor,
@@ -658,3 +658,63 @@ def ttl_configuration(env):
             .is_cleanup_in_background(),
         )
     ]
+
+
+class _HoldsAll(KeyedProcessFunction):
+    """Each value in a value state, a list state and a map state of its type; tells what was there before."""
+
+    def __init__(self, kinds):
+        self.values = [value for _, value in kinds]
+        self.types = [type_info for type_info, _ in kinds]
+
+    def open(self, runtime_context):
+        numbered = list(enumerate(self.types))
+        self.cells = [runtime_context.get_state(ValueStateDescriptor(f"cell-{i}", t)) for i, t in numbered]
+        self.lists = [
+            runtime_context.get_list_state(ListStateDescriptor(f"list-{i}", t)) for i, t in numbered
+        ]
+        self.maps = [
+            runtime_context.get_map_state(MapStateDescriptor(f"map-{i}", Types.LONG(), t))
+            for i, t in numbered
+        ]
+
+    def process_element(self, value, ctx):
+        for held, cell, items, entries in zip(self.values, self.cells, self.lists, self.maps, strict=True):
+            yield f"{cell.value()!r} {list(items.get())!r} {list(entries.items())!r}"
+            cell.update(held)
+            items.add(held)
+            entries.put(value[1], held)
+
+
+def states_of_rarer_types(env):
+    """INSTANT, CHAR, arrays, lists of lists and rows of tuples in value, list and map states."""
+    kinds = [
+        (Types.INSTANT(), Instant(-1, 999_999_999)),
+        (Types.CHAR(), "x"),
+        (Types.PRIMITIVE_ARRAY(Types.INT()), [1, -2]),
+        (Types.BASIC_ARRAY(Types.STRING()), ["", "é"]),
+        (Types.OBJECT_ARRAY(Types.TUPLE([Types.INT()])), [(1,), (2,)]),
+        (Types.LIST(Types.LIST(Types.INT())), [[1], []]),
+        (
+            Types.ROW_NAMED(["a", "b"], [Types.INT(), Types.TUPLE([Types.INT(), Types.INT()])]),
+            Row(a=1, b=(2, 3)),
+        ),
+    ]
+    pairs = env.from_collection([("a", 1), ("a", 2)], Types.TUPLE([Types.STRING(), Types.LONG()]))
+    return pairs.key_by(lambda v: v[0], Types.STRING()).process(_HoldsAll(kinds), Types.STRING())
+
+
+class _NumberedReduce(ReduceFunction):
+    def open(self, runtime_context):
+        self.count = runtime_context.get_state(ValueStateDescriptor("count", Types.LONG()))
+
+    def reduce(self, value1, value2):
+        self.count.update((self.count.value() or 0) + 1)
+        return f"{value1[0]}{self.count.value()}", value1[1] + value2[1]
+
+
+def a_reduce_function_with_state_of_its_own(env):
+    """A ReduceFunction has state of the key beside the reduction."""
+    type_info = Types.TUPLE([Types.STRING(), Types.LONG()])
+    pairs = env.from_collection([("a", 1), ("b", 2), ("a", 3), ("b", 4), ("a", 5)], type_info)
+    return pairs.key_by(lambda v: v[0][0], Types.STRING()).reduce(_NumberedReduce())
