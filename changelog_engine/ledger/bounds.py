@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 
+from changelog_engine.changelog.file_memo import FileMemo
+from changelog_engine.changelog.log_files import checksum_of
 from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.errors import CorruptChangelogError
@@ -101,23 +103,48 @@ def footer_of_file(storage: Storage, path: str) -> pq.FileMetaData:
         return storage.read_footer(path)
 
 
-def _says_as_much(storage: Storage, file: PartFile) -> bool:
-    full = storage.join(file.path)
-    footer = footer_of_file(storage, file.path)
-    with reading(full):
+class _Said(NamedTuple):
+    """What a file's footer says of its rows; None for what it does not say."""
+
+    rows: int | None
+    first_key_group: int | None
+    last_key_group: int | None
+    first_operator: str | None
+    last_operator: str | None
+
+
+_SAID: FileMemo[_Said] = FileMemo(16_384)
+_WHAT = ("number of rows", "first key group", "last key group", "first operator", "last operator")
+
+
+def _said_by(storage: Storage, path: str) -> _Said:
+    footer = footer_of_file(storage, path)
+    with reading(storage.join(path)):
         found = delta_stats(footer)
     low, high = found["minValues"], found["maxValues"]
-    listed = (
-        ("number of rows", file.rows if file.within is None else file.within.pack_rows, found["numRecords"]),
-        ("first key group", file.first_key_group, low.get("key_group")),
-        ("last key group", file.last_key_group, high.get("key_group")),
-        ("first operator", file.first_operator, low.get("operator")),
-        ("last operator", file.last_operator, high.get("operator")),
+    groups = low.get("key_group"), high.get("key_group")
+    return _Said(found["numRecords"], *groups, low.get("operator"), high.get("operator"))
+
+
+def _says_as_much(storage: Storage, file: PartFile) -> bool:
+    full = storage.join(file.path)
+    # Each operator and subtask of a process asks of nearly all files.
+    there = (
+        _said_by(storage, file.path)
+        if checksum_of(file.path) is None
+        else _SAID.of(full, partial(_said_by, storage, file.path))
     )
-    for what, said, there in listed:
-        if said is not None and there is not None and said != there:
+    listed = _Said(
+        file.rows if file.within is None else file.within.pack_rows,
+        file.first_key_group,
+        file.last_key_group,
+        file.first_operator,
+        file.last_operator,
+    )
+    for what, said, found in zip(_WHAT, listed, there, strict=True):
+        if said is not None and found is not None and said != found:
             raise CorruptChangelogError(
-                f"has {there!r} as its {what}, and the table's list of files says {said!r}: one of them was damaged",
+                f"has {found!r} as its {what}, and the table's list of files says {said!r}: one of them was damaged",
                 full,
             )
-    return all(said is None or there is not None for _, said, there in listed)
+    return all(said is None or found is not None for said, found in zip(listed, there, strict=True))

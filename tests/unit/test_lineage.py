@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -14,12 +15,14 @@ from test_commit_helpers import Driver, state_at
 
 from changelog_engine.changelog.log_files import SNAPSHOT, parse_part
 from changelog_engine.changelog.model import FORMAT_VERSION, Checkpoint, Segment
+from changelog_engine.changelog.part_selection import PartFile
 from changelog_engine.changelog.part_stats import delta_stats
 from changelog_engine.changelog.rows import SCHEMA
 from changelog_engine.changelog.segments import extend
 from changelog_engine.changelog.small_state import KeptBroadcast, LogPosition, SmallState, StageState
 from changelog_engine.changelog.snapshot_row import read_snapshot_row
 from changelog_engine.errors import CorruptChangelogError, FormatVersionError, RestoreError, RetiredError
+from changelog_engine.ledger import bounds
 from changelog_engine.ledger.committer import CheckpointCommitter
 from changelog_engine.ledger.job_folder import FORMAT_PROPERTY, JOB_PROPERTY
 from changelog_engine.ledger.ledger import Ledger, plan_restore
@@ -272,6 +275,40 @@ def test_a_fold_of_a_table_in_a_newer_format_is_refused(tmp_path: Path) -> None:
     DeltaLog.create(open_storage(str(tmp_path)), SCHEMA, properties)
     with pytest.raises(FormatVersionError, match="use the newer engine"):
         fold.state_at(str(tmp_path))
+
+
+def test_the_footer_of_a_file_that_is_left_out_is_read_once_in_a_process(tmp_path: Path) -> None:
+    """Each operator and subtask of a process asks of nearly all files; the list is compared with it each time."""
+    driver = Driver.start(tmp_path)
+    for number in range(3):
+        driver.checkpoint({"a": number})
+    folder = driver.folder
+    storage = folder.changelog
+    files = [
+        PartFile(path, parse_part(path), 1, first_operator="b", last_operator="c")
+        for path in parts_of(driver)
+    ]
+    listed = [
+        replace(
+            file,
+            rows=said["numRecords"],
+            first_operator=said["minValues"]["operator"],
+            last_operator=said["maxValues"]["operator"],
+        )
+        for file in files
+        for said in [delta_stats(storage.read_footer(file.path))]
+    ]
+    groups = range(128)
+    with mock.patch.object(bounds, "footer_of_file", wraps=bounds.footer_of_file) as read:
+        for _ in range(3):
+            assert (
+                bounds.needed(storage, [(file, None) for file in listed], groups, frozenset({"other"})) == []
+            )
+        assert read.call_count == len(files)
+    with pytest.raises(
+        CorruptChangelogError, match="as its first operator, and the table's list of files says 'b'"
+    ):
+        bounds.needed(storage, [(file, None) for file in files], groups, frozenset({"other"}))
 
 
 def other_part(driver: Driver, of: str, rows: dict[str, int]) -> AddFile:
