@@ -153,7 +153,7 @@ def _trace_timers(queue: Any, operator: str, domain: str, tracker: Tracker) -> N
             set_by[timer] = tracker.step
         register(timestamp)
 
-    def firing(until: int) -> Iterator[Any]:
+    def firing(until: int, told: Any = None) -> Iterator[Any]:
         return iter(functools.partial(traced_pop, until), None)  # drives our own code
 
     queue.firing, queue.register = firing, traced_register
