@@ -10,7 +10,7 @@ import click
 
 from changelog_engine.cli.options import PATH, at_option
 from changelog_engine.clock import LONGEST_WAIT_S, monotonic_s
-from changelog_engine.config.parsing import parse_duration_ms
+from changelog_engine.config.parsing import parse_duration_with_unit_ms
 from changelog_engine.display import printable
 from changelog_engine.errors import ChangelogEngineError, SparkEndedError
 from changelog_engine.launcher.standard_streams import tell
@@ -28,7 +28,7 @@ from materializer.upkeep import upkeep
 
 
 class _Duration(click.ParamType[int]):
-    """A length of time in milliseconds. Its unit is written: a 7 that means days would delete what is older than 7 ms."""
+    """A length of time in milliseconds, whose unit is written."""
 
     name = "duration"
 
@@ -36,15 +36,8 @@ class _Duration(click.ParamType[int]):
         self._least_ms = least_ms
 
     def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> int:
-        number = str(value).strip()
-        if number.isdecimal() and int(number):
-            self.fail(
-                f"{number} has no unit: write {number}d, {number}h, {number}m or {number}s",
-                parameter,
-                context,
-            )
         try:
-            found = parse_duration_ms(str(value))
+            found = parse_duration_with_unit_ms(str(value))
         except ValueError as error:
             self.fail(str(error), parameter, context)
         if found < self._least_ms:

@@ -12,6 +12,7 @@ from changelog_engine.config.names import writable
 from changelog_engine.config.parsing import (
     parse_bool,
     parse_duration_ms,
+    parse_duration_with_unit_ms,
     parse_float,
     parse_int,
     parse_map,
@@ -121,6 +122,12 @@ class DurationOption(IntOption):
 
     kind, _read = "duration", staticmethod(parse_duration_ms)
     most = _LONG
+
+
+class AgeOption(DurationOption):
+    """A time in ms after which something is deleted; its unit is written, but for 0."""
+
+    _read = staticmethod(parse_duration_with_unit_ms)
 
 
 class MemoryOption(IntOption):

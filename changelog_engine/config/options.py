@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from changelog_engine.config.flink_keys import FLINK_BACKEND_FACTORIES, KNOWN_FAMILIES, KNOWN_KEYS
 from changelog_engine.config.observing_options import OBSERVING_OPTIONS
 from changelog_engine.config.option import (
+    AgeOption,
     ChoiceOption,
     DurationOption,
     FlagOption,
@@ -336,13 +337,13 @@ REMOVED_STATE = ChoiceOption(
     "of the job may declare them again; drop removes those that are not declared when the functions are opened.",
     choices=_choices("keep", "drop"),
 )
-HISTORY_RETENTION = DurationOption(
+HISTORY_RETENTION = AgeOption(
     "changelog.history.retention",
     7 * 86_400_000,
     "How long mutations and old states stay; older ones that no restore needs are truncated after a snapshot. 0 truncates "
     "at once.",
 )
-TRUNCATION_GRACE = DurationOption(
+TRUNCATION_GRACE = AgeOption(
     "changelog.truncation.grace",
     None,
     "How long truncated files stay on the disk for those who read them; unset: half the snapshots' interval, at most 5 min.",

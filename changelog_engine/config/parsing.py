@@ -61,6 +61,18 @@ def parse_duration_ms(text: str) -> int:
     return int(match[1]) * unit // 1_000_000
 
 
+def parse_duration_with_unit_ms(text: str) -> int:
+    """As `parse_duration_ms`, for what deletes by age: a 7 that means days would delete what is older than 7 ms.
+
+    Raises:
+        ValueError: the text is not a duration, or a number other than 0 that has no unit.
+    """
+    number = text.strip()
+    if number.isdecimal() and int(number):
+        raise ValueError(f"{number} has no unit: write {number}d, {number}h, {number}m or {number}s")
+    return parse_duration_ms(text)
+
+
 def parse_memory_bytes(text: str) -> int:
     """Read a memory size such as ``64 mb``, ``1g`` or ``4096`` (bytes). Units are powers of 1024.
 

@@ -60,6 +60,18 @@ def test_what_is_not_a_duration_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "option", [options.HISTORY_RETENTION, options.TRUNCATION_GRACE], ids=lambda each: each.key
+)
+def test_an_age_after_which_something_is_deleted_has_its_unit(option: options.Option) -> None:
+    """A 7 that means days would delete the history that is older than 7 milliseconds."""
+    assert [option.parse(text) for text in ("7 d", "0", "7 ms", "PT7S")] == [604_800_000, 0, 7, 7_000]
+    with pytest.raises(
+        ConfigurationError, match=f"option '{option.key}': 7 has no unit: write 7d, 7h, 7m or 7s"
+    ):
+        option.parse("7")
+
+
+@pytest.mark.parametrize(
     ("text", "size"),
     [("64 mb", 64 << 20), ("64mb", 64 << 20), ("1g", 1 << 30), ("4096", 4096), ("2 KiB", 2048)],
 )
