@@ -21,7 +21,7 @@ PROGRESS = ChoiceOption(
 PROGRESS_INTERVAL = DurationOption(
     "changelog.progress.interval",
     10_000,
-    "Between two lines of it where standard error is not a terminal; a run of less than a second says nothing there.",
+    "Time between two lines of progress if standard error is not a terminal; a run of less than a second prints none there.",
     minimum=1,
 )
 METRICS_PORT = IntOption(

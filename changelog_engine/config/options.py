@@ -46,34 +46,33 @@ CHANGELOG_ENABLED = FlagOption(
 CHANGELOG_STORAGE = ChoiceOption(
     "state.changelog.storage",
     "filesystem",
-    "Where the log lies; only 'filesystem'.",
+    "Where the log is kept; only 'filesystem'.",
     older=("state.backend.changelog.storage",),
     choices=_choices("filesystem"),
 )
 BASE_PATH = Option(
     "state.changelog.dstl.dfs.base-path",
     None,
-    "Folder or URI under which the tables of jobs lie; without it the checkpoint directory, else "
-    "./changelog-data.",
+    "Folder or URI for the tables of jobs; if unset, the checkpoint directory, else ./changelog-data.",
     older=("dstl.dfs.base-path",),
 )
 DEFAULT_BASE_PATH = "changelog-data"
 MATERIALIZE_ENABLED = FlagOption(
     "state.changelog.periodic-materialize.enabled",
     True,
-    "Make snapshots of the changelog's state from time to time, beside the job, and truncate the log after them.",
+    "Make snapshots of the state in the background from time to time, and truncate the log after them.",
     older=("state.backend.changelog.periodic-materialize.enabled",),
 )
 MATERIALIZE_INTERVAL = DurationOption(
     "state.changelog.periodic-materialize.interval",
     600_000,
-    "From the beginning of one snapshot to that of the next.",
+    "Time from the start of one snapshot to the start of the next.",
     older=("state.backend.changelog.periodic-materialize.interval",),
 )
 MATERIALIZE_MAX_FAILURES = IntOption(
     "state.changelog.max-failures-allowed",
     3,
-    "Failed snapshots in a row that are tolerated; one more fails the job, whose restart strategy decides.",
+    "Number of consecutive failed snapshots that are tolerated; one more fails the job, and its restart strategy decides.",
     older=("state.backend.changelog.max-failures-allowed",),
     minimum=0,
 )
@@ -115,8 +114,8 @@ STATE_BACKEND = ChoiceOption(
 LOCAL_RECOVERY = FlagOption(
     "execution.state-recovery.from-local",
     False,
-    "After a failure, processes that live keep their state and read from storage only what changed since the checkpoint: "
-    "with the changelog, and state on the heap or in RocksDB. Elsewhere nothing happens.",
+    "After a failure, surviving processes keep their state and read from storage only what changed since the checkpoint: "
+    "with the changelog, and state on the heap or in RocksDB. Otherwise it has no effect.",
     older=("state.backend.local-recovery",),
 )
 CHECKPOINT_STORAGE = ChoiceOption(
@@ -150,7 +149,7 @@ CHECKPOINT_MAX_CONCURRENT = IntOption(
 CHECKPOINT_TOLERABLE_FAILURES = IntOption(
     "execution.checkpointing.tolerable-failed-checkpoints",
     0,
-    "Failed checkpoints in a row that do not fail the job.",
+    "Number of consecutive failed checkpoints that do not fail the job.",
     minimum=0,
 )
 CHECKPOINT_RETENTION = ChoiceOption(
@@ -162,14 +161,14 @@ CHECKPOINT_RETENTION = ChoiceOption(
 CHECKPOINT_NUM_RETAINED = IntOption(
     "execution.checkpointing.num-retained",
     1,
-    "Checkpoints that stay restorable; with the changelog on, those of the history stay besides.",
+    "Number of checkpoints that stay restorable; with the changelog on, those within the history's retention stay as well.",
     older=("state.checkpoints.num-retained",),
     minimum=1,
 )
 CHECKPOINT_DIR = Option(
     "execution.checkpointing.dir",
     None,
-    "The checkpoint directory; where the tables lie when no base path is set.",
+    "The checkpoint directory; also the place of the tables if no base path is set.",
     older=("state.checkpoints.dir",),
 )
 UNALIGNED = FlagOption(
@@ -190,7 +189,8 @@ ALIGNMENT_TIMEOUT = DurationOption(
 RESTART_STRATEGY = ChoiceOption(
     "restart-strategy.type",
     None,
-    "When a failed job goes on; unset: always, `exponential-delay` with its defaults, when checkpointing is on, else never.",
+    "Whether and when a failed job restarts; unset: always, with `exponential-delay` and its defaults, if checkpointing "
+    "is on, else never.",
     older=("restart-strategy",),
     choices=_choices(
         "none",
@@ -232,7 +232,7 @@ EXPONENTIAL_RESET = DurationOption(
 EXPONENTIAL_JITTER = FloatOption(
     "restart-strategy.exponential-delay.jitter-factor",
     0.1,
-    "How far a pause is from its length at random, as a fraction of it.",
+    "Random variation of a pause, as a fraction of its length.",
     minimum=0,
 )
 SAME_FAILURE_LIMIT = IntOption(
@@ -246,7 +246,7 @@ SAME_FAILURE_LIMIT = IntOption(
 AUTOSCALE = FlagOption(
     "changelog.autoscale",
     False,
-    "The job's parallelism follows what waits in its sources and the executors that come and go.",
+    "Adjust the job's parallelism to the backlog of its sources and to executors that come and go.",
 )
 AUTOSCALE_MIN = IntOption(
     "changelog.autoscale.min-parallelism", 1, "Least parallelism that it chooses.", minimum=1
@@ -254,8 +254,8 @@ AUTOSCALE_MIN = IntOption(
 AUTOSCALE_MAX = IntOption(
     "changelog.autoscale.max-parallelism",
     None,
-    "Largest parallelism that it chooses; unset: the operators' max parallelism. It is never more than the tasks that the "
-    "executors run at a time.",
+    "Largest parallelism that autoscale chooses; unset: the operators' max parallelism. It never exceeds the number of "
+    "tasks that the executors can run at a time.",
     minimum=1,
 )
 AUTOSCALE_CALM = DurationOption(
@@ -281,7 +281,7 @@ JOB_OVERRIDE = Option(
 OBJECT_REUSE = FlagOption(
     "pipeline.object-reuse",
     False,
-    "Never copy elements: only for functions that change neither what they are given nor what they gave.",
+    "Never copy elements: only for functions that change neither their input nor the results that they have emitted.",
 )
 AUTO_GENERATE_UIDS = FlagOption(
     "pipeline.auto-generate-uids",
@@ -318,11 +318,14 @@ SAVEPOINT_CLAIM_MODE = ChoiceOption(
 SAVEPOINT_IGNORE_UNCLAIMED = FlagOption(
     "execution.state-recovery.ignore-unclaimed-state",
     False,
-    "Start from a savepoint that holds state of operators which the job no longer has; that state is left behind.",
+    "Start from a savepoint that has state of operators that the job no longer has; that state is left behind.",
     older=("execution.savepoint.ignore-unclaimed-state",),
 )
 BUNDLE_SIZE = IntOption(
-    "python.fn-execution.bundle.size", None, "Most records of one source subtask in an epoch.", minimum=1
+    "python.fn-execution.bundle.size",
+    None,
+    "Largest number of records that a source subtask reads in an epoch.",
+    minimum=1,
 )
 RESTORE = Option(
     "changelog.restore",
@@ -333,20 +336,20 @@ RESTORE = Option(
 REMOVED_STATE = ChoiceOption(
     "changelog.restore.removed-state",
     "keep",
-    "States in a restored checkpoint that their operators no longer declare: keep carries them on, so that a later version "
-    "of the job may declare them again; drop removes those that are not declared when the functions are opened.",
+    "States in a restored checkpoint that their operators no longer declare: keep retains them, so that a later version "
+    "of the job can declare them again; drop removes those that are not declared when the functions are opened.",
     choices=_choices("keep", "drop"),
 )
 HISTORY_RETENTION = AgeOption(
     "changelog.history.retention",
     7 * 86_400_000,
-    "How long mutations and old states stay; older ones that no restore needs are truncated after a snapshot. 0 truncates "
-    "at once.",
+    "How long mutations and old states are kept; older ones that no restore needs are truncated after a snapshot. 0 "
+    "truncates at once.",
 )
 TRUNCATION_GRACE = AgeOption(
     "changelog.truncation.grace",
     None,
-    "How long truncated files stay on the disk for those who read them; unset: half the snapshots' interval, at most 5 min.",
+    "How long truncated files stay on disk for current readers; unset: half the snapshots' interval, at most 5 min.",
 )
 EPOCH_TARGET = DurationOption(
     "changelog.epoch.target",
@@ -356,25 +359,26 @@ EPOCH_TARGET = DurationOption(
 EPOCH_READ_AHEAD = FlagOption(
     "changelog.epoch.read-ahead",
     False,
-    "Where more waits, sources that leave cores idle read the next epoch, and stages that send to others run it, while the "
-    "stages behind them run this one.",
+    "When there is a backlog, sources that leave cores idle read the next epoch, and stages that send to others process "
+    "it, while the downstream stages process the current one.",
 )
 EPOCH_TIMEOUT = DurationOption(
     "changelog.epoch.timeout",
     3_600_000,
-    "An epoch that makes no checkpoint and takes longer than this and execution.checkpointing.timeout has failed.",
+    "An epoch without a checkpoint that takes longer than both this and execution.checkpointing.timeout has failed.",
     minimum=1,
 )
 PART_MAX_BYTES = MemoryOption(
     "changelog.part.max-bytes",
     8 << 20,
-    "A part of the log that passes this size is uploaded ahead of the checkpoint; full snapshots' have 8 times that.",
+    "A part of the log that exceeds this size is uploaded ahead of the checkpoint; for full snapshots the limit is 8 "
+    "times as much.",
     minimum=1,
 )
 PART_PACKS = FlagOption(
     "changelog.part.packs",
     False,
-    "What subtasks of one machine write at the same time is one file, a pack: fewer requests, smaller commits.",
+    "Subtasks on one machine write their parts of a checkpoint as one file, a pack: fewer requests, smaller commits.",
 )
 LINEAGE_RECORDS = FlagOption(
     "changelog.lineage.records",

@@ -50,7 +50,7 @@ JVM_CLASS_ARCHIVE = FlagOption(
 SAVEPOINT_DIR = Option(
     "execution.checkpointing.savepoint-dir",
     None,
-    "Folder or URI below which savepoints lie that name no directory.",
+    "Folder or URI for savepoints that name no directory.",
     older=("state.savepoints.dir",),
 )
 BUFFER_TIMEOUT = DurationOption(

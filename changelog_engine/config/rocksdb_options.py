@@ -52,8 +52,8 @@ CACHE_SIZE = MemoryOption(
 MIN_BLOB_SIZE = MemoryOption(
     "changelog.rocksdb.min-blob-size",
     1 << 10,
-    "Entries of at least this size lie in files of their own, which merging leaves alone; 0: beside their keys, as in "
-    "Flink.",
+    "Entries of at least this size are stored in separate files, which merging leaves alone; 0: next to their keys, as "
+    "in Flink.",
     minimum=0,
 )
 FIXED_PER_SLOT = MemoryOption(
@@ -72,7 +72,9 @@ THREADS = IntOption(
     minimum=1,
     maximum=1_000,  # RocksDB starts them all, and ends the process where the system has no more
 )
-OPEN_FILES = IntOption(_PREFIX + "files.open", None, "Most open files; -1 for all.", minimum=-1)
+OPEN_FILES = IntOption(
+    _PREFIX + "files.open", None, "Largest number of open files; -1 for no limit.", minimum=-1
+)
 LOG_MAX_FILE_SIZE = MemoryOption(
     _PREFIX + "log.max-file-size", 25 << 20, "Size of a file of RocksDB's own log.", minimum=0
 )
