@@ -22,7 +22,7 @@ from api.datastream import (
 from changelog_engine.config import set_command_line
 from changelog_engine.errors import ConfigurationError, NotSupportedError
 from changelog_engine.graph.nodes import JobSettings, RestartKind, RestartSettings
-from changelog_engine.ledger.points import _is_point
+from changelog_engine.ledger.points import is_point
 
 
 @pytest.fixture
@@ -440,6 +440,6 @@ def test_values_that_are_refused(env, key, value, error):
     ],
 )
 def test_a_run_begins_at_every_form_of_a_point(env, point):
-    assert _is_point(point)
+    assert is_point(point)
     env.configure(Configuration({"changelog.restore": point}))
     assert settings(env).restore == point

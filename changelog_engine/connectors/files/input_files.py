@@ -205,7 +205,7 @@ class InputFolder:
             return _find_remote(opened.file_system, opened)
         except _READ_ERRORS as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-            below = getattr(error, "filename", None)
+            below = error.filename if isinstance(error, OSError) else None
             if opened.file_system is None and below not in (None, opened.path):
                 reason = f"{below}: {reason}"
             told = (

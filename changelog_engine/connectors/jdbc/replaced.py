@@ -56,7 +56,8 @@ def by_postgresql(kind: str, column: str, zone: str) -> Replaced | None:
     if column.endswith("[]"):
         inside = by_postgresql(kind, column[:-2], zone)
         return inside and Replaced(
-            lambda values: isinstance(values, list) and any(map(inside.of, values)), inside.becomes
+            lambda values: isinstance(values, list) and any(inside.of(value) for value in values),
+            inside.becomes,
         )
     numeric, varying = _NUMERIC.fullmatch(column), _VARYING.fullmatch(column)
     if numeric is not None and kind in ("BIG_DEC", "STRING"):
