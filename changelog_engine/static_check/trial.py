@@ -45,7 +45,7 @@ _LOG = "changelog_engine"
 def makes_values(function: Any) -> bool:
     """Whether a function or class of the API only makes a value."""
     # A source or sink that builders make has its base's constructor, which makes a value, too.
-    maker = function.__init__ if isinstance(function, type) else function
+    maker = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
     modules = [getattr(each, "__module__", None) or "" for each in (function, maker)]
     return any(module.startswith(_MAKE_VALUES) for module in modules)
 
