@@ -11,7 +11,7 @@ Invariants:
     * Finishing a file that is finished already changes nothing.
     * On a local disk what a checkpoint counts of a file in progress never changes: writers append only.
     * A pending file never changes. On a local disk, where nothing else would notice, its checksum is taken while it is
-      written, and looked at by whoever reads it before it is shown.
+      written, and compared where a restart, a fork or a compaction reads it before it is shown.
 """
 
 from __future__ import annotations
