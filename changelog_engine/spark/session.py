@@ -138,9 +138,9 @@ def _with_few_files() -> str:
 
 def _tell_of_few_processes() -> None:
     """Tell ahead: a library whose threads the machine refuses may wait for them for good, and then nothing can be told."""
-    limits = (
-        [(resource.getrlimit(resource.RLIMIT_NPROC)[0], "ulimit -u")] if os.geteuid() else []
-    )  # not root's
+    limits = []
+    if os.geteuid():  # root has no such limit
+        limits.append((resource.getrlimit(resource.RLIMIT_NPROC)[0], "ulimit -u"))
     for path in _PIDS_MAX:
         with contextlib.suppress(OSError, ValueError), open(path) as file:  # "max" for none
             limits.append((int(file.read()), path))

@@ -190,9 +190,8 @@ class HeapTimers(dict[Timer, int], TimerTable):
         if due:
             self._cut(until)
         self.firing_until, self._told = until, told
-        self._many = (
-            self._number + _MANY + 100 * len(due)
-        )  # of those that set a few others, as retries do, none is told
+        # Timers that set a few others each, as retries do, are not reported.
+        self._many = self._number + _MANY + 100 * len(due)
         self._firing = rest = iter(due)
         return rest
 

@@ -146,7 +146,7 @@ def by_sqlite(kind: str, column: str) -> Replaced | None:
             return None
         return _where(
             lambda value: math.isfinite(value) and float(f"{value:.15g}") != value,
-            f"a text of 15 digits, as the column is {column}. Use REAL",
+            f"text with 15 digits, as the column is {column}. Use REAL",
         )
     if "INT" not in declared and not real and ("BLOB" in declared or not declared):
         return None
